@@ -17,12 +17,11 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 const (
@@ -122,7 +121,7 @@ func fieldEntry(listKeys ...member) object {
 // listWeight is the key of an entry of schema.multi that others do not have.
 var listWeight = member{
 	"weight",
-	object{{"enum", []string{snapshot.WeightMean, snapshot.WeightSqrt}}, {"default", snapshot.WeightMean},
+	object{{"enum", []string{format.WeightMean, format.WeightSqrt}}, {"default", format.WeightMean},
 		{"description", "What each name of a list of n counts: 1/n, or 1/√n."}},
 }
 

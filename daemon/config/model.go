@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -100,7 +100,7 @@ type Schema struct {
 	Of map[string]string `json:"of,omitempty" yaml:"-"`
 
 	// ListWeights has, by name of a field of Multi that is written as Field with weight, that weight; once resolved,
-	// those that are not snapshot.WeightMean.
+	// those that are not format.WeightMean.
 	ListWeights map[string]string `json:"list_weights,omitempty" yaml:"-"`
 }
 
@@ -287,7 +287,7 @@ func DefaultModel() Model {
 func (m *Model) Resolve() {
 	m.resolveImplicit()
 	maps.DeleteFunc(m.Schema.ListWeights, func(name, weight string) bool { // as before there was a choice
-		return weight == snapshot.WeightMean && slices.Contains(m.Schema.Multi, name)
+		return weight == format.WeightMean && slices.Contains(m.Schema.Multi, name)
 	})
 	t := &m.Train
 	a := t.algorithmOf()
@@ -431,7 +431,7 @@ func (s *Schema) multiWeights() (weights []string) {
 		return nil
 	}
 	for _, name := range s.Multi {
-		weights = append(weights, cmp.Or(s.ListWeights[name], snapshot.WeightMean))
+		weights = append(weights, cmp.Or(s.ListWeights[name], format.WeightMean))
 	}
 	return weights
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/margin"
 	"github.com/refitd/refitd/solver/posterior"
@@ -34,7 +34,7 @@ func ofMargin(kind margin.Kind) Objective {
 	return Objective{
 		event.Multiclass,
 		solver.MultinomialLogistic{},
-		snapshot.Softmax,
+		format.Softmax,
 		posterior.Multinomial,
 		string(kind),
 		nil,
@@ -60,7 +60,7 @@ func (o *Objective) Name() string { return cmp.Or(o.Margin, o.Loss.Name()) }
 
 // of reports whether the objective is one of a task and of what an algorithm minimises.
 func (o *Objective) of(task event.Task, a *algorithm) bool {
-	return o.Task == task && slices.Contains(a.losses, o.Name()) && !(a.single && o.Link == snapshot.OrdinalLink) &&
+	return o.Task == task && slices.Contains(a.losses, o.Name()) && !(a.single && o.Link == format.OrdinalLink) &&
 		!(a.single && task.HasClasses()) && (o.Margin == "" || a.name != ConditionalGradient)
 }
 
@@ -70,32 +70,32 @@ const squaredHinge = "squared_hinge"
 // objectives are all there are. What configurations, flags, targets, manifests and the stages of a refit know of losses
 // comes from here. The first of a task is its default.
 var objectives = []Objective{
-	{event.Regression, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
-	{event.Binary, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
-	{event.Binary, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{event.Regression, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil},
+	{event.Binary, solver.BinaryLogistic{}, format.Logistic, posterior.Logistic, "", nil},
+	{event.Binary, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil},
 	{
 		event.Binary,
 		solver.BinaryLogistic{},
-		snapshot.Logistic,
+		format.Logistic,
 		posterior.Logistic,
 		squaredHinge,
 		solver.BinarySquaredHinge{},
 	},
-	{event.Multiclass, solver.MultinomialLogistic{}, snapshot.Softmax, posterior.Multinomial, "", nil},
-	{event.Multiclass, solver.SmoothedHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
-	{event.Multiclass, solver.SquaredHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
-	{event.Multiclass, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
-	{event.Multiclass, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{event.Multiclass, solver.MultinomialLogistic{}, format.Softmax, posterior.Multinomial, "", nil},
+	{event.Multiclass, solver.SmoothedHinge{}, format.Identity, posterior.Logistic, "", nil},
+	{event.Multiclass, solver.SquaredHinge{}, format.Identity, posterior.Logistic, "", nil},
+	{event.Multiclass, solver.BinaryLogistic{}, format.Logistic, posterior.Logistic, "", nil},
+	{event.Multiclass, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil},
 	ofMargin(margin.MaxHinge),
 	ofMargin(margin.Structured),
 	ofMargin(margin.TopK),
 	ofMargin(margin.WeightedTopK),
 	ofMargin(margin.Usunier),
 	ofMargin(margin.WeightedUsunier),
-	{event.Multilabel, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
-	{event.Multilabel, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
-	{event.Ordinal, solver.BinaryLogistic{}, snapshot.OrdinalLink, posterior.Logistic, "", nil},
-	{event.Ordinal, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{event.Multilabel, solver.BinaryLogistic{}, format.Logistic, posterior.Logistic, "", nil},
+	{event.Multilabel, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil},
+	{event.Ordinal, solver.BinaryLogistic{}, format.OrdinalLink, posterior.Logistic, "", nil},
+	{event.Ordinal, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil},
 }
 
 // smoothLosses returns the names of the losses that have gradients.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -276,7 +276,7 @@ func (v *validator) trustedKeys(p *Publish, path string) {
 		)
 	}
 	for i, file := range p.TrustedKeys {
-		if _, err := snapshot.LoadKeys(file); err != nil {
+		if _, err := format.LoadKeys(file); err != nil {
 			v.bad(
 				fmt.Sprintf("%s[%d]", path, i),
 				file,
@@ -409,7 +409,7 @@ func (v *validator) fields(s *Schema, path string) {
 		claim(fmt.Sprintf("%s.multi[%d]", path, i), f)
 		v.entity(s, fmt.Sprintf("%s.multi[%d].of", path, i), f)
 		if weight, said := s.ListWeights[f]; said {
-			v.oneOf(fmt.Sprintf("%s.multi[%d].weight", path, i), weight, snapshot.WeightMean, snapshot.WeightSqrt)
+			v.oneOf(fmt.Sprintf("%s.multi[%d].weight", path, i), weight, format.WeightMean, format.WeightSqrt)
 		}
 	}
 	v.derived(s, path, claim)

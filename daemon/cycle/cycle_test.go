@@ -27,6 +27,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // switchModel is a small binary model of two numbers.
@@ -232,7 +234,7 @@ func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 			c := newCycle(t, m)
 			events := s.events(1500)
 			observeAll(c, events)
-			got, err := snapshot.PayloadDigest(mustRefit(t, c, sampleOf(events)).Contents(m))
+			got, err := format.PayloadDigest(mustRefit(t, c, sampleOf(events)).Contents(m))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -338,7 +340,7 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 	c := newCycle(t, m)
 	observeAll(c, events)
 	ch := mustRefit(t, c, sampleOf(events))
-	store := snapshot.NewStore(t.TempDir())
+	store := publish.NewStore(t.TempDir())
 	contents := ch.Contents(m)
 	contents.Meta.Created, contents.Meta.Writer = time.Unix(1, 0), "test"
 	manifest, err := store.Publish(context.Background(), m.Name, contents)
@@ -356,7 +358,7 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	store = snapshot.NewStore(dir)
+	store = publish.NewStore(dir)
 	if _, err := store.Publish(context.Background(), m.Name, contents); err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +420,7 @@ func TestAdoptedChampionIsCompared(t *testing.T) {
 	}
 	poor.Meta.Created = time.Unix(1, 0)
 	dir := t.TempDir()
-	manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, poor)
+	manifest, err := publish.NewStore(dir).Publish(t.Context(), m.Name, poor)
 	if err != nil {
 		t.Fatal(err)
 	}

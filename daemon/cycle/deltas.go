@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // compacts reports whether consumers should get the update with its deltas as the next one. c.mu is held.
@@ -102,12 +103,12 @@ func encodeDelta(
 	c *Cycle,
 	form mixture.Variant,
 	popular *updates.MovedPopularity,
-) (d *snapshot.Delta, whole string) {
+) (d *format.Delta, whole string) {
 	if whole = stale(f, c, form); whole != "" {
 		return nil, whole
 	}
 	m, k := f.Model.NumOutputs(), f.Basis
-	d = &snapshot.Delta{Sequence: f.Model.Position().Sequence + 1}
+	d = &format.Delta{Sequence: f.Model.Position().Sequence + 1}
 	f.Changes = f.Changes[:0]
 	f.NumbersOf = slices.Grow(f.NumbersOf[:0], len(f.Source.Taken)*(m+k))
 	numbers := f.NumbersOf[:len(f.Source.Taken)*(m+k)]
@@ -256,7 +257,7 @@ func (c *Cycle) AsksUpdate() bool {
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up
 // to date any more. c.mu is held.
-func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*snapshot.Delta, whole string) {
+func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*format.Delta, whole string) {
 	if f.Published {
 		if c.publisher.updates = c.publisher.comparison.Prefers(c.publisher.updates); !c.publisher.updates {
 			return deltas, "updates predict worse than the last refit, on the events after them"
@@ -308,7 +309,7 @@ func (u *publisher) installDelta(taken *updates.TakenDelta) {
 
 // Delta returns the oldest delta that was taken and not published, or nil. It is not to be changed, and
 // has no place in a chain yet: the caller gives one to a copy.
-func (u *publisher) Delta() *snapshot.Delta {
+func (u *publisher) Delta() *format.Delta {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.deltas == nil || len(u.deltas.Queue) == 0 {

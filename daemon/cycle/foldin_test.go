@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -93,7 +94,7 @@ func certain(s *posterior.State) *posterior.State {
 // compareWithDaemon gives a new user the labels of some events, both ways.
 func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []event.Event) {
 	t.Helper()
-	model, err := snapshot.NewModel(version.Contents(c.config))
+	model, err := scorer.NewModel(version.Contents(c.config))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -64,7 +65,7 @@ func TestUpdateFromNames(t *testing.T) {
 			)
 		}
 		l := c.ensemble.onNamesLearner(t)
-		published, err := snapshot.NewModel(u.Contents(m))
+		published, err := scorer.NewModel(u.Contents(m))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Ingest is a consumer.Queue for one model. It belongs to one goroutine.
@@ -463,7 +463,7 @@ func (c *Counts) count(r *sketch.Record) {
 const leastInclusion = 1e-9
 
 // countsOf adds up what became of the records of a ledger.
-func countsOf(ledger []sketch.LedgerRow) (n snapshot.Counts) {
+func countsOf(ledger []sketch.LedgerRow) (n format.Counts) {
 	for i := range ledger {
 		l := &ledger[i]
 		n.Applied, n.Rejected, n.Control = n.Applied+l.Applied, n.Rejected+l.Rejected, n.Control+l.Control

@@ -25,8 +25,8 @@ import (
 	"github.com/refitd/refitd/daemon/model/versions"
 	"github.com/refitd/refitd/daemon/notify"
 	"github.com/refitd/refitd/daemon/scoring"
-	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
+	"github.com/refitd/refitd/snapshot/publish"
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
 )
@@ -122,7 +122,7 @@ func New(ctx context.Context, o part.Options) (_ *Model, err error) {
 
 // newAnnouncers returns what announces the champions and what puts their deltas into a topic, each nil without a topic
 // for it.
-func newAnnouncers(o *part.Options, store *snapshot.Store) (*announce.Announcer, *announce.DeltaProducer, error) {
+func newAnnouncers(o *part.Options, store *publish.Store) (*announce.Announcer, *announce.DeltaProducer, error) {
 	p := &o.Settings.Publish
 	if p.Topic == "" && p.Deltas.Topic == "" {
 		return nil, nil, nil
@@ -165,7 +165,7 @@ func newAnnouncers(o *part.Options, store *snapshot.Store) (*announce.Announcer,
 }
 
 // newNotifier returns the notifier of promotions, rejections and halts, nil without notify.url.
-func (m *Model) newNotifier(o *part.Options, store *snapshot.Store) *notify.Notifier {
+func (m *Model) newNotifier(o *part.Options, store *publish.Store) *notify.Notifier {
 	to := &o.Settings.Notify
 	if to.URL == "" || store == nil {
 		return nil

@@ -23,9 +23,10 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/model/metrics"
 	"github.com/refitd/refitd/daemon/model/part"
-	"github.com/refitd/refitd/daemon/publish"
+	publishing "github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -226,7 +227,7 @@ func (tr *trainers) leader() (leader, other int) {
 // versions returns the manifests of all versions.
 func (tr *trainers) versions() (list []snapshot.Manifest) {
 	tr.Helper()
-	store := snapshot.NewStore(filepath.Join(tr.dir, "store"))
+	store := publish.NewStore(filepath.Join(tr.dir, "store"))
 	numbers, err := store.Versions("m")
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		tr.Fatal(err)
@@ -246,7 +247,7 @@ func (tr *trainers) versions() (list []snapshot.Manifest) {
 func (tr *trainers) check() {
 	tr.Helper()
 	logged := func() (n int64) {
-		for r, err := range snapshot.NewStore(filepath.Join(tr.dir, "store")).Log("m") {
+		for r, err := range publish.NewStore(filepath.Join(tr.dir, "store")).Log("m") {
 			if err != nil {
 				tr.Fatal(err)
 			}
@@ -261,7 +262,7 @@ func (tr *trainers) check() {
 			tr.Errorf("version %d of epoch %d after %d versions", v.Version, v.Epoch, i)
 		}
 	}
-	published.Forward(tr.T, snapshot.NewStore(filepath.Join(tr.dir, "store")), "m")
+	published.Forward(tr.T, publish.NewStore(filepath.Join(tr.dir, "store")), "m")
 }
 
 // same waits until both trainers have the same sample, of everything produced.
@@ -309,7 +310,7 @@ func TestStandby(t *testing.T) {
 			}
 			return fit(ctx, s)
 		}
-		m.versions.Write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+		m.versions.Write = func(p *publishing.Publication, ctx context.Context, ch *fitted.Fitted) error {
 			if pauses[i].Swap(false) {
 				paused <- i
 				<-goOn

@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Name returns the name of the model in the configuration.
@@ -33,7 +34,7 @@ func (m *Model) HasBegun() bool { return m.state.HasBegun() }
 func (m *Model) Trainer() *train.Trainer { return m.trainer }
 
 // Store returns the store of snapshots, nil without one.
-func (m *Model) Store() *snapshot.Store { return m.versions.Store() }
+func (m *Model) Store() *publish.Store { return m.versions.Store() }
 
 // Refit lets the model be refitted now, or as soon as the refit under way has ended. The error says which process does
 // that if it is not this one.

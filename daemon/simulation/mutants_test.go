@@ -49,10 +49,10 @@ var mutants = []wrong{
 	{"a lost connection is lost for good", "", 6, mutant.Edit{File: "consumer/fetcher.go",
 		Old: "return backoff.Sleep(ctx, c.source.pause(err, tries))",
 		New: "if MUTANT { <-ctx.Done() }\nreturn backoff.Sleep(ctx, c.source.pause(err, tries))"}},
-	{"alias before the version", "kill,produce", 4, mutant.Edit{File: "snapshot/store.go",
+	{"alias before the version", "kill,produce", 4, mutant.Edit{File: "snapshot/publish/store.go",
 		Old: "if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {",
 		New: `if MUTANT {
-				r, all := Record{Event: EventPublish}, append([]Move{{Alias: Latest}}, moves...)
+				r, all := Record{Event: EventPublish}, append([]Move{{Alias: format.Latest}}, moves...)
 				r.describe(&manifest)
 				for i := range all { all[i].To = manifest.Version }
 				if err := s.commit(root, model, last, &r, all); err != nil { return err }

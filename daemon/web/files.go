@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 const (
@@ -56,8 +58,8 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	}
 	name := r.PathValue("file")
 	there := []string{snapshot.ManifestFile}
-	sum, listed := "", name == snapshot.ManifestFile || name == snapshot.SignatureFile ||
-		name == snapshot.ModelSignatureFile
+	sum, listed := "", name == snapshot.ManifestFile || name == format.SignatureFile ||
+		name == publish.ModelSignatureFile
 	files := manifest.Files
 	if manifest.CutFile != nil {
 		files = append(slices.Clone(files), *manifest.CutFile)
@@ -84,7 +86,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	switch name {
 	case snapshot.ManifestFile:
 		h.Set("ETag", etagOf(manifest.Digest))
-	case snapshot.SignatureFile, snapshot.ModelSignatureFile: // of a few bytes, without a digest
+	case format.SignatureFile, publish.ModelSignatureFile: // of a few bytes, without a digest
 	default:
 		h.Set("ETag", etagOf(sum))
 		h.Set("Repr-Digest", reprDigest(sum))

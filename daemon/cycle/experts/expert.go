@@ -8,7 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 	"gonum.org/v1/gonum/floats"
@@ -87,7 +87,7 @@ const (
 // HasGaussian reports whether a model learns its ordinal label as a number, too, with a separate posterior.
 func HasGaussian(m *config.Model) bool {
 	o, err := m.Objective()
-	return err == nil && o.Link == snapshot.OrdinalLink && m.Train.Refit == "variational" && m.Train.FoldIn.Enabled
+	return err == nil && o.Link == format.OrdinalLink && m.Train.Refit == "variational" && m.Train.FoldIn.Enabled
 }
 
 // GaussianTarget returns the target that takes an ordinal label for a number with a Gaussian error. Where levels are
@@ -95,7 +95,7 @@ func HasGaussian(m *config.Model) bool {
 // drift 0.790 RMSE against 0.802.
 func GaussianTarget(t *encode.Target) *encode.Target {
 	g := *t
-	g.Loss, g.Link, g.Likelihood = solver.Squared{}, snapshot.Identity, posterior.Gaussian
+	g.Loss, g.Link, g.Likelihood = solver.Squared{}, format.Identity, posterior.Gaussian
 	return &g
 }
 

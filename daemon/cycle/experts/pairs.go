@@ -8,7 +8,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // What the learner on names starts from and how it chooses.
@@ -89,7 +89,7 @@ type activeName struct {
 // of names, or of numbers and three, where a fold-in of two fields says what their pairs do.
 func HasPairwise(s *event.Schema, link string) bool {
 	fields := len(s.Categorical) + len(s.Multi)
-	return s.Task == event.Binary && link == snapshot.Logistic && fields > 1 || s.Task.IsNumeric() && fields > 2
+	return s.Task == event.Binary && link == format.Logistic && fields > 1 || s.Task.IsNumeric() && fields > 2
 }
 
 func NewPairwise(s *event.Schema, t *encode.Target, limit int) *Pairwise {
@@ -152,7 +152,7 @@ func (l *Pairwise) Gather(ev *event.Event) {
 			list := x.Field - len(ev.Categorical)
 			names, place := ev.Multi[list], rows.PlaceOfList(ev, list)
 			for i, name := range names {
-				l.add(t, place+i, nameHash(name), 0, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
+				l.add(t, place+i, nameHash(name), 0, format.MultiValue(l.schema.MultiWeights, list, len(names)))
 			}
 		case x.With < 0 && l.hashes[x.Field] != 0:
 			l.add(t, x.Field, l.hashes[x.Field], 0, 1)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/lapack/gonum"
 )
@@ -43,7 +43,7 @@ type LogitPool struct {
 func newLogitPool(parts, outputs int, link string) *LogitPool {
 	p := &LogitPool{
 		n:         parts,
-		logistic:  link != snapshot.Softmax,
+		logistic:  link != format.Softmax,
 		experts:   experts.NewWeights(len(poolBiasSteps)),
 		inputs:    make([]float64, parts*outputs),
 		weights:   make([]float64, parts),

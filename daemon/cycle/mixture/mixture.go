@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -83,7 +83,7 @@ func NewMixture(t *encode.Target, companions []string, fields, by, limit int) *M
 }
 
 // HasProbabilities reports whether outputs say a number or probabilities: hinge losses of classes do not.
-func HasProbabilities(t *encode.Target) bool { return t.IsNumeric() || t.Link != snapshot.Identity }
+func HasProbabilities(t *encode.Target) bool { return t.IsNumeric() || t.Link != format.Identity }
 
 // MixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
 func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseline, by, limit int) *Mixture {
@@ -187,7 +187,7 @@ func take(p *part, t *encode.Target, outputs []float64) {
 	switch {
 	case t.IsNumeric():
 		p.Value[0] = t.Clip(t.Value(outputs))
-	case t.Link == snapshot.Softmax:
+	case t.Link == format.Softmax:
 		evaluate.SoftmaxTo(p.Value, outputs)
 	default:
 		for c, o := range outputs {
@@ -240,7 +240,7 @@ func (m *Mixture) Value() float64 { return m.Mixed[0] }
 func (m *Mixture) Outputs(dst []float64) {
 	for c, p := range m.Mixed {
 		p = min(max(p, evaluate.LeastProbability), 1-evaluate.LeastProbability)
-		if dst[c] = math.Log(p); m.target.Link != snapshot.Softmax {
+		if dst[c] = math.Log(p); m.target.Link != format.Softmax {
 			dst[c] -= math.Log1p(-p)
 		}
 	}
@@ -362,7 +362,7 @@ func (m *Mixture) Loss(p *part, ev *event.Event, targets []float64) float64 {
 		switch {
 		case targets[c] > 0:
 			loss -= math.Log(v)
-		case m.target.Link != snapshot.Softmax:
+		case m.target.Link != format.Softmax:
 			loss -= math.Log1p(-v)
 		}
 	}

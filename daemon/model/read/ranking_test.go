@@ -11,26 +11,28 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // lister returns a version that lists i0, i1, ... of forty items in this order, for everybody.
 func lister(t *testing.T) *snapshot.Model {
 	t.Helper()
-	c := &snapshot.Contents{
-		Kernel:      snapshot.ANOVA,
-		Link:        snapshot.Logistic,
+	c := &format.Contents{
+		Kernel:      format.ANOVA,
+		Link:        format.Logistic,
 		NumFeatures: 41,
 		NumOutputs:  1,
 		Weights:     []float64{},
 		Bias:        []float64{0},
-		Schema:      snapshot.Schema{Task: snapshot.Binary, Label: "chosen", Categorical: []string{"user", "item"}},
+		Schema:      snapshot.Schema{Task: format.Binary, Label: "chosen", Categorical: []string{"user", "item"}},
 		Vocabulary:  [][]string{{"u0"}, nil},
 		Linear:      []float64{0},
 	}
 	for i := range 40 {
 		c.Vocabulary[1], c.Linear = append(c.Vocabulary[1], fmt.Sprintf("i%02d", i)), append(c.Linear, -float64(i))
 	}
-	m, err := snapshot.NewModel(c)
+	m, err := scorer.NewModel(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,11 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Beyond reports whether the state has read more than a cut.
-func (s *State) Beyond(cut []snapshot.Cut) bool {
+func (s *State) Beyond(cut []format.Cut) bool {
 	next := make(map[consumer.TopicPartition]int64, len(cut))
 	for _, c := range cut {
 		next[consumer.TopicPartition{Topic: c.Topic, Partition: c.Partition}] = c.Next

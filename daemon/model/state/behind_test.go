@@ -7,7 +7,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestRefitOfAnEarlierCutWaits: a refit whose sample had no record of a partition yet is not published after a version
@@ -30,7 +30,7 @@ func TestRefitOfAnEarlierCutWaits(t *testing.T) {
 	published := []report.Cut{{Topic: "ratings", Partition: 0, Next: 5}, {Topic: "ratings", Partition: 1, Next: 23}}
 	s := &State{Settings: &m, Store: store}
 	for _, p := range published {
-		s.Published = append(s.Published, snapshot.Cut(p))
+		s.Published = append(s.Published, format.Cut(p))
 	}
 	if reason := s.BehindPublished(nil, nil); reason != "" {
 		t.Errorf("an update waits: %s", reason)

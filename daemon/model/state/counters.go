@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Counters remembers in the state directory which versions and moves of aliases there have been, so that a store that
@@ -22,7 +22,7 @@ type Counters struct {
 	path string
 
 	mu        sync.Mutex
-	newest    snapshot.Numbers
+	newest    publish.Numbers
 	confirmed bool // the newest version was published; else its number may be taken again
 }
 
@@ -38,7 +38,7 @@ func readCounters(dir string, log *slog.Logger) *Counters {
 		err = json.Unmarshal(b, &n.newest)
 	}
 	if err != nil {
-		n.newest = snapshot.Numbers{}
+		n.newest = publish.Numbers{}
 		log.Error(
 			"numbers of the versions cannot be read: they continue from those in the store",
 			"path",
@@ -50,9 +50,9 @@ func readCounters(dir string, log *slog.Logger) *Counters {
 	return n
 }
 
-// Reserve is snapshot.Store.Reserve: it returns the numbers asked for or, if those have been taken, the next ones. They
+// Reserve is publish.Store.Reserve: it returns the numbers asked for or, if those have been taken, the next ones. They
 // are durable when it returns.
-func (n *Counters) Reserve(_ string, next snapshot.Numbers) (snapshot.Numbers, error) {
+func (n *Counters) Reserve(_ string, next publish.Numbers) (publish.Numbers, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if next.Version != 0 {
@@ -76,14 +76,14 @@ func (n *Counters) Confirm() {
 }
 
 // Last returns the newest numbers that there were.
-func (n *Counters) Last() snapshot.Numbers {
+func (n *Counters) Last() publish.Numbers {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.newest
 }
 
 // Note takes up what somebody else put into the store.
-func (n *Counters) Note(seen snapshot.Numbers) error {
+func (n *Counters) Note(seen publish.Numbers) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if seen.Version > n.newest.Version {
@@ -93,8 +93,8 @@ func (n *Counters) Note(seen snapshot.Numbers) error {
 }
 
 // write makes larger numbers durable. The caller holds mu.
-func (n *Counters) write(seen snapshot.Numbers) error {
-	larger := snapshot.Numbers{
+func (n *Counters) write(seen publish.Numbers) error {
+	larger := publish.Numbers{
 		Version:  max(seen.Version, n.newest.Version),
 		Sequence: max(seen.Sequence, n.newest.Sequence),
 	}

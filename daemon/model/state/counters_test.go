@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // J12: the numbers of a lost store continue. No published number is taken twice, also after a crash; one that the
@@ -18,14 +18,14 @@ func TestNumbersGoOn(t *testing.T) {
 	n := readCounters(dir, log)
 	version := func(next, want int64) {
 		t.Helper()
-		got, err := n.Reserve("m", snapshot.Numbers{Version: next})
+		got, err := n.Reserve("m", publish.Numbers{Version: next})
 		if err != nil || got.Version != want || got.Sequence != 0 {
 			t.Errorf("version %d: %+v, %v, want %d", next, got, err, want)
 		}
 	}
 	sequence := func(next, want int64) {
 		t.Helper()
-		got, err := n.Reserve("m", snapshot.Numbers{Sequence: next})
+		got, err := n.Reserve("m", publish.Numbers{Sequence: next})
 		if err != nil || got.Sequence != want || got.Version != 0 {
 			t.Errorf("move %d: %+v, %v, want %d", next, got, err, want)
 		}
@@ -44,10 +44,10 @@ func TestNumbersGoOn(t *testing.T) {
 	n.Confirm()
 	version(4, 5) // an older copy of the store was put back
 	sequence(9, 9)
-	if err := n.Note(snapshot.Numbers{Version: 7, Sequence: 12}); err != nil {
+	if err := n.Note(publish.Numbers{Version: 7, Sequence: 12}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Note(snapshot.Numbers{Version: 6, Sequence: 11}); err != nil {
+	if err := n.Note(publish.Numbers{Version: 6, Sequence: 11}); err != nil {
 		t.Fatal(err)
 	}
 	n = readCounters(dir, log)

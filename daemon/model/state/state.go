@@ -27,6 +27,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
 	"github.com/refitd/refitd/snapshot/failpoint"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // failuresFile lists, in the state directory, when storage errors ended the daemon: one RFC 3339 time a line.
@@ -48,10 +50,10 @@ type State struct {
 	Guard    *space.Guard
 	Counters *Counters
 
-	Empty     bool           // when it was opened
-	Rollbacks int64          // offsets that were applied once and have to be read again
-	Published []snapshot.Cut // of the newest version in the store; of the trainer's goroutine
-	Before    string         // how far the topics had been read for that version, empty if none was cut from them
+	Empty     bool         // when it was opened
+	Rollbacks int64        // offsets that were applied once and have to be read again
+	Published []format.Cut // of the newest version in the store; of the trainer's goroutine
+	Before    string       // how far the topics had been read for that version, empty if none was cut from them
 
 	fresh   atomic.Bool // it is empty, and nobody has asked the group
 	begun   atomic.Bool // it was not empty, or is known to be the first one
@@ -144,7 +146,7 @@ func (s *State) Close() error {
 
 // CompareWith looks at the newest version in the store of snapshots, which is a witness outside the state directory: an
 // older copy of that directory brings its own WITNESS along.
-func (s *State) CompareWith(versions *snapshot.Store) {
+func (s *State) CompareWith(versions *publish.Store) {
 	if versions == nil {
 		return
 	}
@@ -162,10 +164,10 @@ func (s *State) CompareWith(versions *snapshot.Store) {
 	default:
 		return // nothing was published, or what there is cannot be read, which the first publication says
 	}
-	if err := s.Counters.Note(snapshot.Numbers{Version: latest.Version, Sequence: latest.Sequence}); err != nil {
+	if err := s.Counters.Note(publish.Numbers{Version: latest.Version, Sequence: latest.Sequence}); err != nil {
 		s.Log.Error("numbers of the versions not kept", "error", err)
 	}
-	var cut []snapshot.Cut
+	var cut []format.Cut
 	if err == nil {
 		cut, err = versions.Cut(&manifest)
 	}
@@ -249,7 +251,7 @@ func (s *State) BehindPublished(cut []report.Cut, ends map[consumer.TopicPartiti
 }
 
 // Holds reports whether everything below a cut is in the state, so that no restart comes to less.
-func (s *State) Holds(cut []snapshot.Cut) bool {
+func (s *State) Holds(cut []format.Cut) bool {
 	for _, c := range cut {
 		if next, ok := s.Store.Position(c.Topic, c.Partition); !ok || next < c.Next {
 			return false

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // deltaCheckEvery is the number of deltas between two digests of the whole version: making one takes as long as
@@ -66,7 +67,7 @@ func (t *Trainer) deltasWait(ctx context.Context) bool {
 }
 
 // delta publishes the oldest delta that was taken, and reports whether it did.
-func (t *Trainer) delta(ctx context.Context, d *snapshot.Delta) bool {
+func (t *Trainer) delta(ctx context.Context, d *format.Delta) bool {
 	v, name := t.versions, t.state.Settings.Name
 	at, err := v.PublishDelta(ctx, d, t.cycle.Following())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // deltaChecks makes digests of whole versions in parallel with the trainer, one at a time.
@@ -16,7 +17,7 @@ type deltaChecks struct {
 
 type deltaCheck struct {
 	version int64
-	state   snapshot.CheckedState
+	state   format.CheckedState
 	err     error
 }
 
@@ -32,7 +33,7 @@ func (v *Versions) BeginDeltas(ctx context.Context) error {
 }
 
 // PublishDelta publishes a delta, after which the version is the given model.
-func (v *Versions) PublishDelta(ctx context.Context, d *snapshot.Delta, after *snapshot.Model) (publish.Position,
+func (v *Versions) PublishDelta(ctx context.Context, d *format.Delta, after *snapshot.Model) (publish.Position,
 	error) {
 	at, err := v.Publisher.PublishDelta(ctx, d, after)
 	if err == nil {
@@ -57,8 +58,8 @@ func (v *Versions) BeginCheck(at publish.Position, model *snapshot.Model) {
 	done := make(chan deltaCheck, 1)
 	v.checks.done = done
 	v.checks.busy.Go(func() {
-		digest, err := snapshot.PayloadDigest(model.Contents())
-		done <- deltaCheck{at.Version, snapshot.CheckedState{Sequence: at.Sequence, PayloadDigest: digest}, err}
+		digest, err := format.PayloadDigest(model.Contents())
+		done <- deltaCheck{at.Version, format.CheckedState{Sequence: at.Sequence, PayloadDigest: digest}, err}
 	})
 }
 

@@ -14,25 +14,27 @@ import (
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // aged returns a model that was made so long ago.
 func aged(t *testing.T, age time.Duration) *snapshot.Model {
 	t.Helper()
-	m, err := snapshot.NewModel(
-		&snapshot.Contents{
-			Kernel:      snapshot.ANOVA,
-			Link:        snapshot.Identity,
+	m, err := scorer.NewModel(
+		&format.Contents{
+			Kernel:      format.ANOVA,
+			Link:        format.Identity,
 			NumFeatures: 1,
 			NumOutputs:  1,
 			Weights:     []float64{},
-			Schema:      snapshot.Schema{Task: snapshot.Regression, Label: "y", Categorical: []string{"user"}},
+			Schema:      snapshot.Schema{Task: format.Regression, Label: "y", Categorical: []string{"user"}},
 			Vocabulary: [][]string{
 				{"u1"},
 			},
 			Linear: []float64{1},
 			Bias:   []float64{1},
-			Meta:   snapshot.Meta{Created: time.Now().Add(-age)},
+			Meta:   format.Meta{Created: time.Now().Add(-age)},
 		},
 	)
 	if err != nil {

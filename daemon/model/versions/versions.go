@@ -17,11 +17,12 @@ import (
 	"github.com/refitd/refitd/daemon/model/metrics"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/state"
-	"github.com/refitd/refitd/daemon/publish"
+	publishing "github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -37,11 +38,11 @@ type Versions struct {
 	state     *state.State
 	cycle     *cycle.Cycle
 
-	Publisher *publish.Publisher
+	Publisher *publishing.Publisher
 	// Mark marks an event in the curves.
 	Mark func(at time.Time, kind string, version int64, text string)
 	// Write writes a version: Publication.Write, unless a test replaces it.
-	Write func(*publish.Publication, context.Context, *fitted.Fitted) error
+	Write func(*publishing.Publication, context.Context, *fitted.Fitted) error
 
 	promoted int
 	kept     int
@@ -56,8 +57,8 @@ type Versions struct {
 	// why consumers have no version that can be read, nil if they have or none was published
 	unread    atomic.Pointer[string]
 	checks    deltaChecks
-	chain     atomic.Pointer[publish.Position] // of deltas, nil without
-	fruitless atomic.Pointer[string]           // why the last refit without a version for consumers ended so
+	chain     atomic.Pointer[publishing.Position] // of deltas, nil without
+	fruitless atomic.Pointer[string]              // why the last refit without a version for consumers ended so
 }
 
 // dated is a version and when it was published.
@@ -68,9 +69,9 @@ type dated struct {
 }
 
 // NewPublisher returns what publishes a model, with its store. The error carries its exit code.
-func NewPublisher(m *config.Model, log *slog.Logger) (*publish.Publisher, error) {
+func NewPublisher(m *config.Model, log *slog.Logger) (*publishing.Publisher, error) {
 	p := &m.Publish
-	publisher, err := publish.New(m, p.Store, time.Now, log)
+	publisher, err := publishing.New(m, p.Store, time.Now, log)
 	switch {
 	case errors.Is(err, snapshot.ErrKey):
 		return nil, &report.ExitError{
@@ -105,7 +106,7 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle) (*Versions,
 		state:     state,
 		cycle:     learning,
 		Publisher: publisher,
-		Write:     (*publish.Publication).Write,
+		Write:     (*publishing.Publication).Write,
 		strays:    make(map[string]bool),
 		Mark:      func(time.Time, string, int64, string) {},
 	}
@@ -160,7 +161,7 @@ func (v *Versions) refused() {
 }
 
 // Store returns the store of snapshots, nil without one.
-func (v *Versions) Store() *snapshot.Store { return v.Publisher.Store() }
+func (v *Versions) Store() *publish.Store { return v.Publisher.Store() }
 
 // Serving returns the version that consumers have, and when it was published; nil without one.
 func (v *Versions) Serving() (version *report.Version, published time.Time) {
@@ -288,7 +289,7 @@ func (v *Versions) neverPromoted() bool {
 	}
 	published := false
 	for record, err := range store.Log(v.settings.Name) {
-		isChampion := func(m snapshot.AliasMove) bool { return m.Alias == snapshot.Champion }
+		isChampion := func(m publish.AliasMove) bool { return m.Alias == snapshot.Champion }
 		if err != nil || slices.ContainsFunc(record.Moves, isChampion) {
 			return false
 		}
@@ -299,7 +300,7 @@ func (v *Versions) neverPromoted() bool {
 
 // lastRefit reads the last promoted refit with what the state directory keeps of it.
 func (v *Versions) lastRefit() (*fitted.Fitted, error) {
-	refit, err := v.Publisher.Open(publish.Refit)
+	refit, err := v.Publisher.Open(publishing.Refit)
 	if err != nil {
 		return nil, err
 	}
@@ -435,7 +436,7 @@ func (v *Versions) Publish(ctx context.Context, ch *fitted.Fitted) error {
 func (v *Versions) Published(ctx context.Context, err error) error {
 	defer v.refused()
 	if err != nil {
-		if errors.Is(err, publish.ErrReplaced) || errors.Is(context.Cause(ctx), publish.ErrReplaced) {
+		if errors.Is(err, publishing.ErrReplaced) || errors.Is(context.Cause(ctx), publishing.ErrReplaced) {
 			v.log.Info("publication called off: another trainer publishes")
 			return err
 		}
@@ -478,7 +479,7 @@ func (v *Versions) Emit(ch *fitted.Fitted) error {
 		kind = curves.Update
 	}
 	v.Mark(last.at, kind, version.Version, version.Reason)
-	if version.Decision == publish.Promoted {
+	if version.Decision == publishing.Promoted {
 		v.serving.Store(last)
 		v.unread.Store(nil)
 		v.promoted++

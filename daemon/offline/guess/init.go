@@ -16,7 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Options say which file or topic to make a configuration for.
@@ -334,7 +334,7 @@ func (g *guess) writeFields(y *yamlText, use string) {
 			entry, why = entry+", optional: true", why+", not in every row"
 		}
 		if use == "multi" {
-			entry += ", weight: " + snapshot.WeightSqrt
+			entry += ", weight: " + format.WeightSqrt
 		}
 		if entry != quoted(f.Name) {
 			entry = "{name: " + entry + "}"
