@@ -94,7 +94,9 @@ func (m *Model) explainOver(over *Overlay, in *format.Input) (Explanation, error
 	m.explainMap(&e, &s)
 	slices.SortStableFunc(
 		e.Terms,
-		func(a, b Term) int { return cmp.Compare(rowmath.Largest(b.Contribution), rowmath.Largest(a.Contribution)) },
+		func(a, b Term) int {
+			return cmp.Compare(rowmath.Largest(b.Contribution), rowmath.Largest(a.Contribution))
+		},
 	)
 	return e, nil
 }
