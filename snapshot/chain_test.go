@@ -24,10 +24,8 @@ import (
 
 // wholeDelta reports whether a model has no half of a delta of DeltaAfter.
 func wholeDelta(m *scorer.Model) bool {
-	outputs := make([]float64, m.NumOutputs())
-	m.Score(outputs, new(format.Input), new(scorer.Scratch)) // of no column: the bias
 	_, linear := m.Row(0)
-	return m.Position().Sequence == 0 || outputs[0] == linear[0]
+	return m.Position().Sequence == 0 || m.Contents().Bias[0] == linear[0]
 }
 
 // sizeOf returns the size of a file.
