@@ -31,6 +31,7 @@ type Metrics struct {
 	fates     *prometheus.CounterVec
 	watermark *prometheus.GaugeVec
 	rollbacks *prometheus.CounterVec
+	unknown   *prometheus.CounterVec
 
 	trainSeconds    *prometheus.HistogramVec
 	trainIterations *prometheus.GaugeVec
@@ -127,6 +128,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		rollbacks: counter(
 			"state_rollback_offsets_total",
 			"Offsets that were applied once and, because the state had lost them at its start, are read again.",
+		),
+		unknown: counter(
+			"state_unknown_parts_total",
+			"Parts of the progressive losses in the state that another build has written and this one does not know.",
 		),
 		trainSeconds: f.NewHistogramVec(
 			durations.Options("refitd_train_duration_seconds", "Time of refits, from sample to judgement.",
@@ -299,6 +304,7 @@ func (m *Metrics) add(c *config.Model) {
 	for _, reason := range guard.HeldBackReasons {
 		m.heldBack.WithLabelValues(model, string(reason))
 	}
+	m.unknown.WithLabelValues(model)
 	m.deltaRows.WithLabelValues(model)
 	m.deltaBytes.WithLabelValues(model)
 	m.deltaSeconds.WithLabelValues(model)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"log/slog"
 	"math"
 	"strings"
@@ -161,6 +162,36 @@ refitd_publish_total{model="ratings",result="success"} 0
 	schema := model.Schema.Event()
 	if got, want := testutil.CollectAndCount(m.rejected), len(schema.Causes()); got != want {
 		t.Errorf("%d series of rejected events, want one for each of %d causes", got, want)
+	}
+}
+
+// TestSumsOfAnotherBuildAreCounted: a predictor in the state that this build does not know is counted and named in the
+// log; sums without one are not.
+func TestSumsOfAnotherBuildAreCounted(t *testing.T) {
+	var log bytes.Buffer
+	o := &Options{Settings: ratings(), Metrics: NewMetrics(prometheus.NewRegistry()),
+		Log: slog.New(slog.NewTextHandler(&log, nil))}
+	for stored, want := range map[string]float64{
+		`{"format":2,"n":3,"no_model":3,"predictors":[{"name":"live","n":3}]}`:                         0,
+		`{"format":2,"n":3,"no_model":3,"predictors":[{"name":"forest","n":3},{"name":"live","n":3}]}`: 1,
+	} {
+		log.Reset()
+		o.Metrics.unknown.Reset()
+		c, err := cycle.New(o.Settings, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Restore([]byte(stored)); err != nil {
+			t.Fatal(err)
+		}
+		o.noteUnknown(c.Unknown())
+		if got := testutil.ToFloat64(o.Metrics.unknown.WithLabelValues("ratings")); got != want {
+			t.Errorf("%s: counted %g, want %g", stored, got, want)
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != int(want) || want > 0 &&
+			!strings.Contains(log.String(), "forest") {
+			t.Errorf("%s: the log has %q", stored, log.String())
+		}
 	}
 }
 

@@ -125,6 +125,7 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	versions.mark = m.curves.Mark
 	o.Metrics.add(settings)
 	o.Metrics.rollbacks.WithLabelValues(settings.Name).Add(float64(m.state.rollbacks))
+	o.noteUnknown(learning.Unknown())
 	m.ranking = newRanking(settings)
 	if m.reader, err = newReader(&o, m.state, learning, m.crashes, m.ranking, live); err != nil {
 		return nil, err
@@ -143,6 +144,14 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// noteUnknown counts and logs what another build has written into the progressive sums and this one does not know.
+func (o *Options) noteUnknown(parts []string) {
+	if len(parts) > 0 {
+		o.Metrics.unknown.WithLabelValues(o.Settings.Name).Add(float64(len(parts)))
+		o.Log.Warn("losses of the state left out: another build has written them", "parts", parts)
+	}
 }
 
 // newCycle returns the learning of a model, with the progressive sums of its state.
