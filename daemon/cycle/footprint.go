@@ -139,25 +139,3 @@ func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
 	}
 	return bytes
 }
-
-// NumVariants returns how many variants of an update may be held in addition to the fold-in, each as large as it:
-// those of posteriors, and that of names, which has pairs as far as there is room.
-func NumVariants(m *config.Model) (n int) {
-	if experts.HasGaussian(m) {
-		n++
-	}
-	if m.Train.Refit == "variational" && m.Train.FoldIn.Enabled {
-		n++
-		if schema := m.Schema.Event(); updates.NonForgettingFields(m, &schema) != nil {
-			n++
-		}
-		if mixture.HasStackedUpdate(m) {
-			n++
-		}
-	}
-	if s, err := experts.SettingOf(m); err == nil && experts.KindOf(experts.PartNames).Applies(s) &&
-		s.Target.Task == event.Binary {
-		n++
-	}
-	return n
-}

@@ -113,7 +113,7 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	if !t.IsNumeric() {
 		width = t.Outputs()
 	}
-	names := append([]string{"fold_in", "published"}, companions...)
+	names := append([]string{FoldInPart, "published"}, companions...)
 	for _, b := range m.Baselines {
 		names = append(names, b.Name())
 	}
