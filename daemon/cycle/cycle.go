@@ -75,7 +75,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.publisher.rankings = updates.NewRankings(m, &c.schema)
 	c.nonForgetting = updates.NonForgettingFields(m, &schema)
 	c.progress.progressive = evaluate.NewProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
-	c.watch.drift = drift.NewWatch(schema.Categorical)
+	c.watch.drift = drift.NewWatch(m, schema.Categorical)
 	c.ensemble.numbers, c.ensemble.weights = encode.NewNumberScale(len(schema.Numeric), target), encode.NewWeightScale(
 		&schema)
 	c.ensemble.learner, c.batchScorer = c.ensemble.newLearner(nil, nil), c.NewBatchScorer()
