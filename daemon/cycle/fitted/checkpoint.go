@@ -129,7 +129,7 @@ func (ch *Fitted) WithPopularity() *solver.Model {
 func DerivedFields(s *config.Schema) (out []snapshot.Derived) {
 	for _, d := range s.Derived {
 		of := snapshot.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K}
-		if kind := event.Kind(d.Kind); kind == event.TimeBin || kind == event.Age {
+		if k := event.KindOf(event.Kind(d.Kind)); k != nil && k.NeedsTime {
 			of.Time, of.TimeUnit = s.Time, s.TimeUnit
 		}
 		out = append(out, of)
