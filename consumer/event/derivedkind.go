@@ -24,7 +24,7 @@ var Kinds = []DerivedKind{
 	{
 		Name: PreviousLabel,
 		Doc: "the label of the entity's event before: a class, a level, 0 or 1, or one of `k` bins of a number; " +
-			"`classes` of a multilabel task",
+			"a list for a multilabel task",
 		OfEntity: true,
 		names:    func(dst []string, _ *Derived, _ *Event, p *Past, _ int) []string { return append(dst, p.Label...) },
 		note:     func(s *Schema, d *Derived, p *Past, ev *Event, _ int) { p.Label = s.labelNames(ev, d.K) },

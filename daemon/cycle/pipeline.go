@@ -123,8 +123,8 @@ func (e *ensemble) predictFoldIn(to *folded, ev *event.Event, targets []float64)
 }
 
 // watchDrift returns the alarms on the event that the fold-in learned last. live and refit are the losses of what was
-// live and of the last refit, NaN without one. A model whose posterior is not known, as its version came from elsewhere,
-// has none until the next refit.
+// live and of the last refit, NaN without one. A model whose posterior is not known, as its version came from
+// elsewhere, has none until the next refit.
 func (c *Cycle) watchDrift(live, refit float64) []drift.Alarm {
 	l, ok := c.ensemble.learner.(*experts.FoldIn)
 	if !ok && c.config.Train.Refit == "variational" {

@@ -45,6 +45,14 @@ type variant struct {
 // candidates are those of all variants.
 type candidates = [mixture.NumForms]updates.Candidate
 
+// VariantDocs returns the names of the variants and what each is, for configs/components.md.
+func VariantDocs() (names, docs []string) {
+	for f := range variants {
+		names, docs = append(names, variants[f].name), append(docs, variants[f].doc)
+	}
+	return names, docs
+}
+
 // isPart returns the function of a variant that is made of one part.
 func isPart(name string) func(*config.Model) string {
 	return func(*config.Model) string { return name }
@@ -113,8 +121,8 @@ func (v *variant) learner(e *ensemble) experts.Learner {
 	return nil
 }
 
-// newDeltaEncoder returns an encoder of what changes after a variant of an update was made just now. It is nil if deltas
-// cannot follow the variant. c.mu is held.
+// newDeltaEncoder returns an encoder of what changes after a variant of an update was made just now. It is nil if
+// deltas cannot follow the variant. c.mu is held.
 func (e *ensemble) newDeltaEncoder(
 	of *updates.DeltaStream,
 	f mixture.Variant,

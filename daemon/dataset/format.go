@@ -147,8 +147,8 @@ func formatText(replay bool) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// formatOf returns the format of a first line. What begins as a Parquet file or as JSON is of that format, whatever else
-// it may be.
+// formatOf returns the format of a first line. What begins as a Parquet file or as JSON is of that format, whatever
+// else it may be.
 func formatOf(line []byte) Format {
 	for _, first := range []Format{Parquet, JSONL} {
 		if formatKind(first).begins(line) {

@@ -4,8 +4,8 @@
 // the alarm, and Schedule.Alarmed makes a refit due. Models with a posterior are tested by the gradients of names,
 // field by field; other models by the losses of what is live and of the last refit.
 //
-// Goroutines: Watch and its detectors have no lock and belong to the goroutine that learns; in a cycle Cycle.mu is held.
-// The fold-in's goroutine calls Watch.Learned where the fold-in runs ahead. O(1) a value, no allocation.
+// Goroutines: Watch and its detectors have no lock and belong to the goroutine that learns; in a cycle Cycle.mu is
+// held. The fold-in's goroutine calls Watch.Learned where the fold-in runs ahead. O(1) a value, no allocation.
 //
 // Files:
 //

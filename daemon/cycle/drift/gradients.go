@@ -8,13 +8,13 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// GradientTest watches numbers whose mean, given all before, is at most driftMargin roots of their recent mean square as
-// long as nothing changes, and alarms when they rise: a Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo 2022).
-// From every moment on it bets that the mean is above the margin, and adds up what the bets have come to: e ← (e +
-// 1)·f(bet·(x − margin))/(1 + bet²·driftSpread/2), the mean over the bets, x in units of that root. f(y) is 1 + y +
-// y²/2 above 0 and 1/(1 − y + y²/2) below (Catoni 2012), at most 1 + y + y²/2 for either sign. So e − n is a
-// supermartingale without any bound on the numbers: skewed ones, such as those of rare labels, need none. It is one as
-// long as the mean is at most the margin and the mean square about the margin at most driftSpread, both given all
+// GradientTest watches numbers whose mean, given all before, is at most driftMargin roots of their recent mean square
+// as long as nothing changes, and alarms when they rise: a Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo
+// 2022). From every moment on it bets that the mean is above the margin, and adds up what the bets have come to: e ←
+// (e + 1)·f(bet·(x − margin))/(1 + bet²·driftSpread/2), the mean over the bets, x in units of that root. f(y) is 1 +
+// y + y²/2 above 0 and 1/(1 − y + y²/2) below (Catoni 2012), at most 1 + y + y²/2 for either sign. So e − n is a
+// supermartingale without any bound on the numbers: skewed ones, such as those of rare labels, need none. It is one
+// as long as the mean is at most the margin and the mean square about the margin at most driftSpread, both given all
 // before. Then the chance of a false alarm in n values is n/AlarmRate at most. O(1) a value.
 type GradientTest struct {
 	Wealth [4]float64
