@@ -131,7 +131,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		),
 		unknown: counter(
 			"state_unknown_parts_total",
-			"Parts of the progressive losses in the state that another build has written and this one does not know.",
+			"Parts of the state that another build has written and this one does not know: losses, or what is kept of a refit.",
 		),
 		trainSeconds: f.NewHistogramVec(
 			durations.Options("refitd_train_duration_seconds", "Time of refits, from sample to judgement.",

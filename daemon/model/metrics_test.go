@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"math"
 	"strings"
@@ -192,6 +193,23 @@ func TestSumsOfAnotherBuildAreCounted(t *testing.T) {
 			!strings.Contains(log.String(), "forest") {
 			t.Errorf("%s: the log has %q", stored, log.String())
 		}
+	}
+}
+
+// TestRefitOfAnotherBuildIsCounted: what another build has kept of the last refit is counted and logged; what does not
+// fit for other reasons is only logged.
+func TestRefitOfAnotherBuildIsCounted(t *testing.T) {
+	var log bytes.Buffer
+	v := &Versions{settings: ratings(), metrics: NewMetrics(prometheus.NewRegistry()),
+		log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, err := range []error{fitted.ErrOtherSettings, fmt.Errorf("state/posterior: %w", fitted.ErrOtherBuild)} {
+		log.Reset()
+		if v.notRestored(err); !strings.Contains(log.String(), err.Error()) {
+			t.Errorf("the log has %q", log.String())
+		}
+	}
+	if n := testutil.ToFloat64(v.metrics.unknown.WithLabelValues("ratings")); n != 1 {
+		t.Errorf("counted %g, want 1", n)
 	}
 }
 

@@ -166,7 +166,7 @@ func (v *Versions) revive() error {
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
 	case err != nil:
-		v.log.Warn("champion not loaded", "reason", err)
+		v.notRestored(err)
 	default:
 		v.cycle.Install(refit)
 		cut = refit.Version.Cut
@@ -248,6 +248,14 @@ func (v *Versions) neverPromoted() bool {
 		published = true
 	}
 	return published
+}
+
+// notRestored logs why the last refit is not continued, and counts what another build has kept of it.
+func (v *Versions) notRestored(err error) {
+	if errors.Is(err, fitted.ErrOtherBuild) {
+		v.metrics.unknown.WithLabelValues(v.settings.Name).Inc()
+	}
+	v.log.Warn("champion not loaded", "reason", err)
 }
 
 // lastRefit reads the last promoted refit with what the state directory keeps of it.

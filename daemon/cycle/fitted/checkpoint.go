@@ -245,10 +245,13 @@ func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, erro
 
 func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, error) {
 	manifest, c := model.Manifest(), model.Contents()
-	if k.Format != CheckpointFormat || k.Version != manifest.Version {
+	if k.Format != CheckpointFormat {
+		return nil, fmt.Errorf("cycle: kept posterior of format %d, this build reads %d: %w", k.Format, CheckpointFormat,
+			ErrOtherBuild)
+	}
+	if k.Version != manifest.Version {
 		return nil, fmt.Errorf(
-			"cycle: kept posterior of format %d and version %d, the champion is version %d",
-			k.Format,
+			"cycle: kept posterior of version %d, the champion is version %d",
 			k.Version,
 			manifest.Version,
 		)
@@ -312,6 +315,9 @@ func CheckpointMeans(t *encode.Target, k *Checkpoint) (*BaselineMeans, error) {
 	m.predict(t)
 	return m, nil
 }
+
+// ErrOtherBuild is returned for what another build has kept of a champion: the next refit makes one.
+var ErrOtherBuild = errors.New("another build has kept it")
 
 // ErrOtherSettings is returned for a champion that was trained with another configuration: the model begins anew.
 var ErrOtherSettings = errors.New("trained with another configuration")
