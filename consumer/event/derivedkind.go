@@ -109,6 +109,14 @@ func KindOf(name Kind) *DerivedKind {
 	return nil
 }
 
+// KindNames returns the names of the kinds.
+func KindNames() (names []string) {
+	for i := range Kinds {
+		names = append(names, string(Kinds[i].Name))
+	}
+	return names
+}
+
 // TimeBins are the units of a TimeBin: the hour is 0 to 23, the weekday 1 to 7 from Monday, the day 1 to 31, the month
 // 1 to 12.
 var TimeBins = []string{"hour", "weekday", "day", "month"}

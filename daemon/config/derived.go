@@ -78,17 +78,13 @@ func (s *Schema) derivedFields() []event.Derived {
 
 // derived checks the derived fields, each of which has the keys of its kind and no other.
 func (v *validator) derived(s *Schema, path string, claim func(key, field string)) {
-	kinds := make([]string, len(event.Kinds))
-	for i := range event.Kinds {
-		kinds[i] = string(event.Kinds[i].Name)
-	}
 	given, _ := s.GivenFields()
 	for i := range s.Derived {
 		d, at := &s.Derived[i], fmt.Sprintf("%s.derived[%d]", path, i)
 		claim(at+".name", d.Name)
 		kind := event.KindOf(event.Kind(d.Kind))
 		if kind == nil {
-			v.oneOf(at+".kind", d.Kind, kinds...)
+			v.oneOf(at+".kind", d.Kind, event.KindNames()...)
 			continue
 		}
 		if strings.Contains(d.Name, event.CrossSign) {
