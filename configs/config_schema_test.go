@@ -91,7 +91,7 @@ var rules = map[string]object{
 	"Schema.Multi":       {{"items", fieldEntry(listWeight)}},
 	"Schema.Levels":      {{"minimum", 0}, {"maximum", 100}},
 	"Derived.Name":       {{"minLength", 1}},
-	"Derived.Kind":       {{"enum", event.Kinds}},
+	"Derived.Kind":       {{"enum", event.KindNames()}},
 	"Quota.Share":        {{"exclusiveMinimum", 0}, {"maximum", 1}},
 	"Cap.Share":          {{"minimum", 0}, {"exclusiveMaximum", 1}},
 	"Schema.Task":        {{"enum", append(slices.Clone(event.Tasks), config.Implicit)}},

@@ -1,7 +1,9 @@
 package cycle
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -395,6 +397,18 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 	}
 	if _, err := fitted.Restore(other, opened, keep); err == nil {
 		t.Error("another configuration is accepted")
+	}
+	var k fitted.Checkpoint
+	if err := gob.NewDecoder(bytes.NewReader(keep)).Decode(&k); err != nil {
+		t.Fatal(err)
+	}
+	k.Format++
+	var later bytes.Buffer
+	if err := gob.NewEncoder(&later).Encode(&k); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fitted.Restore(m, opened, later.Bytes()); !errors.Is(err, fitted.ErrOtherBuild) {
+		t.Errorf("a posterior of a later format: %v", err)
 	}
 	return again
 }

@@ -27,70 +27,9 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 	return c.publisher.race.Chosen == f.Form && c.publisher.comparison.Prefers(c.publisher.updates)
 }
 
-// newDeltaEncoder returns an encoder of what changes after a variant of an update was made just now. c.mu is held.
-func (e *ensemble) newDeltaEncoder(
-	of *updates.DeltaStream,
-	form mixture.Variant,
-	made *updates.Candidate,
-) *updates.DeltaEncoder {
-	l, _ := e.variantLearner(form)
-	f := &updates.DeltaEncoder{Learner: l}
-	if of.Of.PopularOnly {
-		f.Source, f.Rows = new(updates.Source), updates.PopularRows{}
-		return f
-	}
-	switch l := l.(type) {
-	case *experts.FoldIn:
-		f.Source = of.SourceOf(l.Slots)
-		r := &updates.PosteriorRows{Learner: l, Steady: e.nonForgettingIn(form), Sum: made.Sum,
-			Loadings: made.Folded.Loadings(), Outputs: e.target.Outputs(), Linear: 1}
-		if made.Folded.Separate {
-			r.Linear = r.Outputs
-		}
-		switch f.Rows = r; {
-		case made.Blend != nil:
-			parts := e.stackedParts()
-			r.Changed = func() string {
-				if e.stackedParts() != parts || e.stacked.Used != made.Blend {
-					return "the parts of the blend are others"
-				}
-				return ""
-			}
-		case made.Link != nil:
-			r.Changed = func() string {
-				if e.linkOf(e.expertOf(e.partOf(form)), false) != made.Link {
-					return "numbers mean something else for the levels"
-				}
-				return ""
-			}
-		}
-		return f
-	case *experts.Gradient:
-		f.Source, f.Rows = of.SourceOf(l.Slots), &updates.GradientRows{Learner: l}
-		return f
-	case *experts.Pairwise:
-		f.Rows = updates.NewNamesRows(l, made.Vocab, e.config.Publish.Deltas.MaxRows)
-	case *experts.Newton:
-		if form == mixture.FormGoing {
-			return nil
-		}
-		f.Rows = &updates.NewtonRows{Learner: l, Vocab: e.champion.Vocabulary, Features: made.Vocab.Map,
-			Kernel: e.champion.Model.Kernel}
-	default:
-		return nil
-	}
-	switch l := e.learner.(type) { // the names of events are the same
-	case *experts.FoldIn:
-		f.Source = of.SourceOf(l.Slots)
-	case *experts.Gradient:
-		f.Source = of.SourceOf(l.Slots)
-	}
-	return f
-}
-
 // stale returns why deltas cannot encode the live model any more, or "". c.mu is held.
 func stale(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant) string {
-	if l, _ := c.ensemble.variantLearner(form); l != f.Learner {
+	if c.ensemble.variantLearner(form) != f.Learner {
 		return "the fold-in began anew"
 	}
 	return f.Rows.Stale()

@@ -10,7 +10,6 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/scorer"
@@ -108,7 +107,7 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []
 	if state == nil {
 		state = version.Posterior
 	} else { // which has no covariances
-		state = c.ensemble.learner.(*experts.FoldIn).State(version.Vocabulary, c.nonForgettingIn(mixture.FormFoldIn))
+		state = c.ensemble.learner.(*experts.FoldIn).State(version.Vocabulary, foldInVariant.nonForgetting(c.common))
 	}
 	live := experts.NewFoldIn(
 		c.config,

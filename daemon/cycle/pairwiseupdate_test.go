@@ -59,7 +59,7 @@ func TestUpdateFromNames(t *testing.T) {
 			t.Fatalf(
 				"crosses %t: of %s, %d basis vectors, %d own crosses",
 				crossed,
-				mixture.FormParts[c.publisher.race.Chosen],
+				variants[c.publisher.race.Chosen].name,
 				u.Model.NumBasis,
 				u.Vocabulary.Own,
 			)

@@ -101,6 +101,7 @@ func New(ctx context.Context, o part.Options) (_ *Model, err error) {
 	published.Mark = m.curves.Mark
 	o.Metrics.Add(settings)
 	o.Metrics.Rollbacks.WithLabelValues(settings.Name).Add(float64(m.state.Rollbacks))
+	noteUnknown(&o, learning.Unknown())
 	m.ranking = read.NewRanking(settings)
 	if m.reader, err = read.New(&o, m.state, learning, m.crashes, m.ranking, live); err != nil {
 		return nil, err
@@ -118,6 +119,14 @@ func New(ctx context.Context, o part.Options) (_ *Model, err error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// noteUnknown counts and logs what another build has written into the progressive sums and this one does not know.
+func noteUnknown(o *part.Options, parts []string) {
+	if len(parts) > 0 {
+		o.Metrics.Unknown.WithLabelValues(o.Settings.Name).Add(float64(len(parts)))
+		o.Log.Warn("losses of the state left out: another build has written them", "parts", parts)
+	}
 }
 
 // newAnnouncers returns what announces the champions and what puts their deltas into a topic, each nil without a topic

@@ -130,7 +130,7 @@ func (ch *Fitted) WithPopularity() *solver.Model {
 func DerivedFields(s *config.Schema) (out []format.Derived) {
 	for _, d := range s.Derived {
 		of := format.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K}
-		if kind := event.Kind(d.Kind); kind == event.TimeBin || kind == event.Age {
+		if k := event.KindOf(event.Kind(d.Kind)); k != nil && k.NeedsTime {
 			of.Time, of.TimeUnit = s.Time, s.TimeUnit
 		}
 		out = append(out, of)
@@ -246,10 +246,13 @@ func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, erro
 
 func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, error) {
 	manifest, c := model.Manifest(), model.Contents()
-	if k.Format != CheckpointFormat || k.Version != manifest.Version {
+	if k.Format != CheckpointFormat {
+		return nil, fmt.Errorf("cycle: kept posterior of format %d, this build reads %d: %w", k.Format, CheckpointFormat,
+			ErrOtherBuild)
+	}
+	if k.Version != manifest.Version {
 		return nil, fmt.Errorf(
-			"cycle: kept posterior of format %d and version %d, the champion is version %d",
-			k.Format,
+			"cycle: kept posterior of version %d, the champion is version %d",
 			k.Version,
 			manifest.Version,
 		)
@@ -313,6 +316,9 @@ func CheckpointMeans(t *encode.Target, k *Checkpoint) (*BaselineMeans, error) {
 	m.predict(t)
 	return m, nil
 }
+
+// ErrOtherBuild is returned for what another build has kept of a champion: the next refit makes one.
+var ErrOtherBuild = errors.New("another build has kept it")
 
 // ErrOtherSettings is returned for a champion that was trained with another configuration: the model begins anew.
 var ErrOtherSettings = errors.New("trained with another configuration")

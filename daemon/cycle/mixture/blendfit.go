@@ -39,13 +39,6 @@ type StackedUpdate struct {
 // StackedFades are how the fits forget.
 var StackedFades = [...]float64{0.998, 0.9997}
 
-// The fold-ins of a blend. A missing fold-in takes the value of the previous one in the list. So does one that versions
-// cannot hold in addition to the first.
-var (
-	BlendForms   = [...]Variant{FormFoldIn, FormNumbers, FormBefore}
-	BlendFoldIns = [...]string{FormParts[FormFoldIn], experts.PartGaussian, experts.PartBefore}
-)
-
 const (
 	BlendEvery = 50 // events between two solutions
 	// of the mean square of the best fold-in that a blend has at most for a whole update to be worth it

@@ -74,16 +74,29 @@ const (
 	NumLearned
 )
 
-// NewMixture returns nil for a task whose outputs have no probabilities: hinge losses of classes.
-func NewMixture(t *encode.Target, companions []string, fields, by, limit int) *Mixture {
-	if !HasProbabilities(t) {
+// NewMixture returns the mixture of the fold-in, the version that consumers have, experts of the given names, and
+// baselines. It returns nil for a task whose outputs have no probabilities: hinge losses of classes.
+func NewMixture(names []string, s *experts.BaselineSetting) *Mixture {
+	if !experts.HasProbabilities(s.Target) {
 		return nil
 	}
-	return MixtureOf(t, companions, experts.NewBaselines(t, fields, by, limit), by, limit)
+	return MixtureOf(s.Target, names, s.New(), s.By, s.Limit)
 }
 
-// HasProbabilities reports whether outputs say a number or probabilities: hinge losses of classes do not.
-func HasProbabilities(t *encode.Target) bool { return t.IsNumeric() || t.Link != format.Identity }
+// Footprint returns the bytes of the mixture of so many experts with its baselines, and of the losses of its entities,
+// with names of at most maxName bytes.
+func Footprint(numExperts int, s *experts.BaselineSetting, maxName int) int64 {
+	if !experts.HasProbabilities(s.Target) {
+		return 0
+	}
+	numBaselines, bytes := s.Footprint(maxName)
+	if s.By < 0 {
+		return bytes
+	}
+	parts := NumLearned + numExperts + numBaselines + len(stackFades)
+	const growing = 2 // lists grow to at most twice what they hold
+	return bytes + growing*(rows.SlotsFootprint(s.Limit, maxName)+8*int64(s.Limit)*int64(parts+1))
+}
 
 // MixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
 func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseline, by, limit int) *Mixture {
@@ -100,7 +113,7 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	if !t.IsNumeric() {
 		width = t.Outputs()
 	}
-	names := append([]string{"fold_in", "published"}, companions...)
+	names := append([]string{FoldInPart, "published"}, companions...)
 	for _, b := range m.Baselines {
 		names = append(names, b.Name())
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/refit/convex"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -22,8 +21,8 @@ import (
 type Compaction struct {
 	Update   fitted.Fitted   // its model is made by Make
 	Model    *snapshot.Model // what consumers had when it began
-	Form     mixture.Variant
-	Follower *DeltaEncoder // of the update, then, in Make, of the new version
+	Reason   string          // what versions of the variant say in addition
+	Follower *DeltaEncoder   // of the update, then, in Make, of the new version
 	Settings *config.Model
 	Schema   *event.Schema
 	Made     *fitted.Fitted
@@ -64,7 +63,7 @@ func (x *Compaction) Make() (*fitted.Fitted, error) {
 	convex.AsUpdate(y)
 	y.K, y.Features, y.FeatureMap = contents.NumBasis, contents.NumFeatures, encode.MapText(v.Map)
 	y.Decision, y.Reason = fitted.Promoted, "the update before with its deltas, which predicts no worse than the last "+
-		"refit"+mixture.FormReasons[x.Form]
+		"refit"+x.Reason
 	if err := x.Follower.start(u, x.Settings); err != nil {
 		return nil, err
 	}

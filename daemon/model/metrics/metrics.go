@@ -39,6 +39,7 @@ type reading struct {
 	fates       *prometheus.CounterVec
 	watermark   *prometheus.GaugeVec
 	Rollbacks   *prometheus.CounterVec
+	Unknown     *prometheus.CounterVec
 	DeadLetters *deadletter.Metrics
 	Scores      *scoring.Metrics
 }
@@ -153,6 +154,8 @@ func newReading(f registrar) reading {
 			"fate",
 		),
 		watermark: f.gauge("event_time_watermark_timestamp_seconds", "Newest event time applied."),
+		Unknown: f.counter("state_unknown_parts_total",
+			"Parts of the state that another build has written and this one does not know: losses, or what is kept of a refit."),
 		Rollbacks: f.counter(
 			"state_rollback_offsets_total",
 			"Offsets that were applied once and, because the state had lost them at its start, are read again.",
@@ -341,6 +344,7 @@ func (m *Metrics) Add(c *config.Model) {
 	for _, reason := range guard.HeldBackReasons {
 		m.HeldBack.WithLabelValues(model, string(reason))
 	}
+	m.Unknown.WithLabelValues(model)
 	m.DeltaRows.WithLabelValues(model)
 	m.DeltaBytes.WithLabelValues(model)
 	m.DeltaSeconds.WithLabelValues(model)

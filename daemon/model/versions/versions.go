@@ -214,7 +214,7 @@ func (v *Versions) Revive() error {
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
 	case err != nil:
-		v.log.Warn("champion not loaded", "reason", err)
+		v.notRestored(err)
 	default:
 		v.cycle.Install(refit)
 		cut = refit.Version.Cut
@@ -296,6 +296,14 @@ func (v *Versions) neverPromoted() bool {
 		published = true
 	}
 	return published
+}
+
+// notRestored logs why the last refit is not continued, and counts what another build has kept of it.
+func (v *Versions) notRestored(err error) {
+	if errors.Is(err, fitted.ErrOtherBuild) {
+		v.metrics.Unknown.WithLabelValues(v.settings.Name).Inc()
+	}
+	v.log.Warn("champion not loaded", "reason", err)
 }
 
 // lastRefit reads the last promoted refit with what the state directory keeps of it.
