@@ -23,8 +23,8 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 )
 
-// Ingest is a consumer.Queue for one model. It belongs to one goroutine.
-type Ingest struct {
+// Hooks are what the owner of an Ingest may set before the first batch.
+type Hooks struct {
 	// OnApplied, if not nil, is called after every stored batch, from one goroutine at a time.
 	OnApplied func(Counts)
 	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
@@ -43,6 +43,20 @@ type Ingest struct {
 	Bounds func(topic string, partition int32, offset int64) int64
 	// Crashes, if not nil, notes what is in hand, and which record not to read any more.
 	Crashes *crash.Journal
+}
+
+// pipeline has the parts between decoding and the store. It belongs to the goroutine of the Ingest.
+type pipeline struct {
+	parts     [1 + maxAhead]decoded // the part that is decoded, and those ahead of it
+	turn      int                   // which of them is decoded
+	ahead     []*learning           // the parts that are learned in parallel with the decoding, in order
+	prescorer *cycle.BatchScorer
+	queue     queue
+}
+
+// Ingest is a consumer.Queue for one model. It belongs to one goroutine.
+type Ingest struct {
+	Hooks
 
 	readers      []*reader
 	rowLimit     int // of rows.RowBytes
@@ -63,12 +77,8 @@ type Ingest struct {
 	newest       map[rows.Position]int64 // newest event time taken, by partition; the offset is 0
 	clock        int64                   // the last latest
 
-	parts     [1 + maxAhead]decoded // the part that is decoded, and those ahead of it
-	turn      int                   // which of them is decoded
-	ahead     []*learning           // the parts that are learned in parallel with the decoding, in order
-	prescorer *cycle.BatchScorer
-	queue     queue
-	again     func(r *sketch.Row, f func(payload []byte, first bool) error) error // of Relearn; nil before
+	pipeline
+	again func(r *sketch.Row, f func(payload []byte, first bool) error) error // of Relearn; nil before
 
 	careful bool // each record of the part at hand is marked in flight alone, and nothing is learned in parallel
 }
