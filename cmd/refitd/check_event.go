@@ -99,7 +99,7 @@ func mappedEvent(m *config.Model, r *event.Record) report.MappedEvent {
 	flat, rejection, ev := r.Value, (*event.Rejection)(nil), new(event.Event)
 	if mapping := m.Mapping(); mapping != nil {
 		decoder := ingest.NewDecoder(m).(*event.Mapped)
-		if flat, rejection = decoder.Flatten(r); rejection == nil {
+		if flat, rejection = decoder.Show(r); rejection == nil {
 			rejection = decoder.DecodeRecord(ev, r)
 		}
 	} else {

@@ -137,7 +137,7 @@ func TestDebeziumValues(t *testing.T) {
 				}
 				continue
 			}
-			if flat, _ := d.Flatten(&c.record); r != nil || string(flat) != c.flat {
+			if flat, _ := d.Show(&c.record); r != nil || string(flat) != c.flat {
 				t.Errorf("%s: %s, %v, want %s", name, flat, r, c.flat)
 			}
 			_ = d.DecodeRecord(new(Event), &Record{Value: []byte(`{"op":"c","after":{"rating":{"$numberInt":"1"}}}`)})

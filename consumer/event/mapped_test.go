@@ -197,7 +197,7 @@ func TestMapped(t *testing.T) {
 				}
 				continue
 			}
-			flat, _ := d.Flatten(&c.record)
+			flat, _ := d.Show(&c.record)
 			if string(flat) != c.flat || r != nil {
 				t.Errorf("%s: %s, %v, want %s", name, flat, r, c.flat)
 			}
@@ -251,7 +251,7 @@ func TestConditions(t *testing.T) {
 				if value != "" {
 					in = `{"x":` + value + `}`
 				}
-				_, r := d.Flatten(&Record{Value: []byte(in), Key: []byte(`{"k":4}`), Headers: headersOf("h", "9.5")})
+				_, r := d.Show(&Record{Value: []byte(in), Key: []byte(`{"k":4}`), Headers: headersOf("h", "9.5")})
 				if (r == nil) != (i == 0) {
 					t.Errorf("%s of %s: %v", text, in, r)
 				}
