@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"math/big"
+	"math/bits"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,30 +36,69 @@ func decimalText(dst, encoded []byte, scale int) ([]byte, bool) {
 		return dst, false
 	}
 	n, err := base64.StdEncoding.Decode(buffer[:], encoded)
-	if err != nil || n == 0 || n > maxUnscaledBytes {
+	if err != nil {
 		return dst, false
 	}
-	unscaled := new(big.Int).SetBytes(buffer[:n])
-	if buffer[0]&0x80 != 0 {
-		unscaled.Sub(unscaled, new(big.Int).Lsh(big.NewInt(1), uint(8*n)))
-	}
-	if unscaled.Sign() < 0 {
-		dst = append(dst, '-')
-		unscaled.Neg(unscaled)
-	}
-	digits := unscaled.Append(nil, 10)
-	switch {
-	case scale <= 0 && unscaled.Sign() != 0:
-		return append(append(dst, digits...), bytes.Repeat([]byte{'0'}, -scale)...), true
-	case scale <= 0:
-		return append(dst, '0'), true
-	}
-	if short := scale + 1 - len(digits); short > 0 {
-		digits = append(bytes.Repeat([]byte{'0'}, short), digits...)
-	}
-	whole := len(digits) - scale
-	return append(append(append(dst, digits[:whole]...), '.'), digits[whole:]...), true
+	return appendDecimal(dst, buffer[:n], scale)
 }
+
+// appendDecimal appends the decimal of an unscaled number in two's complement. It reports false for what is none.
+func appendDecimal(dst, number []byte, scale int) ([]byte, bool) {
+	if len(number) == 0 || len(number) > maxUnscaledBytes || scale < -MaxDecimalScale || scale > MaxDecimalScale {
+		return dst, false
+	}
+	var limbs [maxUnscaledBytes / 8]uint64 // the magnitude, its little end first
+	negative := number[0]&0x80 != 0
+	for i := range maxUnscaledBytes {
+		b := byte(0)
+		if at := len(number) - 1 - i; at >= 0 {
+			b = number[at]
+		} else if negative {
+			b = 0xff
+		}
+		limbs[i/8] |= uint64(b) << (8 * (i % 8))
+	}
+	if negative {
+		carry := uint64(1)
+		for i := range limbs {
+			limbs[i], carry = bits.Add64(^limbs[i], 0, carry)
+		}
+		dst = append(dst, '-')
+	}
+	var digits [maxDecimalDigits]byte
+	first := len(digits)
+	for limbs != [len(limbs)]uint64{} {
+		var rest uint64
+		for i := len(limbs) - 1; i >= 0; i-- {
+			limbs[i], rest = bits.Div64(rest, limbs[i], 10)
+		}
+		first--
+		digits[first] = '0' + byte(rest)
+	}
+	text := digits[first:]
+	switch {
+	case len(text) == 0 && scale <= 0:
+		return append(dst, '0'), true
+	case scale <= 0:
+		dst = append(dst, text...)
+		for range -scale {
+			dst = append(dst, '0')
+		}
+		return dst, true
+	}
+	whole := len(text) - scale
+	if whole <= 0 {
+		dst = append(dst, '0', '.')
+		for range -whole {
+			dst = append(dst, '0')
+		}
+		return append(dst, text...), true
+	}
+	return append(append(append(dst, text[:whole]...), '.'), text[whole:]...), true
+}
+
+// maxDecimalDigits are those of the longest unscaled number, with one to spare.
+const maxDecimalDigits = 80
 
 // meant returns what a value in a Debezium envelope means.
 func (d *Mapped) meant(p *place, v Value) Value {

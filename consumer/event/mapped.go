@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -43,6 +44,7 @@ type Mapped struct {
 	slots    Slots // what was found
 	unquoted []byte
 	missing  *Missing
+	reading  reading
 }
 
 // maxConditionShown bounds what a rejection says of a condition.
@@ -81,10 +83,23 @@ type Member struct {
 func (m *Member) Slot() int { return m.slot }
 
 // Member returns the member of it that has a name, nil where it is not asked for.
-func (m *Member) Member(name string) *Member { return m.members[name] }
+func (m *Member) Member(name string) *Member {
+	if m == nil {
+		return nil
+	}
+	return m.members[name]
+}
+
+// Names returns the names of the members that are asked for, in their order.
+func (m *Member) Names() []string {
+	if m == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m.members))
+}
 
 // Leads reports whether members of it are asked for.
-func (m *Member) Leads() bool { return len(m.members) > 0 }
+func (m *Member) Leads() bool { return m != nil && len(m.members) > 0 }
 
 // Missing counts, for decoders of one mapping together, the events that have nothing where the mapping says that a
 // field is.
@@ -151,6 +166,7 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 			return f.asNumber && at.slot >= 0 && f.slot == at.slot
 		})})
 	}
+	d.slots.maxList = l.MaxMulti
 	switch m.Envelope {
 	case Debezium:
 		d.op = d.place(&Source{path: []string{"op"}}).slot
@@ -239,34 +255,35 @@ func (d *Mapped) place(s *Source) place {
 
 // Decode implements Decoder for a value that has no key and no headers, as in a file.
 func (d *Mapped) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
-	return d.DecodeRecord(ev, &Record{Value: value, Time: recordTime})
+	rejection, _ := d.DecodeRecord(ev, &Record{Value: value, Time: recordTime})
+	return rejection
 }
 
 // DecodeRecord stores the event of a record in ev and returns nil, or returns why it is none: Filtered, RemovalRequest,
-// or one of the reasons of Decode.
-func (d *Mapped) DecodeRecord(ev *Event, r *Record) *Rejection {
-	rejection := d.find(r)
-	if rejection != nil {
-		return rejection
+// or one of the reasons of Decode. A record whose schema is not known yet is neither: it waits.
+func (d *Mapped) DecodeRecord(ev *Event, r *Record) (*Rejection, *Wait) {
+	rejection, wait := d.find(r)
+	if rejection != nil || wait != nil {
+		return rejection, wait
 	}
 	if rejection = d.fill(ev, r); rejection != nil {
 		d.explainDecimal(rejection)
 	}
-	return rejection
+	return rejection, nil
 }
 
 // Show returns what a record has for the fields of the schema, as a JSON object for people to read, or why it is no
-// event.
-func (d *Mapped) Show(r *Record) ([]byte, *Rejection) {
-	if rejection := d.find(r); rejection != nil {
-		return nil, rejection
+// event, or what it waits for.
+func (d *Mapped) Show(r *Record) ([]byte, *Rejection, *Wait) {
+	if rejection, wait := d.find(r); rejection != nil || wait != nil {
+		return nil, rejection, wait
 	}
 	out := []byte{'{'}
 	for i := range d.fields {
 		v, rejection := d.field(&d.fields[i], r)
 		switch {
 		case rejection != nil:
-			return nil, rejection
+			return nil, rejection, nil
 		case v.isNone():
 			continue
 		case len(out) > 1:
@@ -275,7 +292,7 @@ func (d *Mapped) Show(r *Record) ([]byte, *Rejection) {
 		out, _ = jsontext.AppendQuote(out, d.fields[i].name) // the schema's names are UTF-8
 		out = d.slots.appendJSON(append(out, ':'), &v)
 	}
-	return append(out, '}'), nil
+	return append(out, '}'), nil, nil
 }
 
 // explainDecimal says of a number that came as text how a DECIMAL without its scale is read, if it may be one.
@@ -294,34 +311,51 @@ func (d *Mapped) explainDecimal(r *Rejection) {
 	}
 }
 
-// find finds what is asked of a record, or returns why it is no event.
-func (d *Mapped) find(r *Record) *Rejection {
+// find finds what is asked of a record, or returns why it is no event, or what it waits for.
+func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
 	d.slots.reset()
 	j := d.json
 	switch {
 	case r.Value == nil && d.mapping.Envelope == Debezium:
-		return removal("a tombstone")
+		return removal("a tombstone"), nil
 	case r.Value == nil:
-		return j.rejection(NullValue)
+		return j.rejection(NullValue), nil
 	case len(r.Value) > j.limits.MaxEventBytes:
-		return j.rejection(TooLarge)
-	case !utf8.Valid(r.Value):
-		return j.rejection(NotUTF8)
+		return j.rejection(TooLarge), nil
 	}
 	root := d.value[0]
 	if d.mapping.Envelope == CloudEvents && header(r.Headers, "ce_specversion") == nil {
 		root = d.value[1]
 	}
-	if rejection := d.read(r.Value, root); rejection != nil {
-		return rejection
+	rejection, wait := d.readAny(d.reading.Format, r.Value, r.Headers, false, root)
+	if rejection != nil || wait != nil {
+		return rejection, wait
 	}
 	if rejection := d.readTexts(); rejection != nil {
-		return rejection
+		return rejection, nil
 	}
-	if d.key.Leads() && utf8.Valid(r.Key) {
-		_ = d.read(r.Key, d.key) // a key that is no JSON has no members: its fields are missing
+	if d.key.Leads() && len(r.Key) > 0 {
+		// A key that is not of its format has no members: its fields are missing.
+		if _, wait := d.readAny(d.reading.Key, r.Key, r.Headers, true, d.key); wait != nil {
+			return nil, wait
+		}
 	}
-	return d.chosen(root, r)
+	return d.chosen(root, r), nil
+}
+
+// readAny finds what is asked for in a value or a key of a format.
+func (d *Mapped) readAny(format string, value, headers []byte, isKey bool, root *Member) (*Rejection, *Wait) {
+	if format != "" && format != FormatJSON {
+		object, rejection, wait := d.framed(format, value, headers, isKey, root)
+		if rejection != nil || wait != nil || object == nil {
+			return rejection, wait
+		}
+		value = object
+	}
+	if !utf8.Valid(value) {
+		return d.json.rejection(NotUTF8), nil
+	}
+	return d.read(value, root), nil
 }
 
 // chosen returns why what was found is no event by the envelope and the conditions.

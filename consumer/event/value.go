@@ -98,7 +98,9 @@ func (v *Value) Text(text []byte) { *v = Value{kind: '"', form: formString, raw:
 func (v *Value) Digits(text []byte) { *v = Value{kind: '"', form: formPlain, raw: text} }
 
 // Whole makes it a whole number, a time of a unit where it is one.
-func (v *Value) Whole(n int64, unit Unit) { *v = Value{kind: '0', form: formWhole, unit: unit, bits: uint64(n)} }
+func (v *Value) Whole(n int64, unit Unit) {
+	*v = Value{kind: '0', form: formWhole, unit: unit, bits: uint64(n)}
+}
 
 // Real makes it a number that need not be whole.
 func (v *Value) Real(x float64) { *v = Value{kind: '0', form: formReal, bits: math.Float64bits(x)} }
@@ -172,8 +174,7 @@ func (s *Slots) appendJSON(dst []byte, v *Value) []byte {
 
 // Slots hold what was asked of a record. Programs of binary formats fill them.
 type Slots struct {
-	MaxElements int // of all lists of a record; longer ones are cut off there, and too large for every field
-
+	maxList  int // longer lists are cut off behind one more, and too large for every field
 	values   []Value
 	elements []Value
 	scratch  []byte // of text that the record does not hold as such
@@ -196,19 +197,19 @@ func (s *Slots) At(slot int) *Value { return &s.values[slot] }
 // Begin begins a list, whose elements are added next.
 func (s *Slots) Begin() (from int) { return len(s.elements) }
 
-// Add adds an element, to be set before the next one, to the list that was begun last. It returns nil where lists are
-// too long.
-func (s *Slots) Add() *Value {
-	if len(s.elements) >= s.MaxElements {
+// Add adds an element, to be set before the next one, to the list that was begun last, at from. It returns nil where
+// the list is too long for every field.
+func (s *Slots) Add(from int) *Value {
+	if len(s.elements)-from > s.maxList {
 		return nil
 	}
 	s.elements = append(s.elements, Value{})
 	return &s.elements[len(s.elements)-1]
 }
 
-// End makes the value of a slot the list that was begun at from.
-func (s *Slots) End(slot, from int) {
-	s.values[slot] = Value{kind: '[', form: formList, bits: uint64(from)<<32 | uint64(len(s.elements))}
+// End makes a value the list that was begun at from.
+func (s *Slots) End(v *Value, from int) {
+	*v = Value{kind: '[', form: formList, bits: uint64(from)<<32 | uint64(len(s.elements))}
 }
 
 // list returns the elements of a formList.
@@ -221,7 +222,19 @@ func (s *Slots) Scratch(write func(dst []byte) []byte) []byte {
 	return s.scratch[from:len(s.scratch):len(s.scratch)]
 }
 
-// Base64 makes the value of a slot the text of bytes in base64, as JSON has them.
+// Decimal makes a value the number of an unscaled one, in two's complement with its big end first. It reports false for
+// one that is too long.
+func (s *Slots) Decimal(v *Value, unscaled []byte, scale int) bool {
+	from := len(s.scratch)
+	text, ok := appendDecimal(s.scratch, unscaled, scale)
+	if ok {
+		s.scratch = text
+		v.Digits(text[from:len(text):len(text)])
+	}
+	return ok
+}
+
+// Base64 makes a value the text of bytes in base64, as JSON has them.
 func (s *Slots) Base64(v *Value, b []byte) {
 	from := len(s.scratch)
 	s.scratch = base64.StdEncoding.AppendEncode(s.scratch, b)
