@@ -127,6 +127,9 @@ func (p *parse) id(v *Value) (string, Reason) {
 	case v.kind == '0' && v.form == formWhole:
 		p.d.scratch = strconv.AppendInt(p.d.scratch[:0], int64(v.bits), 10)
 		raw = p.d.scratch
+	case v.kind == '0' && v.form == formUnsigned:
+		p.d.scratch = strconv.AppendUint(p.d.scratch[:0], v.bits, 10)
+		raw = p.d.scratch
 	case v.kind == '0' && v.form == formJSON && !bytes.ContainsAny(raw, ".eE"):
 		if string(raw) == "-0" {
 			raw = raw[1:]

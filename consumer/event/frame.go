@@ -52,17 +52,18 @@ type Style uint8
 const (
 	NoFrame        Style = iota
 	ConfluentFrame       // 0x00 and 4 bytes
-	HeaderFrame          // in a header; of Confluent's, Head has what is behind the GUID
-	ApicurioFrame        // 0x00 and 8 bytes, or headers of Apicurio
+	HeaderFrame          // in a header of either; of Confluent's, Head has what is behind the GUID
+	ApicurioFrame        // 0x00 and 8 bytes
 	GlueFrame            // 0x03, the compression, and 16 bytes
 )
 
 // A Frame is what is around a value that was written by a schema.
 type Frame struct {
-	ID    ID
-	Style Style
-	Head  []byte // behind a GUID in a header
-	Data  []byte
+	ID      ID
+	Style   Style
+	Head    []byte // behind a GUID in a header
+	Message []byte // the name of a Protobuf message, in a header of Apicurio
+	Data    []byte
 }
 
 // The first bytes of frames. Of Confluent's IDs none is 0, so four zero bytes behind the first one begin the 8 bytes of
@@ -114,23 +115,26 @@ func (f *Frame) fromHeaders(headers []byte, isKey bool) bool {
 		f.Head = id[5:]
 		return true
 	}
+	f.Message = header(headers, names.message)
 	if id := header(headers, names.global); len(id) == 8 {
-		f.Style, f.ID = ApicurioFrame, ID{Kind: GlobalID, Number: binary.BigEndian.Uint64(id)}
+		f.Style, f.ID = HeaderFrame, ID{Kind: GlobalID, Number: binary.BigEndian.Uint64(id)}
 		return true
 	}
 	if id := header(headers, names.content); len(id) == 8 {
-		f.Style, f.ID = ApicurioFrame, ID{Kind: ContentID, Number: binary.BigEndian.Uint64(id)}
+		f.Style, f.ID = HeaderFrame, ID{Kind: ContentID, Number: binary.BigEndian.Uint64(id)}
 		return true
 	}
 	return false
 }
 
 // schemaHeaders are the names of headers that have IDs.
-type schemaHeaders struct{ guid, global, content string }
+type schemaHeaders struct{ guid, global, content, message string }
 
 var (
-	valueHeaders = schemaHeaders{"__value_schema_id", "apicurio.value.globalId", "apicurio.value.contentId"}
-	keyHeaders   = schemaHeaders{"__key_schema_id", "apicurio.key.globalId", "apicurio.key.contentId"}
+	valueHeaders = schemaHeaders{"__value_schema_id", "apicurio.value.globalId", "apicurio.value.contentId",
+		"apicurio.value.protobuf.type"}
+	keyHeaders = schemaHeaders{"__key_schema_id", "apicurio.key.globalId", "apicurio.key.contentId",
+		"apicurio.key.protobuf.type"}
 )
 
 // inflate decompresses data into at most limit bytes.

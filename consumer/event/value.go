@@ -22,12 +22,13 @@ type Value struct {
 type form uint8
 
 const (
-	formJSON   form = iota // raw is JSON
-	formString             // raw is text
-	formPlain              // raw is text from where everything is text: a number where one is asked for
-	formWhole              // bits is an int64
-	formReal               // bits is a float64
-	formList               // bits are two indices of the elements of Slots
+	formJSON     form = iota // raw is JSON
+	formString               // raw is text
+	formPlain                // raw is text from where everything is text: a number where one is asked for
+	formWhole                // bits is an int64
+	formUnsigned             // bits is a uint64
+	formReal                 // bits is a float64
+	formList                 // bits are two indices of the elements of Slots
 )
 
 // A Unit is that of a time that is a number of a logical type, which says so itself; the zero value says that the
@@ -102,6 +103,16 @@ func (v *Value) Whole(n int64, unit Unit) {
 	*v = Value{kind: '0', form: formWhole, unit: unit, bits: uint64(n)}
 }
 
+// Unsigned makes it a whole number, which may be above those of int64.
+func (v *Value) Unsigned(n uint64) {
+	if v.Whole(int64(n), ModelUnit); int64(n) < 0 {
+		v.form = formUnsigned
+	}
+}
+
+// IsFilled reports whether it is a list with elements.
+func (v *Value) IsFilled() bool { return v.form == formList && v.bits>>32 < v.bits&math.MaxUint32 }
+
 // Real makes it a number that need not be whole.
 func (v *Value) Real(x float64) { *v = Value{kind: '0', form: formReal, bits: math.Float64bits(x)} }
 
@@ -126,6 +137,8 @@ func (v *Value) number() float64 {
 	switch v.form {
 	case formWhole:
 		return float64(int64(v.bits))
+	case formUnsigned:
+		return float64(v.bits)
 	case formReal:
 		return math.Float64frombits(v.bits) + 0
 	}
@@ -155,6 +168,8 @@ func (s *Slots) appendJSON(dst []byte, v *Value) []byte {
 		return strconv.AppendBool(dst, v.kind == 't')
 	case v.form == formWhole:
 		return strconv.AppendInt(dst, int64(v.bits), 10)
+	case v.form == formUnsigned:
+		return strconv.AppendUint(dst, v.bits, 10)
 	case v.form == formReal:
 		x := math.Float64frombits(v.bits)
 		if math.IsNaN(x) || math.IsInf(x, 0) {

@@ -42,6 +42,7 @@ type reader struct {
 	began         time.Time
 	newest        int64                  // event time applied since the start, milliseconds; of the goroutine that reads
 	applied       atomic.Int64           // events since the start
+	schemas       *ingest.Schemas        // of the writers of records; nil where they are JSON
 	missing       *event.Missing         // nil without input.mapping
 	loggedMissing bool                   // which fields of it no event has
 	trueUnit      atomic.Pointer[string] // of event times, as it seems, where it is not schema.time_unit; else nil
@@ -69,7 +70,10 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	if o.Settings.Shard.IsShard() {
 		learning = nil // what its events teach is the trainer's to learn
 	}
-	sink := ingest.New(o.Settings, state.store, learning)
+	if r.schemas, err = ingest.OpenSchemas(&o.Config.Kafka, o.Settings, state.store); err != nil {
+		return nil, err
+	}
+	sink := ingest.NewReading(o.Settings, state.store, learning, r.schemas)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
 	r.pasts, r.missing = sink.Pasts(), sink.Missing()
 	if ranking != nil {
@@ -116,6 +120,7 @@ func (r *reader) findEnds(ctx context.Context) (err error) {
 
 // run reads until ctx is done or the ends are reached.
 func (r *reader) run(ctx context.Context) error {
+	defer r.schemas.Close()
 	read := func(ctx context.Context) error { return r.consumer.RunUntil(ctx, r.ends) }
 	if r.team != nil {
 		return r.team.run(ctx, read)
