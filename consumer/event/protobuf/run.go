@@ -417,7 +417,8 @@ func (p *program) inner(f *field, v *event.Value, data []byte, depth int) bool {
 		}
 	case digits:
 		v.Digits(text)
-	default:
+	default: // a wrapper that is there without a value has its default, which of text is no name
+		v.Text(nil)
 		return p.message(f.node, data, depth+1)
 	}
 	return true
