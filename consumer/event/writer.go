@@ -62,6 +62,7 @@ type Wait struct {
 type reading struct {
 	Reading
 	programs map[programOf]compiled
+	frame    Frame // of the value at hand: here it is no allocation
 }
 
 // programOf is what a program is for.
@@ -77,7 +78,7 @@ type compiled struct {
 }
 
 // Read has the decoder take values and keys in these formats.
-func (d *Mapped) Read(r Reading) { d.reading = reading{r, make(map[programOf]compiled)} }
+func (d *Mapped) Read(r Reading) { d.reading = reading{Reading: r, programs: make(map[programOf]compiled)} }
 
 // notReasons are the reasons of bytes that are not of a format.
 var notReasons = map[string]Reason{
@@ -88,8 +89,8 @@ var notReasons = map[string]Reason{
 // value, nil if the value was read.
 func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *Member) ([]byte, *Rejection, *Wait) {
 	r := &d.reading
-	f, ok := cutFrame(value, headers, isKey, d.json.limits.MaxEventBytes)
-	if !ok {
+	f, ok := &r.frame, false
+	if *f, ok = cutFrame(value, headers, isKey, d.json.limits.MaxEventBytes); !ok {
 		return nil, &Rejection{Reason: notReasons[format], Expected: "a frame whose data can be decompressed",
 			Got: "other bytes"}, nil
 	}
@@ -118,11 +119,12 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	if program == nil {
 		return f.Data, nil, nil
 	}
-	at, ok := program.Run(&d.slots, &f)
+	at, ok := program.Run(&d.slots, f)
 	if !ok && !hasRegistry && f.Style != NoFrame && f.Style != HeaderFrame {
 		// The first byte may be the value's own: without a registry nothing says whether there is a frame.
 		d.slots.reset()
-		_, ok = program.Run(&d.slots, &Frame{Data: value})
+		*f = Frame{Data: value}
+		_, ok = program.Run(&d.slots, f)
 	}
 	if !ok {
 		return nil, &Rejection{Reason: notReasons[format], Expected: "bytes of " + id.String() + at, Got: "others"}, nil
