@@ -109,8 +109,9 @@ daemon/export
 	consumer/event daemon/config daemon/cycle/rows sketch snapshot
 daemon/faults
 daemon/ingest
-	consumer consumer/event daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows
-	daemon/cycle/updates daemon/report sketch snapshot snapshot/failpoint
+	consumer consumer/event consumer/event/avro consumer/event/protobuf consumer/registry daemon/choices daemon/config
+	daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/updates daemon/report sketch snapshot
+	snapshot/backoff snapshot/failpoint
 daemon/logs
 daemon/memory
 	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational

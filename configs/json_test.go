@@ -427,7 +427,8 @@ func (p *page) reasons(t *testing.T) {
 		fmt.Sprint(most.MaxNumber),
 	)
 	var rows [][]string
-	for _, reason := range append(slices.Clone(event.Reasons), event.Filtered, event.RemovalRequest, event.Panicked) {
+	for _, reason := range append(slices.Clone(event.Reasons), event.NotAvro, event.NotProtobuf, event.Filtered,
+		event.RemovalRequest, event.Panicked) {
 		events := source(t, module+"/consumer/event")
 		doc := events.docs[events.constants[strconv.Quote(string(reason))]]
 		if doc == "" {

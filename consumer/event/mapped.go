@@ -23,8 +23,8 @@ type Record struct {
 	Time    int64 // the record's time stamp in milliseconds since 1970, negative for none
 }
 
-// Mapped decodes records by a Mapping and a format: what is asked for is found in a record, of whichever format, and put
-// into the event. It is not safe for concurrent use.
+// Mapped decodes records by a Mapping and a format: what is asked for is found in a record, of whichever format, and
+// put into the event. It is not safe for concurrent use.
 type Mapped struct {
 	json    *JSON // which checks the fields, and reads records that are JSON
 	mapping *Mapping

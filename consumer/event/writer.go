@@ -38,6 +38,8 @@ type Program interface {
 	// Run puts what was asked for into slots. ok is false where the bytes are not what the schema says; at is the
 	// place, by names of the schema.
 	Run(s *Slots, f *Frame) (at string, ok bool)
+	// Finds reports whether values of the schema may have something for a slot.
+	Finds(slot int) bool
 }
 
 // A Compiler makes the program of a schema for a tree of what is asked for. reader, if not nil, is the schema by which
@@ -50,6 +52,8 @@ type Reading struct {
 	Compilers   map[string]Compiler // of the binary formats, by name
 	Writers     Writers             // a registry's; nil without one
 	Fixed       *Writer             // input.schema_file: of all values, or the reader's where there are Writers
+	// Lost, if not nil, is called before the first value of a schema that has nothing for a field of the model.
+	Lost func(id ID, field string)
 }
 
 // A Wait is the outcome of a record whose schema is not known yet: it is no event, and is not rejected either.
@@ -75,10 +79,13 @@ type programOf struct {
 type compiled struct {
 	format  string
 	program Program // nil for a JSON Schema
+	judged  bool    // lost was called, once it was known which message values are
 }
 
 // Read has the decoder take values and keys in these formats.
-func (d *Mapped) Read(r Reading) { d.reading = reading{Reading: r, programs: make(map[programOf]compiled)} }
+func (d *Mapped) Read(r Reading) {
+	d.reading = reading{Reading: r, programs: make(map[programOf]compiled)}
+}
 
 // notReasons are the reasons of bytes that are not of a format.
 var notReasons = map[string]Reason{
@@ -126,6 +133,11 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		*f = Frame{Data: value}
 		_, ok = program.Run(&d.slots, f)
 	}
+	if !c.judged {
+		d.lost(id, program, root)
+		c.judged = true
+		r.programs[programOf{id, root}] = c
+	}
 	if !ok {
 		return nil, &Rejection{Reason: notReasons[format], Expected: "bytes of " + id.String() + at, Got: "others"}, nil
 	}
@@ -164,6 +176,20 @@ func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
 	}
 	r.programs[of] = c
 	return c, nil
+}
+
+// lost says for which fields of the model a schema has nothing.
+func (d *Mapped) lost(id ID, p Program, root *Member) {
+	if d.reading.Lost == nil {
+		return
+	}
+	for i := range d.fields {
+		f := &d.fields[i]
+		ofKey := f.source.kind == fromKey
+		if f.constant == nil && f.slot >= 0 && ofKey == (root == d.key) && !p.Finds(f.slot) {
+			d.reading.Lost(id, f.name)
+		}
+	}
 }
 
 // looksLikeJSON reports whether a value begins as a JSON object does.

@@ -105,7 +105,7 @@ const (
 	apicurioPath  = "/apis/registry/v2"
 )
 
-// apicurio asks Apicurio's API for a schema by one of its own IDs.
+// apicurio asks Apicurio's API for a schema by an ID that is Apicurio's alone.
 func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
 	base, path := c.base, fmt.Sprintf("/ids/globalIds/%d", id.Number)
 	if id.Kind == event.ContentID {

@@ -100,6 +100,7 @@ func Default() *Config {
 		Kafka: Kafka{
 			ClientID:               "refitd",
 			SASL:                   SASL{Mechanism: "none"},
+			SchemaRegistry:         SchemaRegistry{Timeout: Duration(defaultRegistryTimeout)},
 			FetchMaxWait:           Duration(defaultFetchMaxWait),
 			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
 		},

@@ -22,9 +22,12 @@ type SchemaRegistry struct {
 	TokenFile     string      `json:"token_file"`      // a bearer token, in place of it
 	Timeout       Duration    `json:"timeout"`         // of one request
 
-	// What the files have; they are no keys.
-	BasicAuth Secret `json:"-" yaml:"-"`
-	Token     Secret `json:"-" yaml:"-"`
+	basicAuth, token Secret // what the files have
+}
+
+// Secrets returns user:password, or a bearer token, as the files have them; both may be empty.
+func (r *SchemaRegistry) Secrets() (basicAuth, token string) {
+	return r.basicAuth.Reveal(), r.token.Reveal()
 }
 
 // RegistryTLS is how an https URL is connected to.
@@ -95,10 +98,10 @@ func (v *validator) registry(r *SchemaRegistry) {
 		if text != "" && !strings.Contains(text, ":") {
 			v.bad(key+".basic_auth_file", r.BasicAuthFile, "a file with user:password")
 		}
-		r.BasicAuth = NewSecret(text)
+		r.basicAuth = NewSecret(text)
 	}
 	if r.TokenFile != "" {
-		r.Token = NewSecret(v.private(key+".token_file", r.TokenFile))
+		r.token = NewSecret(v.private(key+".token_file", r.TokenFile))
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	defaultFetchMaxWait  = 500 * time.Millisecond // Kafka's own fetch.max.wait.ms
-	defaultMaxFutureSkew = 5 * time.Minute
+	defaultRegistryTimeout = 5 * time.Second        // an answer of a few KB from the same network
+	defaultFetchMaxWait    = 500 * time.Millisecond // Kafka's own fetch.max.wait.ms
+	defaultMaxFutureSkew   = 5 * time.Minute
 )
 
 // Auto is the value of a setting that follows from the task and the features.

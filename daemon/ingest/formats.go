@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,8 @@ type Schemas struct {
 	known    map[event.ID]*event.Writer
 	fresh    []event.ID // known and not in a part yet, in the order in which they were needed
 	registry *registry.Client
+	lost     map[string]event.ID // fields of the model for which a schema has nothing, with the last such schema
+	lose     func(id event.ID, field string)
 	waits    string // for which schema a partition waits, and why; "" if none does
 }
 
@@ -104,6 +107,9 @@ func (s *Schemas) take() (list []sketch.Schema) {
 
 // Trouble says for which schema a partition waits, and why; "" if none does.
 func (s *Schemas) Trouble() string {
+	if s == nil {
+		return ""
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waits
@@ -117,6 +123,37 @@ func (s *Schemas) Known() (n int, requests, failures int64) {
 		requests, failures = s.registry.Counts()
 	}
 	return len(s.known), requests, failures
+}
+
+// OnLost has log called, once for each, with the schemas that have nothing for a field of the model.
+func (s *Schemas) OnLost(log func(id event.ID, field string)) {
+	if s != nil {
+		s.lose = log
+	}
+}
+
+// loses notes that a schema has nothing for a field.
+func (s *Schemas) loses(id event.ID, field string) {
+	s.mu.Lock()
+	old, known := s.lost[field]
+	if s.lost == nil {
+		s.lost = make(map[string]event.ID)
+	}
+	s.lost[field] = id
+	s.mu.Unlock()
+	if s.lose != nil && (!known || old != id) {
+		s.lose(id, field)
+	}
+}
+
+// Lost returns the fields of the model for which a schema has nothing, with the last such schema.
+func (s *Schemas) Lost() map[string]event.ID {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.lost)
 }
 
 // arrived notes that no record waits any more.
@@ -198,8 +235,8 @@ func (s *Schemas) Fetch(ctx context.Context, id event.ID) error {
 // newRegistry returns a client of the registry of a configuration. The error has exit code 2.
 func newRegistry(k *config.Kafka) (*registry.Client, error) {
 	r := &k.SchemaRegistry
-	o := registry.Options{URL: r.URL, Timeout: r.Timeout.Std(), MaxBytes: sketch.MaxSchemaBytes,
-		BasicAuth: r.BasicAuth.Reveal(), Token: r.Token.Reveal()}
+	o := registry.Options{URL: r.URL, Timeout: r.Timeout.Std(), MaxBytes: sketch.MaxSchemaBytes}
+	o.BasicAuth, o.Token = r.Secrets()
 	var err error
 	if o.TLS, err = r.Client(); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.schema_registry.tls"}
@@ -215,6 +252,9 @@ func readingOf(m *config.Model, schemas *Schemas) *event.Reading {
 	r := &event.Reading{Format: m.Input.Format, Key: m.Input.KeyFormat, Compilers: compilers, Fixed: m.Input.Writer()}
 	if m.Input.FromRegistry {
 		r.Writers = schemas
+	}
+	if schemas != nil {
+		r.Lost = schemas.loses
 	}
 	return r
 }

@@ -124,8 +124,8 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	return NewReading(m, store, c, schemas)
 }
 
-// NewReading returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing
-// is learned. schemas are those of the records, nil where all are JSON.
+// NewReading returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and
+// nothing is learned. schemas are those of the records, nil where all are JSON.
 func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *Schemas) *Ingest {
 	g := &Ingest{
 		store:        store,

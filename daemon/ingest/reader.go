@@ -31,8 +31,8 @@ type reader struct {
 	mapped *event.Mapped // in place of decode where the model has a mapping, else nil
 }
 
-// read decodes the records of a batch into the part of a job, and classifies them, which needs no order. Where one waits
-// for its schema the part ends before it.
+// read decodes the records of a batch into the part of a job, and classifies them, which needs no order. Where one
+// waits for its schema the part ends before it.
 func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 	n, d := len(records), &g.parts[g.turn]
 	if short := n - len(d.events); short > 0 {

@@ -73,6 +73,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	if r.schemas, err = ingest.OpenSchemas(&o.Config.Kafka, o.Settings, state.store); err != nil {
 		return nil, err
 	}
+	r.schemas.OnLost(r.onLost)
 	sink := ingest.NewReading(o.Settings, state.store, learning, r.schemas)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
 	r.pasts, r.missing = sink.Pasts(), sink.Missing()
@@ -324,6 +325,17 @@ func (r *reader) absentFields() iter.Seq2[string, string] {
 			}
 		}
 	}
+}
+
+// onLost logs a schema that has nothing for a field of the model, before its first event.
+func (r *reader) onLost(id event.ID, field string) {
+	r.log.Warn(
+		"a schema of records has nothing for a field of the model: check event --event FILE shows what becomes of one",
+		"schema",
+		id.String(),
+		"field",
+		field,
+	)
 }
 
 // onPanic logs a record on which this program's code panicked.

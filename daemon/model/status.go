@@ -126,6 +126,11 @@ func (m *Model) Status() web.ModelStatus {
 	}
 	out.Ranking, out.Shards = m.ranking.status(), m.reader.team.shardStatus()
 	out.Rejections, out.GateRejections = m.reader.refused.list(), m.trainer.cycle.Rejections()
+	out.SchemaTrouble = m.reader.schemas.Trouble()
+	for field, id := range m.reader.schemas.Lost() {
+		out.LostFields = append(out.LostFields, fmt.Sprintf("%s (%s)", field, id))
+	}
+	slices.Sort(out.LostFields)
 	for field, path := range m.reader.absentFields() {
 		out.AbsentFields = append(out.AbsentFields, fmt.Sprintf("%s (%s)", field, path))
 	}

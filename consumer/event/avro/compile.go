@@ -69,6 +69,7 @@ const maxNodes = 100_000
 type compiler struct {
 	written, read map[string]*avro.SchemaNode
 	made          map[madeOf]*node
+	found         map[int]bool // slots for which values may have something
 	count         int
 }
 
@@ -93,7 +94,7 @@ func resolve(n *avro.SchemaNode, named map[string]*avro.SchemaNode, space string
 var types = []string{"null", "boolean", "int", "long", "float", "double", "bytes", "string", "record", "error", "enum",
 	"fixed", "array", "map", "union"}
 
-// node makes the node of a type of the writer. read is the reader's type, nil where there is none or another one; at
+// node makes the node of a type of the writer. read is the reader's type, nil for none or for another type; at
 // is nil where nothing is asked for.
 func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string) (*node, error) {
 	named := w
@@ -153,6 +154,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 				return nil, failed
 			}
 			n.names = append(n.names, child{name, m.Slot(), one})
+			c.found[m.Slot()] = true
 		}
 	case "union":
 		n.op = opUnion
@@ -197,6 +199,7 @@ func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) e
 		m := at.Member(name)
 		if m != nil {
 			ch.slot = m.Slot()
+			c.found[ch.slot] = true
 		}
 		var err error
 		if ch.node, err = c.node(&f.Type, to, m, w.Namespace); err != nil {
@@ -319,6 +322,7 @@ func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x 
 		}
 	}
 	if slot := at.Slot(); slot >= 0 {
+		c.found[slot] = true
 		n.defaults = append(n.defaults, given{slot, setter(read, slot, x)})
 	}
 }

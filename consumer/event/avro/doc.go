@@ -16,7 +16,7 @@ func Compile(w, reader *event.Writer, root *event.Member, maxDepth int) (event.P
 	if err != nil {
 		return nil, fmt.Errorf("the schema of the writer: %w", err)
 	}
-	c := compiler{written: definitions(written), made: make(map[madeOf]*node)}
+	c := compiler{written: definitions(written), made: make(map[madeOf]*node), found: make(map[int]bool)}
 	var read *avro.SchemaNode
 	if reader != nil {
 		if read, err = parse(reader); err != nil {
@@ -28,7 +28,7 @@ func Compile(w, reader *event.Writer, root *event.Member, maxDepth int) (event.P
 	if err != nil {
 		return nil, err
 	}
-	return &program{root: n, maxDepth: maxDepth}, nil
+	return &program{root: n, maxDepth: maxDepth, found: c.found}, nil
 }
 
 // parse returns the tree of a schema with what it refers to.

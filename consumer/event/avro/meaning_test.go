@@ -106,7 +106,8 @@ func TestReaderSchema(t *testing.T) {
 	reader := written(`{"type":"record","name":"R","fields":[{"name":"rating","type":"double"},
 		{"name":"ts","type":{"type":"long","logicalType":"timestamp-millis"},"aliases":["at"]},
 		{"name":"user","type":{"type":"enum","name":"U","symbols":["a","other"],"default":"other"}},
-		{"name":"what","type":{"type":"record","name":"W","fields":[{"name":"item","type":"string"}]},"default":{"item":"none"}},
+		{"name":"what","type":{"type":"record","name":"W","fields":[{"name":"item","type":"string"}]},
+			"default":{"item":"none"}},
 		{"name":"price","type":["double","null"],"default":2.5},
 		{"name":"tags","type":{"type":"array","items":"string"},"default":["x","y"]}]}`)
 	value := confluent(encoded(t, writer, map[string]any{"rating": int32(4), "at": int64(77), "user": "b"}))

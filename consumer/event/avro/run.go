@@ -14,6 +14,7 @@ import (
 type program struct {
 	root     *node
 	maxDepth int
+	found    map[int]bool
 
 	slots *event.Slots
 	data  []byte
@@ -44,6 +45,9 @@ func (p *program) Run(s *event.Slots, f *event.Frame) (at string, ok bool) {
 	}
 	return ", field " + strings.Join(names, "."), false
 }
+
+// Finds implements event.Program.
+func (p *program) Finds(slot int) bool { return p.found[slot] }
 
 // walk reads a value of a type into v, which is nil if nobody asks for it.
 func (p *program) walk(n *node, v *event.Value) bool {

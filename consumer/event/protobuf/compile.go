@@ -52,6 +52,7 @@ type entry struct {
 // compiler makes nodes of messages.
 type compiler struct {
 	made  map[madeOf]*node
+	found map[int]bool // slots for which messages may have something
 	count int
 }
 
@@ -103,8 +104,9 @@ func (c *compiler) message(m protoreflect.MessageDescriptor, at *event.Member) (
 
 // field makes a field that is asked for.
 func (c *compiler) field(d protoreflect.FieldDescriptor, at *event.Member) (*field, error) {
-	f := &field{name: string(d.Name()), number: d.Number(), slot: at.Slot(), at: at, kind: d.Kind(), wire: wireOf(d.Kind()),
-		isList: d.IsList(), isMap: d.IsMap(), implied: !d.HasPresence()}
+	f := &field{name: string(d.Name()), number: d.Number(), slot: at.Slot(), at: at, kind: d.Kind(),
+		wire: wireOf(d.Kind()), isList: d.IsList(), isMap: d.IsMap(), implied: !d.HasPresence()}
+	c.found[f.slot] = true
 	var err error
 	switch {
 	case f.isMap:

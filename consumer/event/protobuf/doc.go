@@ -20,7 +20,7 @@ import (
 // fileName is the path of a schema among those that it refers to.
 const fileName = "refitd/value.proto"
 
-// Compile is an event.Compiler. The reader's schema adds nothing: fields have numbers, and defaults of their own.
+// Compile is an event.Compiler. The reader's schema adds nothing: fields have numbers, and their types say the defaults.
 func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Program, error) {
 	file, err := Describe(w)
 	if err != nil {
@@ -29,7 +29,7 @@ func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Progra
 	if file.Messages().Len() == 0 {
 		return nil, errors.New("the schema has no message")
 	}
-	c := compiler{made: make(map[madeOf]*node)}
+	c := compiler{made: make(map[madeOf]*node), found: make(map[int]bool)}
 	p := &program{file: file, compiler: &c, asked: root, maxDepth: maxDepth, byIndex: make(map[string]*node),
 		byName: make(map[string]*node)}
 	p.first, err = c.message(file.Messages().Get(0), root)
@@ -45,9 +45,8 @@ func Describe(w *event.Writer) (protoreflect.FileDescriptor, error) {
 	for _, r := range w.References {
 		sources[r.Name] = r.Text
 	}
-	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
-		Accessor: protocompile.SourceAccessorFromMap(sources),
-	})}
+	found := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)}
+	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found)}
 	files, err := compile.Compile(context.Background(), fileName)
 	if err != nil {
 		return nil, fmt.Errorf("a .proto schema: %w", err)

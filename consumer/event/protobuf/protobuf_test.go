@@ -28,7 +28,8 @@ var ratings = event.Schema{
 
 // userTypes, ratingTypes and so on are the types that the fields of random schemas have.
 var (
-	nameTypes   = []string{"string", "int32", "uint64", "sint64", "fixed64", "sfixed32", "Color", "google.protobuf.StringValue"}
+	nameTypes = []string{"string", "int32", "uint64", "sint64", "fixed64", "sfixed32", "Color",
+		"google.protobuf.StringValue"}
 	numberTypes = []string{"double", "float", "int32", "sint32", "uint32", "fixed32", "google.protobuf.DoubleValue"}
 	timeTypes   = []string{"google.protobuf.Timestamp", "int64"}
 	otherTypes  = []string{"bool", "bytes", "string", "map<string, What>", "repeated sint32", "repeated string", "What"}

@@ -46,6 +46,9 @@ func (p *program) Run(s *event.Slots, f *event.Frame) (at string, ok bool) {
 	return ", whole", false
 }
 
+// Finds implements event.Program: of the messages that were values so far, the first one of the schema being one.
+func (p *program) Finds(slot int) bool { return p.compiler.found[slot] }
+
 // head returns which message a value is, and its bytes.
 func (p *program) head(f *event.Frame) (n *node, data []byte, ok bool) {
 	switch {
