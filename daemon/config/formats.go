@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,12 +23,18 @@ type SchemaRegistry struct {
 	TokenFile     string      `json:"token_file"`      // a bearer token, in place of it
 	Timeout       Duration    `json:"timeout"`         // of one request
 
-	basicAuth, token Secret // what the files have
+	basicAuth, token *Secret // what the files have, behind pointers, since fmt shows fields without a capital
 }
 
 // Secrets returns user:password, or a bearer token, as the files have them; both may be empty.
 func (r *SchemaRegistry) Secrets() (basicAuth, token string) {
-	return r.basicAuth.Reveal(), r.token.Reveal()
+	if r.basicAuth != nil {
+		basicAuth = r.basicAuth.Reveal()
+	}
+	if r.token != nil {
+		token = r.token.Reveal()
+	}
+	return basicAuth, token
 }
 
 // RegistryTLS is how an https URL is connected to.
@@ -98,18 +105,19 @@ func (v *validator) registry(r *SchemaRegistry) {
 		if text != "" && !strings.Contains(text, ":") {
 			v.bad(key+".basic_auth_file", r.BasicAuthFile, "a file with user:password")
 		}
-		r.basicAuth = NewSecret(text)
+		r.basicAuth = new(NewSecret(text))
 	}
 	if r.TokenFile != "" {
-		r.token = NewSecret(v.private(key+".token_file", r.TokenFile))
+		r.token = new(NewSecret(v.private(key+".token_file", r.TokenFile)))
 	}
 }
 
 // formats checks the formats of values and keys, and reads input.schema_file.
 func (v *validator) formats(in *Input, path string) {
 	v.oneOf(path+".format", in.Format, event.Formats...)
-	if in.KeyFormat != "" {
+	if in.KeyFormat != "" && !slices.Contains(event.Formats, in.KeyFormat) {
 		v.oneOf(path+".key_format", in.KeyFormat, event.Formats...)
+		return
 	}
 	if v.allow.Offline && (in.Written != nil || in.FromRegistry) {
 		return // of a stored model, which has what the files said
