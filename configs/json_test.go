@@ -76,7 +76,10 @@ var verbs = []struct {
 		},
 	},
 	{"init", []line{{"summary", report.InitSummary{}, ""}}},
-	{"check config", []line{{"summary", report.CheckSummary{}, ""}}},
+	{
+		"check config",
+		[]line{{"subject", report.SubjectCheck{}, "each model, with --subject"}, {"summary", report.CheckSummary{}, "last"}},
+	},
 	{"check event", []line{{"event", report.MappedEvent{}, "each model"}, {"summary", report.CheckSummary{}, "last"}}},
 	{"replay", []line{{"summary", report.ReplaySummary{}, ""}}},
 	{"run", []line{{"ready", report.Ready{}, "first"}, {"version", report.Version{}, "each version, promoted or kept"},

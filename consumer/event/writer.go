@@ -1,6 +1,8 @@
 package event
 
 import (
+	"errors"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -190,6 +192,26 @@ func (d *Mapped) lost(id ID, p Program, root *Member) {
 			d.reading.Lost(id, f.name)
 		}
 	}
+}
+
+// Lacks returns the fields of the values of records for which a schema has nothing. Of Protobuf it is about the first
+// message.
+func (d *Mapped) Lacks(w *Writer) (fields []string, err error) {
+	if w.Format == FormatJSONSchema {
+		return nil, errors.New("a JSON Schema does not say all fields that values may have")
+	}
+	reader := d.reading.Fixed
+	if reader != nil && reader.Format != w.Format {
+		reader = nil
+	}
+	root := d.value[0]
+	p, err := d.reading.Compilers[w.Format](w, reader, root, d.json.limits.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	d.reading.Lost = func(_ ID, field string) { fields = append(fields, field) }
+	d.lost(ID{}, p, root)
+	return fields, nil
 }
 
 // looksLikeJSON reports whether a value begins as a JSON object does.

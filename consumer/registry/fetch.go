@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ type answered struct {
 	Schema     string      `json:"schema"`
 	SchemaType string      `json:"schemaType"` // empty for Avro
 	References []reference `json:"references"`
+	Version    int         `json:"version"`
 }
 
 // reference is where a schema is that another one needs.
@@ -54,9 +56,25 @@ func (c *Client) fetch(id event.ID) (*event.Writer, error) {
 	if err := c.get(path, &a); err != nil {
 		return nil, err
 	}
+	return c.writer(id, &a)
+}
+
+// Newest asks for the newest schema of a subject, once.
+func (c *Client) Newest(ctx context.Context, subject string) (w *event.Writer, version int, err error) {
+	defer context.AfterFunc(ctx, c.cancel)()
+	var a answered
+	if err := c.get("/subjects/"+url.PathEscape(subject)+"/versions/latest", &a); err != nil {
+		return nil, 0, err
+	}
+	w, err = c.writer(subject, &a)
+	return w, a.Version, err
+}
+
+// writer makes a schema of an answer, with what it refers to.
+func (c *Client) writer(name any, a *answered) (*event.Writer, error) {
 	w, known := &event.Writer{Text: a.Schema}, false
 	if w.Format, known = formats[a.SchemaType]; !known {
-		return nil, fmt.Errorf("%s: a schema of type %q, which is none of AVRO, PROTOBUF and JSON", id, a.SchemaType)
+		return nil, fmt.Errorf("%s: a schema of type %q, which is none of AVRO, PROTOBUF and JSON", name, a.SchemaType)
 	}
 	l := loader{client: c, seen: make(map[string]bool), left: c.options.MaxBytes - len(a.Schema)}
 	if err := l.load(a.References, 0); err != nil {
