@@ -101,6 +101,15 @@ func cutFrame(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
 	return f, true
 }
 
+// FrameOf returns words for the ID in the frame of a value, "" for a value without one.
+func FrameOf(value []byte) string {
+	f, _ := cutFrame(value, nil, false, len(value))
+	if f.ID == (ID{}) {
+		return ""
+	}
+	return f.ID.String()
+}
+
 // fromHeaders finds the ID in the headers of a record.
 func (f *Frame) fromHeaders(headers []byte, isKey bool) bool {
 	names := &valueHeaders
