@@ -47,7 +47,8 @@ func TestRegistryAway(t *testing.T) {
 	}
 	produce(0, 600)
 	path := b.Configure("avro", append([]string{"start: earliest", "start: earliest, format: avro",
-		"fetch_max_wait: 100ms", "fetch_max_wait: 100ms, schema_registry: {url: \"" + registry.URL + "\"}"}, daemontest.Simple...)...)
+		"fetch_max_wait: 100ms", "fetch_max_wait: 100ms, schema_registry: {url: \"" + registry.URL + "\"}"},
+		daemontest.Simple...)...)
 	const metric = `refitd_schema_unavailable{model="ratings"} `
 	d, stop := b.Start(path)
 	base := "http://" + d.Addr()

@@ -43,8 +43,10 @@ models:
 		t.Fatal(err)
 	}
 	for subject, want := range map[string]string{
-		"whole": "model m: version 4 of whole (avro) has every field\n", "broken": "model m: version 4 of broken (avro) has nothing for user\n",
-		"none": "invalid", "other": "status 404",
+		"whole":  "model m: version 4 of whole (avro) has every field\n",
+		"broken": "model m: version 4 of broken (avro) has nothing for user\n",
+		"none":   "invalid",
+		"other":  "status 404",
 	} {
 		var out bytes.Buffer
 		loses, err := (&subjectFlags{Registry: registry.URL, Subject: subject}).

@@ -139,7 +139,8 @@ func TestBackOff(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		took := time.Since(began)
-		if requests, failures := c.Counts(); requests != 31 || failures != 30 || took < 8*time.Minute || took > 15*time.Minute {
+		requests, failures := c.Counts()
+		if requests != 31 || failures != 30 || took < 8*time.Minute || took > 15*time.Minute {
 			t.Errorf("%d requests, %d failures in %v", requests, failures, took)
 		}
 	})

@@ -195,8 +195,9 @@ func TestReferences(t *testing.T) {
 		{"name":"like","type":["null","Item"]}]}`
 	const text = `{"type":"record","name":"R","namespace":"shop","fields":[{"name":"rating","type":"int"},{"name":"ts","type":"long"},
 		{"name":"user","type":"string"},{"name":"what","type":"shop.Item"}]}`
-	value := confluent(encoded(t, text, map[string]any{"rating": int32(4), "ts": int64(7), "user": "u", "what": map[string]any{
-		"item": "i", "like": map[string]any{"item": "j", "like": nil}}}, item))
+	like := map[string]any{"item": "i", "like": map[string]any{"item": "j", "like": nil}}
+	row := map[string]any{"rating": int32(4), "ts": int64(7), "user": "u", "what": like}
+	value := confluent(encoded(t, text, row, item))
 	w := written(text)
 	w.References = []event.Reference{{Name: "shop.Item", Text: item}}
 	var ev event.Event

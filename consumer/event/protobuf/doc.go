@@ -20,7 +20,8 @@ import (
 // fileName is the path of a schema among those that it refers to.
 const fileName = "refitd/value.proto"
 
-// Compile is an event.Compiler. The reader's schema adds nothing: fields have numbers, and their types say the defaults.
+// Compile is an event.Compiler. The reader's schema adds nothing: fields have numbers, and their types say the
+// defaults.
 func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Program, error) {
 	file, err := Describe(w)
 	if err != nil {

@@ -55,9 +55,9 @@ func plainRecords(m *config.Model) error {
 	what := ""
 	switch {
 	case m.Input.IsFramed():
-		return &report.ExitError{Code: report.ExitUsage, Key: "--config.file", Err: fmt.Errorf("offline: replay writes JSON, "+
-			"and input.format of model %s is %s: write such records with the serializers of the registry", m.Name,
-			m.Input.Format)}
+		return &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
+			Err: fmt.Errorf("offline: replay writes JSON, and input.format of model %s is %s: write such records with the "+
+				"serializers of the registry", m.Name, m.Input.Format)}
 	case c.Envelope != "":
 		what = fmt.Sprintf("with the envelope %s", c.Envelope)
 	case len(c.When) > 0:
