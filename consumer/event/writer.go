@@ -107,6 +107,8 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	switch {
 	case f.ID == (ID{}) && (format == FormatAuto || format == FormatJSONSchema) && looksLikeJSON(value):
 		return value, nil, nil
+	case format == FormatJSONSchema && !hasRegistry: // the value says itself what it has
+		return f.Data, nil, nil
 	case f.ID == (ID{}) && hasRegistry:
 		return nil, &Rejection{Reason: notReasons[format], Expected: "the frame of a schema registry, or its headers",
 			Got: "neither"}, nil

@@ -132,6 +132,9 @@ func (v *validator) formats(in *Input, path string) {
 		v.bad(path+".format", in.Format,
 			"kafka.schema_registry.url with it, or input.schema_file: without either no schema is known")
 	}
+	if in.KeyFormat != "" && in.KeyFormat != event.FormatJSON && !v.hasRegistry && !v.allow.Offline {
+		v.bad(path+".key_format", in.KeyFormat, "kafka.schema_registry.url with it: input.schema_file is of values alone")
+	}
 	if w := in.Written; w != nil && in.Format != event.FormatAuto && in.Format != w.Format {
 		v.bad(path+".schema_file", in.SchemaFile, "a schema of input.format, which is "+in.Format)
 	}

@@ -84,6 +84,7 @@ models:
 		{`{}`, `{topics: [t], format: xml}`, "models[0].input.format"},
 		{`{}`, `{topics: [t], key_format: xml}`, "models[0].input.key_format"},
 		{`{}`, `{topics: [t], format: avro}`, "models[0].input.format"},
+		{`{}`, `{topics: [t], format: avro, schema_file: r.avsc, key_format: avro}`, "models[0].input.key_format"},
 		{`{}`, `{topics: [t], schema_file: r.avsc}`, "models[0].input.schema_file"},
 		{`{}`, `{topics: [t], format: protobuf, schema_file: r.avsc}`, "models[0].input.schema_file"},
 		{`{}`, `{topics: [t], format: avro, schema_file: r.txt}`, "models[0].input.schema_file"},

@@ -189,6 +189,72 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+// TestKeys: a key has a schema that differs from that of its value, and waits for it; bytes that do not fit it have no
+// members.
+func TestKeys(t *testing.T) {
+	const value = `{"type":"record","name":"R","fields":[{"name":"rating","type":"int"},{"name":"ts","type":"long"},
+		{"name":"item","type":"string"}]}`
+	const key = `{"type":"record","name":"K","fields":[{"name":"id","type":"long"}]}`
+	eight := event.ID{Kind: event.NumberID, Number: 8}
+	record := event.Record{Value: confluent(encoded(t, value, map[string]any{"rating": int32(4), "ts": int64(7), "item": "i"})),
+		Key: append([]byte{0, 0, 0, 0, 8}, encoded(t, key, map[string]any{"id": int64(77)})...), Time: 5}
+	schemas := known{seven: written(value)}
+	d := event.NewMapped(ratings, event.DefaultLimits(), place(t, "user=key:id"), nil)
+	d.Read(event.Reading{Format: event.FormatAuto, Key: event.FormatAvro, Writers: schemas,
+		Compilers: map[string]event.Compiler{event.FormatAvro: Compile}})
+	var ev event.Event
+	if r, wait := d.DecodeRecord(&ev, &record); wait == nil || wait.ID != eight {
+		t.Errorf("%v, %v", r, wait)
+	}
+	schemas[eight] = written(key)
+	if r, wait := d.DecodeRecord(&ev, &record); r != nil || wait != nil || ev.Categorical[0] != "77" {
+		t.Errorf("%v, %v, %+v", r, wait, ev)
+	}
+	cut := record
+	cut.Key = record.Key[:6]
+	if r, wait := d.DecodeRecord(&ev, &cut); reason(r) != "missing_field" || wait != nil {
+		t.Errorf("a key cut off: %v, %v", r, wait)
+	}
+	plain := record
+	plain.Value = []byte(`{"rating":5,"ts":7,"item":"i"}`) // auto: JSON where there is no frame
+	if r, wait := d.DecodeRecord(&ev, &plain); r != nil || wait != nil || ev.Label != 5 || ev.Categorical[0] != "77" {
+		t.Errorf("JSON: %v, %v, %+v", r, wait, ev)
+	}
+}
+
+// TestSchemaFile: without a registry one schema reads values in every frame, and without one.
+func TestSchemaFile(t *testing.T) {
+	const text = `{"type":"record","name":"R","fields":[{"name":"user","type":["null","string"]},{"name":"item","type":"string"},
+		{"name":"rating","type":"int"},{"name":"ts","type":"long"}]}`
+	data := encoded(t, text, map[string]any{"user": nil, "item": "", "rating": int32(4), "ts": int64(7)})
+	full := encoded(t, text, map[string]any{"user": "u", "item": "i", "rating": int32(4), "ts": int64(7)})
+	for name, c := range map[string]struct {
+		value []byte
+		want  string
+	}{
+		"no frame":                  {full, ""},
+		"Confluent":                 {confluent(full), ""},
+		"Apicurio":                  {append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 9}, full...), ""},
+		"Glue":                      {append(append([]byte{3, 0}, make([]byte, 16)...), full...), ""},
+		"no frame, with two zeroes": {data, "id_empty"},
+		"too short":                 {full[:3], "not_avro"},
+		"JSON":                      {[]byte(`{"user":"u"}`), "not_avro"},
+	} {
+		var ev event.Event
+		r, wait := decoderOf(place(t), nil, written(text)).DecodeRecord(&ev, &event.Record{Value: c.value, Time: 5})
+		if wait != nil || reason(r) != c.want || c.want == "" && ev.Categorical[0] != "u" {
+			t.Errorf("%s: %v, %v, %+v", name, r, wait, ev)
+		}
+	}
+	d := event.NewMapped(ratings, event.DefaultLimits(), place(t), nil)
+	d.Read(event.Reading{Format: event.FormatJSONSchema})
+	var ev event.Event
+	value := confluent([]byte(`{"user":"u","item":"i","rating":4,"ts":7}`))
+	if r, wait := d.DecodeRecord(&ev, &event.Record{Value: value, Time: 5}); r != nil || wait != nil || ev.Label != 4 {
+		t.Errorf("a JSON Schema: %v, %v", r, wait)
+	}
+}
+
 // TestReferences: types of other schemas are found by their names, and a type may contain itself.
 func TestReferences(t *testing.T) {
 	const item = `{"type":"record","name":"Item","namespace":"shop","fields":[{"name":"item","type":"string"},
