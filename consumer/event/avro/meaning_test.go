@@ -322,8 +322,8 @@ func FuzzSchemas(f *testing.F) {
 	text, _, _ := newEvolution(1)
 	f.Add(text, []byte{1, 2, 3})
 	f.Add(rowSchema, []byte{0, 2})
-	f.Fuzz(func(_ *testing.T, text string, data []byte) {
-		d := decoderOf(place(f, "item=what.item"), known{seven: written(text)}, nil)
+	f.Fuzz(func(t *testing.T, text string, data []byte) {
+		d := decoderOf(place(t, "item=what.item"), known{seven: written(text)}, nil)
 		_, _ = d.DecodeRecord(new(event.Event), &event.Record{Value: confluent(data), Time: 5})
 	})
 }
