@@ -196,7 +196,8 @@ func TestKeys(t *testing.T) {
 		{"name":"item","type":"string"}]}`
 	const key = `{"type":"record","name":"K","fields":[{"name":"id","type":"long"}]}`
 	eight := event.ID{Kind: event.NumberID, Number: 8}
-	record := event.Record{Value: confluent(encoded(t, value, map[string]any{"rating": int32(4), "ts": int64(7), "item": "i"})),
+	row := map[string]any{"rating": int32(4), "ts": int64(7), "item": "i"}
+	record := event.Record{Value: confluent(encoded(t, value, row)),
 		Key: append([]byte{0, 0, 0, 0, 8}, encoded(t, key, map[string]any{"id": int64(77)})...), Time: 5}
 	schemas := known{seven: written(value)}
 	d := event.NewMapped(ratings, event.DefaultLimits(), place(t, "user=key:id"), nil)
