@@ -110,8 +110,9 @@ daemon/export
 	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format
 daemon/faults
 daemon/ingest
-	consumer consumer/event daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows
-	daemon/cycle/updates daemon/report sketch snapshot/failpoint snapshot/format
+	consumer consumer/event consumer/event/avro consumer/event/protobuf consumer/registry daemon/choices daemon/config
+	daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/updates daemon/report sketch
+	snapshot/backoff snapshot/failpoint snapshot/format
 daemon/logs
 daemon/memory
 	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational
@@ -123,8 +124,8 @@ daemon/model
 	daemon/model/read daemon/model/role daemon/model/state daemon/model/train daemon/model/versions daemon/notify
 	daemon/quality daemon/report daemon/scoring daemon/web sketch snapshot snapshot/durable snapshot/publish
 daemon/model/metrics
-	daemon/config daemon/cycle/drift daemon/cycle/fitted daemon/cycle/guard daemon/deadletter daemon/durations
-	daemon/ingest daemon/report daemon/scoring daemon/shard
+	consumer/event daemon/config daemon/cycle/drift daemon/cycle/fitted daemon/cycle/guard daemon/deadletter
+	daemon/durations daemon/ingest daemon/report daemon/scoring daemon/shard
 daemon/model/modeltest
 	daemon/config
 daemon/model/part

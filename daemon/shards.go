@@ -386,6 +386,12 @@ func addShard(to *web.ModelStatus, one web.ModelStatus, number int) {
 			to.AbsentFields = append(to.AbsentFields, field)
 		}
 	}
+	for _, field := range one.LostFields {
+		if !slices.Contains(to.LostFields, field) {
+			to.LostFields = append(to.LostFields, field)
+		}
+	}
+	to.SchemaTrouble = cmp.Or(to.SchemaTrouble, one.SchemaTrouble)
 	to.TimeUnit, to.TrueTimeUnit = cmp.Or(to.TimeUnit, one.TimeUnit), cmp.Or(to.TrueTimeUnit, one.TrueTimeUnit)
 	to.SampleRows, to.SampleBytes = to.SampleRows+one.SampleRows, to.SampleBytes+one.SampleBytes
 	to.Sample.Train, to.Sample.Holdout = to.Sample.Train+one.Sample.Train, to.Sample.Holdout+one.Sample.Holdout

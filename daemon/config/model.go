@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	defaultFetchMaxWait  = 500 * time.Millisecond // Kafka's own fetch.max.wait.ms
-	defaultMaxFutureSkew = 5 * time.Minute
+	defaultRegistryTimeout = 5 * time.Second        // an answer of a few KB from the same network
+	defaultFetchMaxWait    = 500 * time.Millisecond // Kafka's own fetch.max.wait.ms
+	defaultMaxFutureSkew   = 5 * time.Minute
 )
 
 // Auto is the value of a setting that follows from the task and the features.
@@ -44,19 +45,25 @@ const MaxEventBytes Size = 256 << 10
 
 // Input names the topics and bounds what one event may be.
 type Input struct {
-	Topics        []string `json:"topics"`
-	Format        string   `json:"format"`          // json
-	Start         string   `json:"start"`           // earliest or latest: where a partition without a ledger begins
-	OnGap         string   `json:"on_gap"`          // halt or record: what to do when the log starts after the next offset
-	MaxEventBytes Size     `json:"max_event_bytes"` // larger events are rejected as too_large
-	MaxIDBytes    Size     `json:"max_id_bytes"`    // longer names are rejected as id_too_long
-	MaxListNames  int      `json:"max_list_names"`  // longer lists of a multi field are rejected as too_large
+	Topics    []string `json:"topics"`
+	Format    string   `json:"format"`               // of values: one of event.Formats
+	KeyFormat string   `json:"key_format,omitempty"` // of keys: the same; empty is json
+	// .avsc, .proto or a descriptor set: the schema of all values without a registry, the reader's with one
+	SchemaFile    string `json:"schema_file,omitempty"`
+	Start         string `json:"start"`           // earliest or latest: where a partition without a ledger begins
+	OnGap         string `json:"on_gap"`          // halt or record: what to do when the log starts after the next offset
+	MaxEventBytes Size   `json:"max_event_bytes"` // larger events are rejected as too_large
+	MaxIDBytes    Size   `json:"max_id_bytes"`    // longer names are rejected as id_too_long
+	MaxListNames  int    `json:"max_list_names"`  // longer lists of a multi field are rejected as too_large
 	// an event time further ahead of the record's own time stamp, or of the clock, is replaced
 	MaxFutureSkew Duration `json:"max_future_skew"`
 
 	Negatives  Negatives  `json:"negatives,omitzero"` // task implicit: what choices are compared with
 	Mapping    Mapping    `json:"mapping,omitzero"`
 	DeadLetter DeadLetter `json:"dead_letter"`
+
+	Written      *event.Writer `json:"written,omitempty"       yaml:"-"` // what SchemaFile has
+	FromRegistry bool          `json:"from_registry,omitempty" yaml:"-"` // schemas are those of kafka.schema_registry
 }
 
 // DeadLetter is where rejected records go.
@@ -510,6 +517,7 @@ func (m *Model) hashWithSchedule() string {
 func (m *Model) SampleHash() string {
 	in := m.Input
 	in.DeadLetter, in.Negatives = DeadLetter{}, Negatives{}
+	in.SchemaFile = "" // what it has counts
 	schema := m.Schema
 	schema.Of, schema.ListWeights = nil, nil // which change no row
 	sample := m.Sample

@@ -19,13 +19,14 @@ import (
 // and what to write; a key whose decoding failed, or that the file has under a wrong name, is not reported twice.
 type validator struct {
 	*decoder
-	allow Exceptions
+	allow       Exceptions
+	hasRegistry bool // kafka.schema_registry.url is set
 }
 
 // Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags,
 // which may leave its classes and topics out. Problems have no line; keys are relative to the model.
 func (m *Model) Validate() []Problem {
-	v := &validator{newDecoder(nil), Exceptions{Classes: true, Offline: true}}
+	v := &validator{decoder: newDecoder(nil), allow: Exceptions{Classes: true, Offline: true}}
 	v.model(m, "")
 	for i := range v.problems {
 		v.problems[i].Line, v.problems[i].Column = 0, 0
@@ -156,6 +157,7 @@ func (v *validator) kafka(k *Kafka) {
 		v.bad("kafka.tls.enabled", false, "true, or leave the other keys of kafka.tls out")
 	}
 	v.sasl(k, loopback)
+	v.registry(&k.SchemaRegistry)
 }
 
 // mechanisms are the values of kafka.sasl.mechanism.
@@ -297,7 +299,7 @@ func (v *validator) input(in *Input, path string) {
 			v.bad(fmt.Sprintf("%s.topics[%d]", path, i), topic, "each topic once")
 		}
 	}
-	v.oneOf(path+".format", in.Format, "json")
+	v.formats(in, path)
 	v.oneOf(path+".on_gap", in.OnGap, "halt", "record")
 	v.oneOf(path+".start", in.Start, "earliest", "latest")
 	v.size(path+".max_event_bytes", in.MaxEventBytes, 16, MaxEventBytes)

@@ -70,6 +70,7 @@ type Ingest struct {
 	model        *config.Model
 	absence      event.Absence
 	missing      *event.Missing          // nil without a mapping
+	schemas      *Schemas                // of writers; nil where records are JSON alone
 	pasts        *Pasts                  // nil without derived fields
 	choices      *candidates             // nil unless events are choices
 	filled       bool                    // choices has those of the store
@@ -124,9 +125,18 @@ type Counts struct {
 	Began      time.Time        // when its decoding began
 }
 
-// New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is
-// learned.
+// New is NewReading for records whose schemas, if they have any, are in the state.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
+	var schemas *Schemas
+	if m.Input.IsFramed() {
+		schemas, _ = NewSchemas(store) // a damaged one is not known, and found by Check
+	}
+	return NewReading(m, store, c, schemas)
+}
+
+// NewReading returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and
+// nothing is learned. schemas are those of the records, nil where all are JSON.
+func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *Schemas) *Ingest {
 	g := &Ingest{
 		store:        store,
 		cycle:        c,
@@ -134,6 +144,7 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 		model:        m,
 		newest:       make(map[rows.Position]int64),
 		rowLimit:     sketch.MaxCostOfRow,
+		schemas:      schemas,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By),
 		identity:     m.Schema.Identity != "",
 	}
@@ -145,13 +156,20 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		r := &reader{ingest: g}
-		if mapping := m.Mapping(); mapping == nil {
+		mapping, reading := m.Mapping(), readingOf(m, schemas)
+		switch {
+		case mapping != nil && g.missing == nil:
+			g.missing = event.NewMissing(mapping)
+		case mapping == nil && reading != nil:
+			mapping = new(event.Mapping) // fields have their own names
+		}
+		if mapping == nil {
 			r.decode = NewDecoder(m).Decode
 		} else {
-			if g.missing == nil {
-				g.missing = event.NewMissing(mapping)
-			}
 			r.mapped = event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, g.missing)
+		}
+		if reading != nil {
+			r.mapped.Read(*reading)
 		}
 		g.readers = append(g.readers, r)
 	}
@@ -242,7 +260,13 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		g.careful = true
 		defer func() { g.careful = false }()
 	}
-	g.read(j, records)
+	waiting := g.read(j, records)
+	if waiting != nil { // for what is not known yet; those before it are stored first
+		records = records[:len(j.part.Records)]
+		if err := g.Flush(); err != nil {
+			return err
+		}
+	}
 	full, err := g.fit(j)
 	if err != nil {
 		return err
@@ -250,17 +274,20 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	if err := g.prepare(j, records, &g.parts[g.turn]); err != nil {
 		return err
 	}
-	if !full && !careful {
+	if !full && !careful && waiting == nil {
 		return cmp.Or(g.learnAsync(j), halt)
 	}
 	next = j.part.Next
-	if full && len(j.part.Records) == 0 {
+	if (full || waiting != nil) && len(j.part.Records) == 0 {
 		g.queue.drop(j)
 	} else if err := g.learn(j, &g.parts[g.turn]); err != nil {
 		return err
 	}
-	if full {
+	switch {
+	case full:
 		return g.pause(next)
+	case waiting != nil:
+		return g.waitFor(waiting, next)
 	}
 	return halt
 }
@@ -370,6 +397,9 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		default:
 			c.count(r)
 		}
+	}
+	if g.schemas != nil {
+		p.Schemas = g.schemas.take()
 	}
 	if g.cycle != nil {
 		if j.sums, err = g.cycle.Sums(); err != nil {

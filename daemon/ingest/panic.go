@@ -19,33 +19,38 @@ import (
 // What ends the process all the same, as a fatal fault of the runtime does, is what package crash is for.
 
 // decodeRecord decodes a record, once more if that panics.
-func (r *reader) decodeRecord(p *sketch.Part, ev *event.Event, from *consumer.Record) *event.Rejection {
-	rejection, panicked := r.tryDecode(p, ev, from)
+func (r *reader) decodeRecord(
+	p *sketch.Part,
+	ev *event.Event,
+	from *consumer.Record,
+) (*event.Rejection, *event.Wait) {
+	rejection, wait, panicked := r.tryDecode(p, ev, from)
 	if panicked {
-		rejection, _ = r.tryDecode(p, ev, from)
+		rejection, wait, _ = r.tryDecode(p, ev, from)
 	}
-	return rejection
+	return rejection, wait
 }
 
 func (r *reader) tryDecode(
 	p *sketch.Part,
 	ev *event.Event,
 	from *consumer.Record,
-) (rejection *event.Rejection, panicked bool) {
+) (rejection *event.Rejection, wait *event.Wait, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			rejection, panicked = &event.Rejection{Reason: event.Panicked}, true
+			rejection, wait, panicked = &event.Rejection{Reason: event.Panicked}, nil, true
 			r.ingest.panicked(p, from.Offset, v)
 		}
 	}()
 	failpoint.AtRecord(failpoint.IngestRecord, p.Partition, from.Offset)
 	if r.mapped != nil {
-		return r.mapped.DecodeRecord(
+		rejection, wait = r.mapped.DecodeRecord(
 			ev,
 			&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp},
-		), false
+		)
+		return rejection, wait, false
 	}
-	return r.decode(ev, from.Value, from.Timestamp), false
+	return r.decode(ev, from.Value, from.Timestamp), nil, false
 }
 
 // observeRecords scores and learns the events of a part in order, and returns on how many that panicked. They are not

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/read"
@@ -126,6 +127,18 @@ var (
 		"1 for each field that no event since the start, of 1,000 at least, has where input.mapping says.",
 		"field",
 	)
+	schemasKnown = ofModel("schemas", "Schemas by which records were written that the model knows.")
+	schemaAsked  = ofModel("schema_requests_total", "Requests to the schema registry.")
+	schemaFailed = ofModel("schema_failures_total", "Requests to the schema registry that failed.")
+	schemaAway   = ofModel(
+		"schema_unavailable",
+		"1 while a partition waits for a schema that the registry has not given, else 0.",
+	)
+	schemaLoses = ofModel(
+		"schema_loses_field",
+		"1 for each field of the model for which a schema of records has nothing.",
+		"field",
+	)
 	shardClock = ofModel(
 		"shard_clock_offset_seconds",
 		"By how much the clock of a shard's host is ahead, as the trainer sees it.",
@@ -170,6 +183,11 @@ var (
 		pastDropped,
 		mappingMissing,
 		mappingAbsent,
+		schemasKnown,
+		schemaAsked,
+		schemaFailed,
+		schemaAway,
+		schemaLoses,
 		shardClock,
 		trainerLeader,
 		liveHeard,
@@ -195,6 +213,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		of := samples{out: out, model: []string{m.state.Settings.Name}}
 		of.sample(m)
 		of.mapping(m.reader)
+		of.schemas(m.reader.Schemas())
 		of.progressive(m)
 		of.readiness(m)
 		of.team(m)
@@ -244,6 +263,25 @@ func (s samples) mapping(r *read.Reader) {
 	}
 	for field := range r.AbsentFields() {
 		s.gauge(mappingAbsent, 1, field)
+	}
+}
+
+// schemas sends what is known of the schemas of records, of a model that reads other formats than JSON.
+func (s samples) schemas(of *ingest.Schemas) {
+	if of == nil {
+		return
+	}
+	known, requests, failures := of.Known()
+	s.gauge(schemasKnown, float64(known))
+	s.counter(schemaAsked, float64(requests))
+	s.counter(schemaFailed, float64(failures))
+	away := 0.0
+	if of.Trouble() != "" {
+		away = 1
+	}
+	s.gauge(schemaAway, away)
+	for field := range of.Lost() {
+		s.gauge(schemaLoses, 1, field)
 	}
 }
 

@@ -135,6 +135,11 @@ func (m *Model) Status() web.ModelStatus {
 	}
 	out.Ranking, out.Shards = m.ranking.Status(), shardStatus(m.role.Shards())
 	out.Rejections, out.GateRejections = m.reader.Refused(), m.cycle.Rejections()
+	out.SchemaTrouble = m.reader.Schemas().Trouble()
+	for field, id := range m.reader.Schemas().Lost() {
+		out.LostFields = append(out.LostFields, fmt.Sprintf("%s (%s)", field, id))
+	}
+	slices.Sort(out.LostFields)
 	for field, path := range m.reader.AbsentFields() {
 		out.AbsentFields = append(out.AbsentFields, fmt.Sprintf("%s (%s)", field, path))
 	}

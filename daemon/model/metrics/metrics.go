@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/drift"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -328,6 +329,9 @@ func (m *Metrics) Add(c *config.Model) {
 		for _, cause := range mapping.Causes() {
 			m.rejected.WithLabelValues(model, string(cause.Reason), cause.Field)
 		}
+	}
+	for _, cause := range event.FormatCauses(c.Input.Format) {
+		m.rejected.WithLabelValues(model, string(cause.Reason), cause.Field)
 	}
 	for _, f := range c.Schema.Optional {
 		m.absent.WithLabelValues(model, f)

@@ -48,6 +48,7 @@ type Reader struct {
 
 	began         time.Time
 	newest        int64                  // event time applied since the start, milliseconds; of the goroutine that reads
+	schemas       *ingest.Schemas        // of the writers of records; nil where they are JSON
 	missing       *event.Missing         // nil without input.mapping
 	loggedMissing bool                   // which fields of it no event has
 	trueUnit      atomic.Pointer[string] // of event times, as it seems, where it is not schema.time_unit; else nil
@@ -75,7 +76,11 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle, crashes *cr
 	if o.Settings.Shard.IsShard() {
 		learning = nil // what its events teach is the trainer's to learn
 	}
-	sink := ingest.New(o.Settings, state.Store, learning)
+	if r.schemas, err = ingest.OpenSchemas(&o.Config.Kafka, o.Settings, state.Store); err != nil {
+		return nil, err
+	}
+	r.schemas.OnLost(r.onLost)
+	sink := ingest.NewReading(o.Settings, state.Store, learning, r.schemas)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
 	r.Pasts, r.missing = sink.Pasts(), sink.Missing()
 	if ranking != nil {
@@ -126,6 +131,7 @@ func (r *Reader) FindEnds(ctx context.Context) (err error) {
 
 // Run reads until ctx is done or the ends are reached.
 func (r *Reader) Run(ctx context.Context) error {
+	defer r.schemas.Close()
 	return r.Role.Run(ctx, func(ctx context.Context) error { return r.consumer.RunUntil(ctx, r.ends) })
 }
 
@@ -342,6 +348,20 @@ func (r *Reader) AbsentFields() iter.Seq2[string, string] {
 			}
 		}
 	}
+}
+
+// Schemas returns those of the writers of records, nil where they are JSON.
+func (r *Reader) Schemas() *ingest.Schemas { return r.schemas }
+
+// onLost logs a schema that has nothing for a field of the model, before its first event.
+func (r *Reader) onLost(id event.ID, field string) {
+	r.log.Warn(
+		"a schema of records has nothing for a field of the model: check event --event FILE shows what becomes of one",
+		"schema",
+		id.String(),
+		"field",
+		field,
+	)
 }
 
 // onPanic logs a record on which this program's code panicked.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
@@ -60,6 +61,11 @@ func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
 	if len(records) == 0 {
 		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
 			Err: fmt.Errorf("offline: %s holds no records: there is nothing to look at", o.Topic)}
+	}
+	if id := event.FrameOf(records[0].Value); id != "" {
+		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+			Err: fmt.Errorf("offline: the records of %s are in the frame of a schema registry (%s), and --topic reads JSON: "+
+				"write the configuration with kafka.schema_registry and input.format, and try it by check event", o.Topic, id)}
 	}
 	profile := dataset.ProfileOf(func(yield func([]byte) bool) {
 		for i := range records {
