@@ -26,6 +26,7 @@ type Metrics struct {
 	rejected  *prometheus.CounterVec
 	unlearned *prometheus.CounterVec
 	absent    *prometheus.CounterVec
+	passed    *prometheus.CounterVec
 	bounded   *prometheus.CounterVec
 	wrongUnit *prometheus.CounterVec
 	fates     *prometheus.CounterVec
@@ -111,6 +112,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"events_unlearned_total",
 			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model.",
 		),
+		passed: counter("events_passed_total",
+			"Events that a catch-up stored without live learning (train.catch_up): refits learn from the sample of them."),
 		bounded: counter(
 			"event_times_bounded_total",
 			"Events whose time was ahead of this machine's clock by more than input.max_future_skew: they were given the "+
@@ -324,6 +327,7 @@ func (m *Metrics) add(c *config.Model) {
 	m.liveBytes.WithLabelValues(model)
 	m.liveLearned.WithLabelValues(model)
 	m.unlearned.WithLabelValues(model)
+	m.passed.WithLabelValues(model)
 	m.bounded.WithLabelValues(model)
 	m.wrongUnit.WithLabelValues(model)
 	m.untrusted.WithLabelValues(model)
@@ -339,6 +343,7 @@ func (m *Metrics) applied(model string, c ingest.Counts) {
 	}
 	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
 	m.unlearned.WithLabelValues(model).Add(float64(c.Unlearned))
+	m.passed.WithLabelValues(model).Add(float64(c.Passed))
 	m.bounded.WithLabelValues(model).Add(float64(c.Bounded))
 	m.wrongUnit.WithLabelValues(model).Add(float64(c.WrongUnit))
 	for field, n := range c.Absent {

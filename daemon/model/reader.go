@@ -39,6 +39,7 @@ type reader struct {
 	pasts       *ingest.Pasts                     // nil without derived fields
 	team        *team                             // of a shard or a trainer; else nil
 
+	catchUp       func() *ingest.CatchUp // the one under way, nil without one
 	began         time.Time
 	newest        int64                  // event time applied since the start, milliseconds; of the goroutine that reads
 	applied       atomic.Int64           // events since the start
@@ -71,6 +72,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	}
 	sink := ingest.New(o.Settings, state.store, learning)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
+	sink.OnCatchUp, sink.OnUnlearned, r.catchUp = r.onCatchUp, r.onUnlearned, sink.CatchUp
 	r.pasts, r.missing = sink.Pasts(), sink.Missing()
 	if ranking != nil {
 		sink.OnChoice = ranking.see
@@ -276,6 +278,23 @@ func (r *reader) onApplied(c ingest.Counts) {
 	r.applied.Add(c.Applied)
 	r.reading.Store(int64(time.Since(r.began)))
 	r.onStored()
+}
+
+// onCatchUp logs the begin and the end of a catch-up.
+func (r *reader) onCatchUp(c ingest.CatchUp, begins bool) {
+	if begins {
+		r.log.Info("catching up: events are stored, and one of some is learned live", "records_left", c.Left,
+			"key", "train.catch_up")
+		return
+	}
+	r.log.Info("caught up: every event is learned live", "records_read", c.Read, "records_left", c.Left,
+		"took", time.Since(c.Began).Round(time.Millisecond))
+}
+
+// onUnlearned counts rows that panicked when a catch-up ended.
+func (r *reader) onUnlearned(rows int) {
+	r.log.Error("panic on rows that a catch-up had passed over: they are left out of the live model", "rows", rows)
+	r.options.Metrics.unlearned.WithLabelValues(r.options.Settings.Name).Add(float64(rows))
 }
 
 // enoughEvents is the number of events after which a field of input.mapping that none of them had is logged.

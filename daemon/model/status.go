@@ -65,6 +65,10 @@ func (m *Model) Status() web.ModelStatus {
 		Events:      m.reader.applied.Load(),
 		Standby:     m.reader.team.waits(),
 	}
+	if c := m.reader.catchUp(); c != nil {
+		out.CatchingUp = fmt.Sprintf("catching up: %d of %s read, %s left; one of some events is learned live", c.Read,
+			report.Count(c.Read+c.Left, "record"), c.ETA.Round(time.Second))
+	}
 	if v := m.trainer.versions.serving.Load(); v != nil {
 		out.Champion, out.Published = &v.version, v.at
 	}
