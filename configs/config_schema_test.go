@@ -48,6 +48,9 @@ var scalars = map[reflect.Type]object{
 	reflect.TypeFor[config.Lambda](): {
 		{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "number"}, {"exclusiveMinimum", 0}}}},
 	},
+	reflect.TypeFor[config.CatchUp](): {
+		{"anyOf", []any{object{{"const", "learn_all"}}, object{{"$ref", "#/$defs/duration"}}}},
+	},
 	reflect.TypeFor[config.Linear]():    {{"type", "string"}, {"pattern", `^(none|ridge:[0-9.]+([eE][-+]?[0-9]+)?)$`}},
 	reflect.TypeFor[config.ClassName](): {{"type", []string{"string", "integer", "number", "boolean"}}},
 	reflect.TypeFor[config.Switch]():    {{"enum", []any{"auto", true, false, "true", "false"}}},

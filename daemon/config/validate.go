@@ -468,6 +468,7 @@ func (v *validator) train(m *Model, path string) {
 	v.duration(path+".every", t.Every, 0, 365*24*time.Hour)
 	v.whole(path+".every_events", t.EveryEvents, 0, 1_000_000_000)
 	v.duration(path+".time_budget", t.TimeBudget, 0, 24*time.Hour)
+	v.duration(path+".catch_up", Duration(t.CatchUp), 0, 365*24*time.Hour)
 	v.whole(path+".max_basis", t.MaxBasis, 0, 1000)
 	if n := int(t.Variational); t.MaxBasis >= 0 && n > t.MaxBasis {
 		v.bad(path+".variational_basis", n, fmt.Sprintf("auto, or at most train.max_basis, which is %d", t.MaxBasis))

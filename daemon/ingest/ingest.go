@@ -41,6 +41,10 @@ type Hooks struct {
 	// Bounds, if not nil, says instead of the clock how new an event at an offset can be, in milliseconds: see
 	// BoundsOf.
 	Bounds func(topic string, partition int32, offset int64) int64
+	// OnCatchUp, if not nil, is called when a catch-up begins, and when it ends.
+	OnCatchUp func(c CatchUp, begins bool)
+	// OnUnlearned, if not nil, is called with how many rows panicked that were passed over by a catch-up.
+	OnUnlearned func(rows int)
 	// Crashes, if not nil, notes what is in hand, and which record not to read any more.
 	Crashes *crash.Journal
 }
@@ -77,6 +81,7 @@ type Ingest struct {
 	forgotten    []string                // fields of which values are forgotten
 	newest       map[rows.Position]int64 // newest event time taken, by partition; the offset is 0
 	clock        int64                   // the last latest
+	catchUp      *catchUp
 
 	pipeline
 	again func(r *sketch.Row, f func(payload []byte, first bool) error) error // of Relearn; nil before
@@ -108,6 +113,7 @@ type Counts struct {
 	Partition  int32
 	Applied    int64
 	Unlearned  int64  // of those, the ones on which the cycle panicked
+	Passed     int64  // of those, the ones that a catch-up stored and did not learn
 	Bounded    int64  // of those, the ones whose time was ahead of the clock and was replaced
 	WrongUnit  int64  // of those, the ones whose time is of another unit than the schema's, as it seems
 	TrueUnit   string // of the first of them
@@ -147,6 +153,12 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 		schemas:      schemas,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By),
 		identity:     m.Schema.Identity != "",
+		catchUp:      newCatchUp(m),
+	}
+	g.catchUp.observe = func(c CatchUp, begins bool) {
+		if g.OnCatchUp != nil {
+			g.OnCatchUp(c, begins)
+		}
 	}
 	if limit := int(m.RowLimit()); limit > 0 {
 		g.rowLimit = min(limit, g.rowLimit)
@@ -260,6 +272,9 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		g.careful = true
 		defer func() { g.careful = false }()
 	}
+	if g.cycle != nil && !careful {
+		j.thin, j.passed = g.catchUp.next(&j.part, min(b.HighWatermark, b.LastStable)-next)
+	}
 	waiting := g.read(j, records)
 	if waiting != nil { // for what is not known yet; those before it are stored first
 		records = records[:len(j.part.Records)]
@@ -299,7 +314,7 @@ func (g *Ingest) prepare(j *job, records []consumer.Record, d *decoded) error {
 	if err := g.derive(j, d); err != nil {
 		return err
 	}
-	g.prescore(&j.part, d)
+	g.prescore(&j.part, d, j.thin)
 	return nil
 }
 
@@ -375,7 +390,13 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		if err := g.fillChoices(); err != nil {
 			return err
 		}
-		c.Unlearned += g.observeRecords(p, d)
+		if j.passed != nil {
+			if err := g.learnPassed(j.passed); err != nil {
+				return err
+			}
+		}
+		unlearned, passed := g.observeRecords(p, d, j.thin)
+		c.Unlearned, c.Passed = unlearned, passed
 	}
 	for i := range p.Records {
 		r := &p.Records[i]

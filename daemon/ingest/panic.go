@@ -2,12 +2,14 @@ package ingest
 
 import (
 	"slices"
+	"time"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/updates"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
@@ -55,11 +57,17 @@ func (r *reader) tryDecode(
 
 // observeRecords scores and learns the events of a part in order, and returns on how many that panicked. They are not
 // tried again: what was changed before would be changed twice.
-func (g *Ingest) observeRecords(p *sketch.Part, d *decoded) (unlearned int64) {
+func (g *Ingest) observeRecords(p *sketch.Part, d *decoded, thin bool) (unlearned, passed int64) {
 	g.run = g.run[:0]
 	for i := range p.Records {
 		r := &p.Records[i]
 		if r.Fate != sketch.Applied || r.Replayed {
+			continue
+		}
+		if thin && !isLearned(p.Partition, r.Offset) {
+			if passed++; g.choices != nil {
+				g.choices.note(&d.events[i])
+			}
 			continue
 		}
 		o := cycle.Observation{Event: &d.events[i], Learn: !r.Forgotten, Payload: r.Payload,
@@ -87,21 +95,35 @@ func (g *Ingest) observeRecords(p *sketch.Part, d *decoded) (unlearned int64) {
 		})
 	}
 	if !g.careful {
+		began := time.Now()
 		observe(g.run)
-		return unlearned
+		if g.catchUp.learned(len(g.run), time.Since(began)); thin {
+			g.cycle.Reach([]report.Cut{{Topic: p.Topic, Partition: p.Partition, Next: p.Next}}, newestOf(p))
+		}
+		return unlearned, passed
 	}
 	for i := range g.run {
 		g.hold(p.Topic, p.Partition, g.run[i].Position.Offset)
 		observe(g.run[i : i+1])
 		g.release()
 	}
-	return unlearned
+	return unlearned, passed
 }
 
 // learnRow lets a row be learned again. What panics here would do so at every start: it is left out.
 func learnRow(learn func() error) (panicked bool, err error) {
 	defer func() { panicked = recover() != nil }()
 	return false, learn()
+}
+
+// newestOf returns the newest time of the events of a part, in milliseconds.
+func newestOf(p *sketch.Part) (newest int64) {
+	for i := range p.Records {
+		if r := &p.Records[i]; r.Fate == sketch.Applied {
+			newest = max(newest, r.Time)
+		}
+	}
+	return newest
 }
 
 func (g *Ingest) panicked(p *sketch.Part, offset int64, value any) {
@@ -112,7 +134,7 @@ func (g *Ingest) panicked(p *sketch.Part, offset int64, value any) {
 
 // prescore scores the events of a part. One that panics has no score, and panics again when it is observed, which is
 // reported then.
-func (g *Ingest) prescore(p *sketch.Part, d *decoded) {
+func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
 	d.scores = d.scores[:0]
 	if g.prescorer == nil || g.careful || !g.prescorer.Refresh() {
 		return
@@ -120,7 +142,8 @@ func (g *Ingest) prescore(p *sketch.Part, d *decoded) {
 	d.scores = slices.Grow(d.scores, len(p.Records))[:len(p.Records)]
 	for i := range p.Records {
 		d.scores[i] = updates.Score{}
-		if r := &p.Records[i]; r.Fate == sketch.Applied && !r.Replayed {
+		r := &p.Records[i]
+		if r.Fate == sketch.Applied && !r.Replayed && (!thin || isLearned(p.Partition, r.Offset)) {
 			g.prescoreRecord(&d.scores[i], &d.events[i])
 		}
 	}

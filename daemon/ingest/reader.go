@@ -48,7 +48,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 	switch {
 	case g.careful:
 		readers = 1
-	case len(g.ahead) > 0:
+	case len(g.ahead) > 0 && !j.thin:
 		readers = max(1, min(readers, runtime.GOMAXPROCS(0)-1))
 	}
 	for i := range readers {

@@ -81,6 +81,8 @@ var (
 		"fold_in_evicted_total",
 		"Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).",
 	)
+	catchingUp = ofModel("catching_up",
+		"1 while the model is so far behind that it learns live from a share of the events (train.catch_up), else 0.")
 	foldInResets = ofModel(
 		"fold_in_resets_total",
 		"Times the fold-in started again because it had become worse than the champion alone.",
@@ -171,6 +173,7 @@ var (
 		progressiveMetric,
 		progressiveInvalid,
 		gateRejections,
+		catchingUp,
 		foldInResets,
 		foldInEvicted,
 		featuresTotal,
@@ -345,6 +348,11 @@ func (s samples) team(m *Model) {
 func (s samples) learned(m *Model) {
 	learning := m.cycle
 	s.gauge(gateRejections, float64(learning.Rejections()))
+	behind := 0.0
+	if m.reader.CatchUp() != nil {
+		behind = 1
+	}
+	s.gauge(catchingUp, behind)
 	s.counter(foldInResets, float64(learning.Resets()))
 	s.counter(foldInEvicted, float64(learning.Evicted()))
 	for _, why := range experts.HeldReasons {

@@ -75,6 +75,9 @@ refitd_memory_computed_bytes 4
 # HELP refitd_storage_min_free_bytes Free space below which nothing is read or published (storage.min_free_bytes).
 # TYPE refitd_storage_min_free_bytes gauge
 refitd_storage_min_free_bytes 4096
+# HELP refitd_catching_up 1 while the model is so far behind that it learns live from a share of the events (train.catch_up), else 0.
+# TYPE refitd_catching_up gauge
+refitd_catching_up{model="ratings"} 0
 # HELP refitd_events_held_total Events that the live model did not learn in full: the entity had its share of all or of a name's, or the identity came before.
 # TYPE refitd_events_held_total counter
 refitd_events_held_total{model="ratings",reason="entity"} 0

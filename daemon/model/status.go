@@ -80,6 +80,10 @@ func (m *Model) Status() web.ModelStatus {
 		Events:      m.reader.Applied.Load(),
 		Standby:     m.role.Waits(),
 	}
+	if c := m.reader.CatchUp(); c != nil {
+		out.CatchingUp = fmt.Sprintf("catching up: %d of %s read, %s left; one of some events is learned live", c.Read,
+			report.Count(c.Read+c.Left, "record"), c.ETA.Round(time.Second))
+	}
 	out.Champion, out.Published = m.versions.Serving()
 	out.Judged = m.versions.Judged()
 	if at := m.trainer.Refitted(); at != nil {

@@ -50,14 +50,16 @@ type Reason struct {
 
 // ModelStatus is the state of one model.
 type ModelStatus struct {
-	Name      string
-	Champion  *report.Version // what consumers have; nil before the first version
-	Waiting   string          // why there is no champion, empty if there is one
-	Standby   string          // who trains in place of this process, empty if it does
-	NotReady  []Reason        // why the model does not do its work, nothing if it does
-	Published time.Time       // when the champion was
-	Judged    *report.Version // the last version judged, promoted or not; nil before the first one
-	LastRefit time.Time       // when a refit last ended with a model; zero if none did since the start
+	Name     string
+	Champion *report.Version // what consumers have; nil before the first version
+	Waiting  string          // why there is no champion, empty if there is one
+	Standby  string          // who trains in place of this process, empty if it does
+	// CatchingUp says how far a catch-up is, empty without one.
+	CatchingUp string
+	NotReady   []Reason        // why the model does not do its work, nothing if it does
+	Published  time.Time       // when the champion was
+	Judged     *report.Version // the last version judged, promoted or not; nil before the first one
+	LastRefit  time.Time       // when a refit last ended with a model; zero if none did since the start
 	// RefitFailure is why the last refit failed, empty if it did not.
 	RefitFailure string
 	// TrainingDisabled says why no refit is begun, empty if they are.

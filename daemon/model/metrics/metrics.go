@@ -35,6 +35,7 @@ type reading struct {
 	rejected    *prometheus.CounterVec
 	unlearned   *prometheus.CounterVec
 	absent      *prometheus.CounterVec
+	passed      *prometheus.CounterVec
 	bounded     *prometheus.CounterVec
 	wrongUnit   *prometheus.CounterVec
 	fates       *prometheus.CounterVec
@@ -141,6 +142,8 @@ func newReading(f registrar) reading {
 			"events_unlearned_total",
 			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model.",
 		),
+		passed: f.counter("events_passed_total",
+			"Events that a catch-up stored without live learning (train.catch_up): refits learn from the sample of them."),
 		absent: f.counter("events_absent_fields_total", "Events applied that lack an optional field.", "field"),
 		bounded: f.counter(
 			"event_times_bounded_total",
@@ -374,12 +377,18 @@ func (m *Metrics) Add(c *config.Model) {
 	m.LiveBytes.WithLabelValues(model)
 	m.LiveLearned.WithLabelValues(model)
 	m.unlearned.WithLabelValues(model)
+	m.passed.WithLabelValues(model)
 	m.bounded.WithLabelValues(model)
 	m.wrongUnit.WithLabelValues(model)
 	m.Untrusted.WithLabelValues(model)
 	m.trainSeconds.WithLabelValues(model)
 	m.TrainFailed.WithLabelValues(model)
 	m.Dropped.WithLabelValues(model)
+}
+
+// Unlearned counts events on which learning panicked.
+func (m *Metrics) Unlearned(model string, events int) {
+	m.unlearned.WithLabelValues(model).Add(float64(events))
 }
 
 // Applied counts a stored batch.
@@ -389,6 +398,7 @@ func (m *Metrics) Applied(model string, c ingest.Counts) {
 	}
 	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
 	m.unlearned.WithLabelValues(model).Add(float64(c.Unlearned))
+	m.passed.WithLabelValues(model).Add(float64(c.Passed))
 	m.bounded.WithLabelValues(model).Add(float64(c.Bounded))
 	m.wrongUnit.WithLabelValues(model).Add(float64(c.WrongUnit))
 	for field, n := range c.Absent {

@@ -46,6 +46,7 @@ type Reader struct {
 	Role     role.Role
 	Applied  atomic.Int64 // events since the start
 
+	CatchUp       func() *ingest.CatchUp // the one under way, nil without one
 	began         time.Time
 	newest        int64                  // event time applied since the start, milliseconds; of the goroutine that reads
 	schemas       *ingest.Schemas        // of the writers of records; nil where they are JSON
@@ -82,6 +83,7 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle, crashes *cr
 	r.schemas.OnLost(r.onLost)
 	sink := ingest.NewReading(o.Settings, state.Store, learning, r.schemas)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
+	sink.OnCatchUp, sink.OnUnlearned, r.CatchUp = r.onCatchUp, r.onUnlearned, sink.CatchUp
 	r.Pasts, r.missing = sink.Pasts(), sink.Missing()
 	if ranking != nil {
 		sink.OnChoice = ranking.see
@@ -305,6 +307,23 @@ func (r *Reader) onMerged(events map[string]int64) {
 	}
 	r.reading.Store(int64(time.Since(r.began)))
 	r.OnStored()
+}
+
+// onCatchUp logs the begin and the end of a catch-up.
+func (r *Reader) onCatchUp(c ingest.CatchUp, begins bool) {
+	if begins {
+		r.log.Info("catching up: events are stored, and one of some is learned live", "records_left", c.Left,
+			"key", "train.catch_up")
+		return
+	}
+	r.log.Info("caught up: every event is learned live", "records_read", c.Read, "records_left", c.Left,
+		"took", time.Since(c.Began).Round(time.Millisecond))
+}
+
+// onUnlearned counts rows that panicked when a catch-up ended.
+func (r *Reader) onUnlearned(rows int) {
+	r.log.Error("panic on rows that a catch-up had passed over: they are left out of the live model", "rows", rows)
+	r.options.Metrics.Unlearned(r.options.Settings.Name, rows)
 }
 
 // enoughEvents is the number of events after which a field of input.mapping that none of them had is logged.

@@ -262,7 +262,8 @@ func (t *Trainer) step(ctx context.Context) error {
 	}
 	t.heedDrift(applied)
 	if t.running == nil &&
-		(t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) && t.pause.over(time.Now())) {
+		(t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) &&
+			(t.reader.CatchUp() == nil || t.schedule.Doubled(applied)) && t.pause.over(time.Now())) {
 		t.schedule.RefitBegun(applied)
 		t.running = make(chan trained, 1)
 		go func(out chan<- trained) { out <- t.refit(ctx) }(t.running)
