@@ -1,5 +1,5 @@
-// Package produce is how refitd writes to the topics that are its own: announcements (publish.topic), dead letters
-// (input.dead_letter.topic) and scores (score.topic). It needs no configuration.
+// Package produce is how refitd writes to Kafka: announcements (publish.topic), dead letters
+// (input.dead_letter.topic), scores (score.topic), and what replay and quickstart send. It needs no configuration.
 package produce
 
 import (
