@@ -21,6 +21,14 @@ func NewClient(options ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{kgo.ProducerBatchCompression(kgo.GzipCompression())}, options...)...)
 }
 
+// Close closes a client, if there is one, and forgets it.
+func Close(client **kgo.Client) {
+	if *client != nil {
+		(*client).Close()
+		*client = nil
+	}
+}
+
 // Ensure creates a topic that does not exist, with so many partitions, as many replicas as the brokers give by default,
 // and the given settings. It reports whether it did: a topic that was there is left as it is.
 func Ensure(
