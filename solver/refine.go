@@ -20,16 +20,15 @@ func (r *solve) leavesToRefine(long bool) bool { return long && !r.exact() && r.
 // depend on λ, where the problem is small enough. Refits crawl where λ is near 0 and the rows can be fitted. The
 // objective never rises. What the method knows of the optimum bounds the gap, too.
 func (r *solve) refine() {
-	terms := r.certificate.terms
-	if !r.refinable() || r.workers.Cancelled() ||
-		terms.at(r.certificate.bound.Value) <= r.s.Tolerance*terms.objective {
+	terms, enough := r.certificate.terms, max(r.s.Tolerance, RoundingGap)
+	if !r.refinable() || r.workers.Cancelled() || terms.at(r.certificate.bound.Value) <= enough*terms.objective {
 		return
 	}
 	interior := convexfm.NewInterior(r.p, r.s.Kernel, r.linear, r.s.Lambda, r.workers)
 	if interior == nil {
 		return
 	}
-	found, ok := interior.Run(refinedShare*r.s.Tolerance, r.s.MaxBasis)
+	found, ok := interior.Run(refinedShare*enough, r.s.MaxBasis)
 	r.result.NewtonIterations += found.Steps
 	if !ok || r.workers.Cancelled() {
 		return

@@ -163,8 +163,8 @@ func (f *Interior) Run(part float64, most int) (best Solution, ok bool) {
 		if !ok || s.Objective-s.Lower < best.Objective-best.Lower {
 			best, ok = s, true
 		}
-		if s.Objective-s.Lower <= part*s.Objective {
-			break
+		if s.Objective-s.Lower <= part*s.Objective || logarithms/tau <= droppedShare*part*s.Lower {
+			break // what is left is for vectors that there is no room for
 		}
 	}
 	best.Steps = f.steps
