@@ -48,7 +48,7 @@ daemon/cycle/cycletest
 daemon/cycle/drift
 	daemon/config daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/mixture
 daemon/cycle/encode
-	consumer/event daemon/config daemon/cycle/rows daemon/report snapshot/format solver solver/posterior
+	consumer/event daemon/config daemon/cycle/rows daemon/report snapshot/format solver solver/posterior solver/ridge
 daemon/cycle/evaluate
 	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot/format solver
 daemon/cycle/experts
@@ -65,7 +65,7 @@ daemon/cycle/guard
 	snapshot/format
 daemon/cycle/mixture
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/rows
-	daemon/report snapshot/format solver solver/posterior
+	daemon/report snapshot/format solver solver/posterior solver/ridge
 daemon/cycle/refit
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/gate
 	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/refit/variational
@@ -210,7 +210,7 @@ solver/coordinate
 solver/internal/columns
 solver/internal/convexfm
 	solver/internal/columns solver/internal/dense solver/internal/eigen solver/internal/gamma solver/internal/linear
-	solver/internal/parallel solver/loss solver/problem
+	solver/internal/parallel solver/loss solver/problem solver/ridge
 solver/internal/dense
 solver/internal/eigen
 	solver/internal/dense
@@ -241,6 +241,7 @@ solver/posterior/sweep
 	solver solver/internal/dense solver/internal/parallel solver/posterior
 solver/problem
 	solver/internal/dense solver/internal/eigen solver/loss
+solver/ridge
 solver/solvertest
 	solver/internal/parallel
 `
@@ -300,6 +301,7 @@ func TestRoomsHaveAnOrder(t *testing.T) {
 		"solver",
 		"solver/margin",
 		"solver/posterior",
+		"solver/ridge",
 		"solver/posterior/online",
 		"solver/posterior/sweep",
 	}

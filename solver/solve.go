@@ -105,6 +105,8 @@ type solve struct {
 	scored      bool       // step 0 is evaluated and searched already
 	shuffle     *rand.Rand // order of the stochastic epochs
 	settled     bool       // stochastic epochs no longer help
+	lower       float64    // no point has a lower objective, as refine has found
+	crawls      bool       // the last refit of the weights met its limit, and refine gets further
 	linearShare float64    // of Tolerance, in the linear refits of a solve by line search
 
 	conclusions
@@ -345,13 +347,7 @@ func (r *solve) rough() bool {
 }
 
 // spent reports whether the solve has made as many steps as its budget allows.
-func (r *solve) spent() bool {
-	if r.s.Budget.Steps == nil {
-		return false
-	}
-	limit := r.s.Budget.Steps(r.s.Lambda)
-	return limit >= 0 && len(r.result.Steps) >= limit
-}
+func (r *solve) spent() bool { return r.s.Budget.Spent(r.s.Lambda, len(r.result.Steps)) }
 
 // score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need.
 // It leaves off early when the solve is cancelled.
@@ -436,7 +432,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 	res, spent := &r.result, r.spent()
 	concluded := r.concluded > 0 && r.concluded == len(res.Steps)
 	if !r.s.Rough && !r.s.WeightsOnly && !r.workers.Cancelled() && (concluded || !spent) {
-		if n := len(res.Steps); !concluded && !r.bySteps() && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
+		if n := len(res.Steps); !concluded && !r.bySteps() && !r.crawls && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish()
 		}
 		if r.saved != nil && r.saved.objective < r.objective {
@@ -447,6 +443,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 		if r.certificate == nil {
 			r.certificate = r.certify(r.gapTerms(), false)
 		}
+		r.refine()
 		r.closeGap()
 	}
 	if res.GapKind == "" {

@@ -227,9 +227,4 @@ func (a *Announcer) inline(ctx context.Context, version int64, m *snapshot.Manif
 	return files, nil
 }
 
-func (a *Announcer) close() {
-	if a.client != nil {
-		a.client.Close()
-		a.client = nil
-	}
-}
+func (a *Announcer) close() { produce.Close(&a.client) }

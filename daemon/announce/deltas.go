@@ -255,12 +255,7 @@ func (p *DeltaProducer) send(ctx context.Context, records []*kgo.Record) error {
 	return nil
 }
 
-func (p *DeltaProducer) close() {
-	if p.client != nil {
-		p.client.Close()
-		p.client = nil
-	}
-}
+func (p *DeltaProducer) close() { produce.Close(&p.client) }
 
 // chainPrefix is what the keys of a chain begin with; the sequence follows.
 func chainPrefix(model, lineage string, version int64) string {

@@ -108,20 +108,12 @@ func (q *Quality) Metrics() *report.Metrics {
 	q.classes.AddTo(&m, classNames(t))
 	q.compared.compare(&m, t)
 	if t.Task != event.Multilabel {
-		m.ECE = Some(q.scores.ECE())
+		m.ECE = report.Known(q.scores.ECE())
 	}
 	if t.Task == event.Binary {
-		m.AUC = Some(q.scores.AUC())
+		m.AUC = report.Known(q.scores.AUC())
 	}
 	return &m
-}
-
-// Some returns v for a report, nil if it is no number.
-func Some(v float64) *report.Number {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return report.Some(v)
 }
 
 // classNames returns the names of the classes, by which recalls are reported; those of a binary label are 0 and 1, or

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
@@ -34,5 +33,5 @@ func OutputLimit(ch *fitted.Fitted, parts ...[][]byte) *report.Number {
 			}
 		}
 	}
-	return evaluate.Some(GuardOutputs * most)
+	return report.Known(GuardOutputs * most)
 }

@@ -11,14 +11,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
-// A panic on one record must not become a crash loop: the record would be read again after every start. One that cannot
-// be decoded is rejected. One that can is applied, whatever happens to those who learn from it: the state is a function
-// of the log and never of the model, so replicas and verify, which learn nothing, agree with it.
-//
-// What ends the process all the same, as a fatal fault of the runtime does, is what package crash is for.
+// The path of a record through the ingest: it is decoded, its event is scored, and observed.
 
 // decodeRecord decodes a record, once more if that panics.
 func (r *reader) decodeRecord(
@@ -33,26 +28,32 @@ func (r *reader) decodeRecord(
 	return rejection, wait
 }
 
-func (r *reader) tryDecode(
-	p *sketch.Part,
-	ev *event.Event,
-	from *consumer.Record,
-) (rejection *event.Rejection, wait *event.Wait, panicked bool) {
-	defer func() {
-		if v := recover(); v != nil {
-			rejection, wait, panicked = &event.Rejection{Reason: event.Panicked}, nil, true
-			r.ingest.panicked(p, from.Offset, v)
-		}
-	}()
-	failpoint.AtRecord(failpoint.IngestRecord, p.Partition, from.Offset)
-	if r.mapped != nil {
-		rejection, wait = r.mapped.DecodeRecord(
-			ev,
-			&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp},
-		)
-		return rejection, wait, false
+// decodeOnce decodes a record, as the mapping of the model says if it has one.
+func (r *reader) decodeOnce(ev *event.Event, from *consumer.Record) (*event.Rejection, *event.Wait) {
+	if r.mapped == nil {
+		return r.decode(ev, from.Value, from.Timestamp), nil
 	}
-	return r.decode(ev, from.Value, from.Timestamp), nil, false
+	return r.mapped.DecodeRecord(
+		ev,
+		&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp},
+	)
+}
+
+// prescore scores the events of a part. One that panics has no score, and panics again when it is observed, which is
+// reported then. Of a thin part a share is scored.
+func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
+	d.scores = d.scores[:0]
+	if g.prescorer == nil || g.careful || !g.prescorer.Refresh() {
+		return
+	}
+	d.scores = slices.Grow(d.scores, len(p.Records))[:len(p.Records)]
+	for i := range p.Records {
+		d.scores[i] = updates.Score{}
+		r := &p.Records[i]
+		if r.Fate == sketch.Applied && !r.Replayed && (!thin || isLearned(p.Partition, r.Offset)) {
+			g.prescoreRecord(&d.scores[i], &d.events[i])
+		}
+	}
 }
 
 // observeRecords scores and learns the events of a part in order, and returns on how many that panicked. They are not
@@ -110,12 +111,6 @@ func (g *Ingest) observeRecords(p *sketch.Part, d *decoded, thin bool) (unlearne
 	return unlearned, passed
 }
 
-// learnRow lets a row be learned again. What panics here would do so at every start: it is left out.
-func learnRow(learn func() error) (panicked bool, err error) {
-	defer func() { panicked = recover() != nil }()
-	return false, learn()
-}
-
 // newestOf returns the newest time of the events of a part, in milliseconds.
 func newestOf(p *sketch.Part) (newest int64) {
 	for i := range p.Records {
@@ -124,36 +119,4 @@ func newestOf(p *sketch.Part) (newest int64) {
 		}
 	}
 	return newest
-}
-
-func (g *Ingest) panicked(p *sketch.Part, offset int64, value any) {
-	if g.OnPanic != nil {
-		g.OnPanic(p.Topic, p.Partition, offset, value)
-	}
-}
-
-// prescore scores the events of a part. One that panics has no score, and panics again when it is observed, which is
-// reported then.
-func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
-	d.scores = d.scores[:0]
-	if g.prescorer == nil || g.careful || !g.prescorer.Refresh() {
-		return
-	}
-	d.scores = slices.Grow(d.scores, len(p.Records))[:len(p.Records)]
-	for i := range p.Records {
-		d.scores[i] = updates.Score{}
-		r := &p.Records[i]
-		if r.Fate == sketch.Applied && !r.Replayed && (!thin || isLearned(p.Partition, r.Offset)) {
-			g.prescoreRecord(&d.scores[i], &d.events[i])
-		}
-	}
-}
-
-func (g *Ingest) prescoreRecord(dst *updates.Score, ev *event.Event) {
-	defer func() {
-		if recover() != nil {
-			*dst = updates.Score{}
-		}
-	}()
-	g.prescorer.Score(dst, ev)
 }
