@@ -17,6 +17,8 @@ type Baseline interface {
 	Predict(dst []float64, ev *event.Event) bool
 	// Learn takes up what counts of the event that predict was called with last.
 	Learn(ev *event.Event, targets []float64, counts *rows.Counted)
+	// Correct has a label take the place of one that was learned.
+	Correct(of *Correction)
 }
 
 // BaselineFields is how many fields of names have a baseline: the first ones.
@@ -250,6 +252,8 @@ func (b *NumberSGD) Predict(dst []float64, ev *event.Event) bool {
 func (b *NumberSGD) Learn(ev *event.Event, _ []float64, counts *rows.Counted) {
 	b.SGDBias.learn(ev, counts)
 }
+
+func (b *NumberSGD) Correct(of *Correction) { b.SGDBias.correct(of) }
 
 // LabelKey names a label. Numbers that are not levels are distinguished by LabelDigits digits.
 func LabelKey(t *encode.Target, ev *event.Event) string {

@@ -89,3 +89,16 @@ func (s *SGDBias) learn(ev *event.Event, counts *rows.Counted) {
 		*b += sgdStep * (e - sgdShrinkage**b)
 	}
 }
+
+// correct takes the difference of the steps towards two labels, as far as the steps since have left of it.
+func (s *SGDBias) correct(of *Correction) {
+	step := sgdStep * (of.Is.Label - of.Was.Label)
+	if of.Counts.IsShared() {
+		s.Global += step * remains(sgdStep, 1, of.Since)
+	}
+	for f, name := range of.Is.Categorical[:s.fields] {
+		if at, _ := s.index.Find(s.items, int32(f), name); at >= 0 && !of.Counts.Holds(f) {
+			s.bias[at] += step * remains(sgdStep, 1, of.Ages[f])
+		}
+	}
+}
