@@ -74,6 +74,14 @@ func (l *liveModel) current() (*liveCopy, error) {
 	return l.renew(liveAge)
 }
 
+// heldBack returns why the guard held the last copy back, "" where it did not or there is none.
+func (l *liveModel) heldBack() guard.HeldBack {
+	if c := l.last.Load(); c != nil {
+		return c.heldBack
+	}
+	return ""
+}
+
 // age returns how old the last copy is.
 func (l *liveModel) age() time.Duration {
 	if c := l.last.Load(); c != nil {

@@ -133,6 +133,9 @@ func (m *Model) Status() web.ModelStatus {
 		out.TimeUnit, out.TrueTimeUnit = m.reader.options.Settings.Schema.TimeUnit, *unit
 	}
 	out.TrainingDisabled = m.trainer.pause.reason()
+	if m.live != nil && m.trainer.tuned.Load().Serve.Live {
+		out.LiveHeldBack = string(m.live.heldBack())
+	}
 	if out.Champion == nil {
 		out.Waiting = m.waiting(rows[sketch.Train], out.SampleRows)
 	}

@@ -46,7 +46,10 @@ type modelOverview struct {
 	Rows    int        `json:"rows"`              // of the sample
 	Waiting string     `json:"waiting,omitempty"` // why there is no champion; absent if there is one
 	Standby string     `json:"standby,omitempty"` // who trains in place of this process; absent if it does
-	Alerts  int        `json:"alerts"`            // that are about it
+	// why those who last asked for the live model got the champion: window, held_out or outputs; absent where they got
+	// the live model, or nobody asked
+	LiveHeldBack string `json:"live_held_back,omitempty"`
+	Alerts       int    `json:"alerts"` // that are about it
 }
 
 // modelState is everything that the status page shows of one model, but for its curves, its versions and what it
@@ -132,6 +135,8 @@ func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
 		Rows:    m.SampleRows,
 		Waiting: m.Waiting,
 		Standby: m.Standby,
+
+		LiveHeldBack: m.LiveHeldBack,
 	}
 	if c := m.Champion; c != nil {
 		o.Champion, o.Published = &c.Version, &m.Published
