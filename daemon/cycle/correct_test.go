@@ -55,8 +55,7 @@ func correctedCases() map[string]correctedCase {
 	}
 }
 
-// correctedRun is a cycle that learns events of identities. Each is observed twice: what comes in one batch and what
-// comes alone are the same.
+// correctedRun is a cycle that learns events of identities at their places in a topic.
 type correctedRun struct {
 	*Cycle
 	offset int64
@@ -152,8 +151,7 @@ func TestCorrectedLabelIsSeenAtOnce(t *testing.T) {
 			if r.ensemble.Held(experts.HeldIdentity) != 1 {
 				t.Errorf("%d events came again, want 1", r.ensemble.Held(experts.HeldIdentity))
 			}
-			r.learn(test.events[2401:2410]...)
-			r.learn(right)
+			r.learn(append(slices.Clone(test.events[2401:2440]), right)...) // the fold-in learns ahead
 			for what, is := range r.losses(t, right) {
 				t.Logf("%s: loss %.4f, with the wrong label %.4f, corrected %.4f", what, before[what], wrong[what], is)
 				if !(is < wrong[what]) {
@@ -162,6 +160,10 @@ func TestCorrectedLabelIsSeenAtOnce(t *testing.T) {
 			}
 			if r.ensemble.Held(experts.HeldIdentity) != 1 {
 				t.Errorf("a corrected label counts as one that came again")
+			}
+			r.Install(mustRefit(t, r.Cycle, sampleOf(test.events[:2000])))
+			if is := r.losses(t, right); !(is["live"] < wrong["live"]) {
+				t.Errorf("loss %.4f with the wrong label, %.4f after a refit with an earlier cut", wrong["live"], is["live"])
 			}
 		})
 	}

@@ -33,6 +33,12 @@ var oneLabel = attack{"one label", func(clean []event.Event, i int) event.Event 
 
 var attacks = []attack{
 	{"stuck producer", func(clean []event.Event, _ int) event.Event { return clean[0] }},
+	{"a pair of events in turn", func(clean []event.Event, i int) event.Event {
+		first := clean[0]
+		second := clean[slices.IndexFunc(clean, func(ev event.Event) bool { return ev.Label != first.Label })]
+		first.Label, second.Label = second.Label, first.Label
+		return []event.Event{first, second}[i%2]
+	}},
 	oneLabel,
 	{"one entity", func(clean []event.Event, i int) event.Event {
 		ev := clean[i%len(clean)]
