@@ -86,8 +86,10 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.ensemble.learner, c.batchScorer = c.ensemble.newLearner(nil, nil), c.NewBatchScorer()
 	c.ensemble.experts = c.newExperts(nil, append(c.ensemble.onNumbers(), c.onPairwise()...))
 	c.ensemble.mixture = mixture.NewMixture(target, c.ensemble.expertNames(), len(schema.Categorical), by,
-		m.Train.FoldIn.MaxRows)
-	c.ensemble.sgd, c.ensemble.levels = c.ensemble.mixture.Sgd(), mixture.NewOrdinalMixture(target)
+		m.Train.FoldIn.MaxRows, m.Without...)
+	if c.ensemble.sgd = c.ensemble.mixture.Sgd(); !m.LeavesOut(mixture.PartLevels) {
+		c.ensemble.levels = mixture.NewOrdinalMixture(target)
+	}
 	if c.ensemble.mixture != nil && mixture.HasStackedUpdate(m) {
 		c.ensemble.stacked = mixture.NewStackedUpdate(target, c.ensemble.mixture)
 	}
@@ -259,7 +261,7 @@ func (u *publisher) refitLoss(consumers *evaluate.EventOutcome, prescored *updat
 
 // consumersOutputs returns those of the version that consumers have, nil without one.
 func (u *publisher) consumersOutputs(prescored *updates.Score) []float64 {
-	if u.published == nil || prescored == nil {
+	if u.published == nil || prescored == nil || u.config.LeavesOut(mixture.PartPublished) {
 		return nil
 	}
 	return prescored.Outputs
@@ -297,7 +299,7 @@ func (e *ensemble) learnMixed(ev *event.Event, counts *rows.Counted) {
 // lastLabel returns the outcome of the last label as a prediction, with that of the frequencies of classes after it
 // where there is a mixture.
 func (e *ensemble) lastLabel(versus evaluate.Compared) evaluate.EventOutcome {
-	p := e.mixture.Part(experts.LastLabelPart)
+	p := e.mixture.Part(experts.PartLastLabel)
 	if !versus.HasLast || p != nil && !p.Present {
 		return evaluate.EventOutcome{}
 	}

@@ -14,7 +14,8 @@ func (e *ensemble) expertNames() (names []string) {
 	if experts.HasGaussian(e.config) {
 		names = append(names, experts.PartGaussian)
 	}
-	if _, ok := e.learner.(*experts.FoldIn); ok && e.config.Train.FoldIn.Enabled {
+	if _, ok := e.learner.(*experts.FoldIn); ok && e.config.Train.FoldIn.Enabled &&
+		!e.config.LeavesOut(experts.PartBefore) {
 		names = append(names, experts.PartBefore)
 	}
 	for _, expert := range e.experts {
@@ -35,28 +36,37 @@ func (e *ensemble) onNumbers() (all []*experts.Expert) {
 	if t.IsNumeric() {
 		t = experts.GaussianTarget(t)
 	}
-	add := func(name string, l experts.Learner) {
-		b := experts.NewExpert(name, t, l)
+	add := func(name string, make func() experts.Learner) {
+		if m.LeavesOut(name) {
+			return
+		}
+		b := experts.NewExpert(name, t, make())
 		b.Lasting = true
 		all = append(all, b)
 	}
 	limit := m.Train.FoldIn.MaxRows
 	if d*t.Outputs() <= experts.MaxAdagradWeights {
-		add(experts.PartAdagrad, experts.NewAdaGrad(e.numbers, &e.schema, t, limit, false))
+		adagrad := func(recent bool) func() experts.Learner {
+			return func() experts.Learner { return experts.NewAdaGrad(e.numbers, &e.schema, t, limit, recent) }
+		}
+		add(experts.PartAdagrad, adagrad(false))
 		if t.Outputs() <= experts.MaxRecent {
-			add(experts.PartRecent, experts.NewAdaGrad(e.numbers, &e.schema, t, limit, true))
+			add(experts.PartRecent, adagrad(true))
 		}
 	}
 	if experts.NewtonInputs(d)*t.Outputs() <= experts.MaxNewtonWeights {
-		add(experts.PartNewton, experts.NewNewton(e.numbers, t))
+		add(experts.PartNewton, func() experts.Learner { return experts.NewNewton(e.numbers, t) })
 	}
-	add(experts.PartNeighbours, experts.NewNeighbours(e.numbers, t, len(e.schema.Categorical)))
+	add(experts.PartNeighbours, func() experts.Learner {
+		return experts.NewNeighbours(e.numbers, t, len(e.schema.Categorical))
+	})
 	return all
 }
 
 // onPairwise returns the expert of a model of binary labels on names, which learns from the first event on.
 func (s *common) onPairwise() []*experts.Expert {
-	if !s.config.Train.FoldIn.Enabled || !experts.HasPairwise(&s.schema, s.target.Link) {
+	if !s.config.Train.FoldIn.Enabled || !experts.HasPairwise(&s.schema, s.target.Link) ||
+		s.config.LeavesOut(experts.PartNames) {
 		return nil
 	}
 	t := s.target
@@ -104,7 +114,7 @@ func (c *Cycle) carryOver(ch *fitted.Fitted, others []*experts.Expert) []*expert
 		next.Recent = last.Recent.Clone()
 	}
 	isBefore := func(b *experts.Expert) bool { return b.Name == experts.PartBefore }
-	if !c.watch.drift.Lasts() {
+	if !c.watch.drift.Lasts() || c.config.LeavesOut(experts.PartBefore) {
 		return slices.DeleteFunc(others, isBefore)
 	}
 	present, ok := c.ensemble.learner.(*experts.FoldIn)

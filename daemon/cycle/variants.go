@@ -45,6 +45,11 @@ func (e *ensemble) candidates(next bool) (all [mixture.NumForms]updates.Candidat
 			all[f] = updates.Candidate{}
 		}
 	}
+	for f, name := range mixture.VariantNames {
+		if e.config.LeavesOut(name) {
+			all[f] = updates.Candidate{}
+		}
+	}
 	if popular := e.champion.Popular; popular != nil {
 		if len(e.popular.Names) > 0 { // else others observe the choices
 			popular = e.popular.Weights()

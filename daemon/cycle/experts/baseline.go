@@ -2,6 +2,7 @@ package experts
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,14 +24,17 @@ type Baseline interface {
 const BaselineFields = 2
 
 // NewBaselines returns those of a mixture. fields is the number of categorical fields, by the one whose entities have a
-// last label.
-func NewBaselines(t *encode.Target, fields, by, limit int) []Baseline {
+// last label. Those of the names without are left out.
+func NewBaselines(t *encode.Target, fields, by, limit int, without ...string) (all []Baseline) {
 	width := 1
 	if !t.IsNumeric() {
 		width = t.Outputs()
 		limit = min(limit, max(16, BaselineNumbers/width))
 	}
-	of := func(name string, field int, fade float64, last bool) Baseline {
+	add := func(name string, field int, fade float64, last bool) {
+		if slices.Contains(without, name) {
+			return
+		}
 		b := &Conditional{Title: name, Target: t, Field: field, Fade: fade, Last: last, Width: width}
 		if field >= 0 || last {
 			b.Slots = rows.NewSlots(limit)
@@ -38,24 +42,33 @@ func NewBaselines(t *encode.Target, fields, by, limit int) []Baseline {
 		if field >= 0 && last {
 			b.Before = rows.NewSlots(limit)
 		}
-		return b
+		all = append(all, b)
 	}
-	all := []Baseline{of("mean", -1, 1, false), of("recent_mean", -1, 0.98, false)}
-	if t.IsNumeric() {
+	add(PartMean, -1, 1, false)
+	add(PartRecentMean, -1, 0.98, false)
+	if t.IsNumeric() && !slices.Contains(without, PartSGD) {
 		all = append(all, &NumberSGD{NewSGDBias(t, fields, limit), t})
 	}
 	for f := range min(fields, BaselineFields) {
-		all = append(all, of([]string{"first_mean", "second_mean"}[f], f, 0.99, false))
+		add([]string{PartFirstMean, PartSecondMean}[f], f, 0.99, false)
 	}
-	all = append(all, of(LastLabelPart, -1, 0.99, true))
+	add(PartLastLabel, -1, 0.99, true)
 	if by >= 0 {
-		all = append(all, of("entity_last_label", by, 0.99, true))
+		add(PartEntityLabel, by, 0.99, true)
 	}
 	return all
 }
 
-// LastLabelPart is the part that predicts from the label of the event before.
-const LastLabelPart = "last_label"
+// The parts that baselines are.
+const (
+	PartMean        = "mean"
+	PartRecentMean  = "recent_mean"
+	PartSGD         = "sgd_bias"
+	PartFirstMean   = "first_mean"
+	PartSecondMean  = "second_mean"
+	PartLastLabel   = "last_label" // from the label of the event before
+	PartEntityLabel = "entity_last_label"
+)
 
 // BaselineNumbers bounds the numbers of one baseline of classes.
 const BaselineNumbers = 1 << 20
@@ -240,7 +253,7 @@ type NumberSGD struct {
 	target *encode.Target
 }
 
-func (b *NumberSGD) Name() string { return "sgd_bias" }
+func (b *NumberSGD) Name() string { return PartSGD }
 
 func (b *NumberSGD) Predict(dst []float64, ev *event.Event) bool {
 	dst[0] = b.target.Clip(b.SGDBias.predict(ev))

@@ -78,7 +78,7 @@ type stackedFit struct {
 // fold-ins in closed form.
 func HasStackedUpdate(m *config.Model) bool {
 	return m.Train.Refit == "variational" && m.Train.FoldIn.Enabled && len(m.Schema.Categorical) > 0 &&
-		m.Schema.Learned().IsNumeric()
+		m.Schema.Learned().IsNumeric() && !m.LeavesOut(VariantNames[FormBlend])
 }
 
 // NewStackedUpdate returns the blend of the fold-ins and of the baselines of a mixture.

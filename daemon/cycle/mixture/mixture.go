@@ -2,6 +2,7 @@ package mixture
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
@@ -74,19 +75,37 @@ const (
 	NumLearned
 )
 
-// NewMixture returns nil for a task whose outputs have no probabilities: hinge losses of classes.
-func NewMixture(t *encode.Target, companions []string, fields, by, limit int) *Mixture {
+// The parts of a mixture that are not experts or baselines.
+const (
+	PartFoldIn    = "fold_in"
+	PartPublished = "published"
+	PartStack     = "stack"
+	PartSlow      = "stack_slow"
+	PartPool      = "pool"
+	PartLevels    = "levels" // OrdinalMixture, which is next to it
+)
+
+// NewMixture returns nil for a task whose outputs have no probabilities: hinge losses of classes. Baselines and
+// combinations of the names without are left out.
+func NewMixture(t *encode.Target, companions []string, fields, by, limit int, without ...string) *Mixture {
 	if !HasProbabilities(t) {
 		return nil
 	}
-	return MixtureOf(t, companions, experts.NewBaselines(t, fields, by, limit), by, limit)
+	return MixtureOf(t, companions, experts.NewBaselines(t, fields, by, limit, without...), by, limit, without...)
 }
 
 // HasProbabilities reports whether outputs say a number or probabilities: hinge losses of classes do not.
 func HasProbabilities(t *encode.Target) bool { return t.IsNumeric() || t.Link != snapshot.Identity }
 
-// MixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
-func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseline, by, limit int) *Mixture {
+// MixtureOf returns the mixture of the learned parts with companions of the given names and baselines, and of the
+// combinations of all of them but those without.
+func MixtureOf(
+	t *encode.Target,
+	companions []string,
+	baselines []experts.Baseline,
+	by, limit int,
+	without ...string,
+) *Mixture {
 	m := &Mixture{
 		target:    t,
 		by:        by,
@@ -100,18 +119,21 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	if !t.IsNumeric() {
 		width = t.Outputs()
 	}
-	names := append([]string{"fold_in", "published"}, companions...)
+	names := append([]string{PartFoldIn, PartPublished}, companions...)
 	for _, b := range m.Baselines {
 		names = append(names, b.Name())
 	}
+	learned := len(names)
 	if t.IsNumeric() {
-		for i, fade := range stackFades {
-			m.Stacks = append(m.Stacks, newStacking(len(names), fade, by >= 0 && i == len(stackFades)-1))
+		for i, name := range [...]string{PartStack, PartSlow} {
+			if !slices.Contains(without, name) {
+				m.Stacks = append(m.Stacks, newStacking(learned, stackFades[i], by >= 0 && name == PartSlow))
+				names = append(names, name)
+			}
 		}
-		names = append(names, "stack", "stack_slow")
-	} else {
-		m.Pool = newLogitPool(len(names), width, t.Link)
-		names = append(names, "pool")
+	} else if !slices.Contains(without, PartPool) {
+		m.Pool = newLogitPool(learned, width, t.Link)
+		names = append(names, PartPool)
 	}
 	for _, name := range names {
 		m.Parts = append(

@@ -20,11 +20,22 @@ const (
 	NumForms
 )
 
+// VariantNames are the names by which a backtest leaves variants out. The first one is always made.
+var VariantNames = [NumForms]string{
+	FormNumbers: "update_gaussian",
+	FormBefore:  "update_before",
+	FormNewton:  "update_newton",
+	FormGoing:   "update_newton_extrapolated",
+	FormNames:   "update_name_pairs",
+	FormMixed:   "update_forgetting",
+	FormBlend:   "update_blend",
+}
+
 // FormParts are the parts of the mixture that forms are of, and FormReasons what a version says where it is not of the
 // first.
 var (
 	FormParts = [NumForms]string{
-		"fold_in",
+		PartFoldIn,
 		experts.PartGaussian,
 		experts.PartBefore,
 		experts.PartNewton,

@@ -50,7 +50,8 @@ func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) e
 	if j.Choices.Whole {
 		asked = slices.DeleteFunc(slices.Clone(asked), config.FeatureMap.IsProducts)
 	}
-	if len(asked) == 0 || p == 0 || len(j.Rows.Train.Numeric) == 0 || j.Model.Train.Refit == "variational" {
+	if len(asked) == 0 || p == 0 || len(j.Rows.Train.Numeric) == 0 || j.Model.Train.Refit == "variational" ||
+		j.Model.LeavesOut(task.ChoiceFeatureMap) {
 		return nil
 	}
 	auto := j.Model.Train.FeatureMap.IsAuto()

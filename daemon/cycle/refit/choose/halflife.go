@@ -28,6 +28,8 @@ const (
 func Fade(ctx context.Context, j *task.Task, warm *task.WarmStart) error {
 	if j.Choices.Given >= 0 {
 		j.Choices.HalfLife = j.Choices.Given
+	} else if j.Model.LeavesOut(task.ChoiceHalfLife) {
+		j.Choices.HalfLife = 0
 	} else if err := chooseHalfLife(ctx, j, warm); err != nil {
 		return err
 	}

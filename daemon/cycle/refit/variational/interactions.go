@@ -81,7 +81,7 @@ func chooseMainOnly(j *task.Task, warm *task.WarmStart) []bool {
 		before = last.MainOnly
 	}
 	interacts := fields
-	if len(fields) > 2 {
+	if len(fields) > 2 && !j.Model.LeavesOut(task.ChoiceInteractions) {
 		interacts = interacting(j, fields, last != nil, before)
 	}
 	if len(interacts) == len(fields) && crosses == 0 {

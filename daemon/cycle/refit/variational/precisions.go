@@ -35,6 +35,9 @@ const (
 // lastPrecisions returns what the champion's refit chose, and whether a refit that starts from it tries both ways.
 // Precisions of a stage that lost to the convex one are not carried over.
 func lastPrecisions(j *task.Task) (last fitted.PrecisionChoice, both bool) {
+	if j.Model.LeavesOut(task.ChoicePrecisions) {
+		return last, false
+	}
 	if last = j.Champion.Precisions; j.Champion.Version.Sweeps == 0 {
 		return fitted.PrecisionChoice{Refits: PrecisionRefits}, false
 	}
