@@ -36,7 +36,10 @@ func Limits(j *task.Task, train []event.Event) []float64 {
 		copy(limits, j.Repeats.Limits)
 		return limits
 	}
-	if j.Model.LeavesOut(task.ChoiceClipping) || j.Champion == nil || !gate.Comparable(j, j.Champion) || len(j.Champion.Vocabulary.Numeric) != len(limits) {
+	if j.Model.LeavesOut(task.ChoiceClipping) {
+		return limits
+	}
+	if j.Champion == nil || !gate.Comparable(j, j.Champion) || len(j.Champion.Vocabulary.Numeric) != len(limits) {
 		return limits
 	}
 	recent, labels := variational.SinceChampion(j, len(train)), make([]float64, len(train))

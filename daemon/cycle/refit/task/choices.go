@@ -5,7 +5,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// The choices of a refit that a backtest can leave out: then what is first in parentheses is taken without a comparison.
+// The choices of a refit that a backtest can leave out. What is in parentheses is then taken without a comparison.
 const (
 	ChoiceHalfLife     = "half_life"    // of training rows (none)
 	ChoiceFeatureMap   = "feature_map"  // under auto (none)
