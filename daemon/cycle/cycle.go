@@ -400,7 +400,7 @@ func (e *ensemble) again(
 }
 
 // How often the live model is compared with the published one, and by how much its window loss may exceed it before it
-// starts again.
+// starts again. Chosen by hand.
 const (
 	liveCheckEvery = 1000
 	liveTolerance  = 1.05
@@ -462,14 +462,14 @@ func (c *Cycle) Install(ch *fitted.Fitted) {
 
 // Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what
 // came during a round is not less than the round by an installGain-th: Observe is then as fast as Install, as when a
-// backlog is read, and every further round would learn for nothing.
+// backlog is read, and every further round would learn for nothing. Chosen by hand; no result depends on them.
 const (
 	installBatch  = 256
 	installRounds = 6
 	installGain   = 8
 )
 
-// maxPool is how many names of relearned events are kept for the next ones.
+// maxPool is how many names of relearned events are kept for the next ones. Chosen by hand.
 const maxPool = 4096
 
 func (e *ensemble) relearn(

@@ -20,7 +20,7 @@ type Baseline interface {
 	Learn(ev *event.Event, targets []float64, counts *rows.Counted)
 }
 
-// BaselineFields is how many fields of names have a baseline: the first ones.
+// BaselineFields is how many fields of names have a baseline: the first ones. Chosen by hand.
 const BaselineFields = 2
 
 // NewBaselines returns those of a mixture. fields is the number of categorical fields, by the one whose entities have a
@@ -70,10 +70,10 @@ const (
 	PartEntityLabel = "entity_last_label"
 )
 
-// BaselineNumbers bounds the numbers of one baseline of classes.
+// BaselineNumbers bounds the numbers of one baseline of classes. Chosen by hand: 8 MiB.
 const BaselineNumbers = 1 << 20
 
-// BaselinePrior is the number of events of the overall mean that are added to those of one context.
+// BaselinePrior is the number of events of the overall mean that are added to those of one context. Chosen by hand.
 const BaselinePrior = 2
 
 // Conditional predicts the mean label, or the frequencies of the classes, of the events of one context: of all, of a
@@ -279,7 +279,7 @@ func LabelKey(t *encode.Target, ev *event.Event) string {
 	return strings.Join(ev.Classes, "\x00")
 }
 
-// LabelDigits is the number of significant digits of the last label.
+// LabelDigits is the number of significant digits of the last label. Chosen by hand.
 const LabelDigits = 2
 
 func numberKey(label float64) string { return strconv.FormatFloat(label, 'g', LabelDigits, 64) }

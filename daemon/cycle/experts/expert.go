@@ -78,7 +78,7 @@ const (
 	PartBlend      = "blend" // of which there is no companion
 )
 
-// What companions on numbers take at most: weights of one expert of AdaGrad, or of Newton's learner.
+// What companions on numbers take at most: weights of one expert of AdaGrad, or of Newton's learner. Chosen by hand.
 const (
 	MaxAdagradWeights = 10_000
 	MaxNewtonWeights  = 100_000

@@ -36,7 +36,7 @@ type StackedUpdate struct {
 	At       int
 }
 
-// StackedFades are how the fits forget.
+// StackedFades are how the fits forget. Chosen by hand.
 var StackedFades = [...]float64{0.998, 0.9997}
 
 // The fold-ins of a blend. A missing fold-in takes the value of the previous one in the list. So does one that versions
@@ -46,6 +46,7 @@ var (
 	BlendFoldIns = [...]string{FormParts[FormFoldIn], experts.PartGaussian, experts.PartBefore}
 )
 
+// How a blend is fitted and when updates take it. All are chosen by hand.
 const (
 	BlendEvery = 50 // events between two solutions
 	// of the mean square of the best fold-in that a blend has at most for a whole update to be worth it

@@ -10,15 +10,16 @@ import (
 )
 
 // stackFades are how stacks forget: on ratings whose items change the first is 0.006 RMSE better, on MovieLens 100k the
-// second 0.001.
+// second 0.001. Tuned on these.
 var stackFades = [...]float64{0.9995, 0.9999}
 
 // The last stack has weights that depend on how many events of the entity came before, as those of a newcomer are
 // predicted by other parts best: a multiple of newcomer/(newcomer + events) is added to each (Sill et al. 2009).
+// Chosen by hand.
 const newcomer = 20.0
 
 // How strongly a stack holds to the first part, in events, and how many events pass between two solutions: four times
-// as many where there are twice as many inputs.
+// as many where there are twice as many inputs. Chosen by hand; drift and MovieLens 100k were looked at.
 const (
 	stackRidge = 20.0
 	stackEvery = 50
@@ -121,7 +122,8 @@ func (s *Stacking) learn(label float64) {
 	}
 }
 
-// stackMiss bounds the error of the first part that the stack learns from, in units, once there is one.
+// stackMiss bounds the error of the first part that the stack learns from, in units, once there is one. Chosen by
+// hand.
 const stackMiss = 8
 
 // solve sets the weights, to those of the first part alone if rounding defeats it.

@@ -20,7 +20,7 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// goldenEvents is how many events of a sample go into a version as golden pairs.
+// goldenEvents is how many events of a sample go into a version as golden pairs. Chosen by hand.
 const goldenEvents = 16
 
 func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {

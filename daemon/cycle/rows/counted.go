@@ -77,4 +77,5 @@ func (w *Counted) size() int {
 	return countedBytes + len(w.Held)
 }
 
+// countedBytes is the measured size of a Counted.
 const countedBytes = 96

@@ -18,7 +18,7 @@ import (
 
 // How forms are compared: on formFolds folds of rows in order of time, each a formFolds-and-second of them, with
 // weights fitted to all rows before. There are at most formRows rows, of many outputs formValues/m of them, spread
-// evenly, but leastFormRows at the least.
+// evenly, but leastFormRows at the least. Chosen by hand.
 const (
 	formFolds     = 3
 	formRows      = 6000

@@ -26,7 +26,7 @@ func Other(p fitted.PrecisionStart) fitted.PrecisionStart {
 
 // How the two are compared: at every PrecisionRefits-th refit, at one after another was kept back or after an alarm of
 // the drift detector, and at the first that can carry any. The one that was chosen last is left where the mean loss on
-// the select rows is less by precisionErrors standard errors.
+// the select rows is less by precisionErrors standard errors. Chosen by hand.
 const (
 	PrecisionRefits = 4
 	precisionErrors = 1.0
