@@ -18,7 +18,7 @@ func Parts() []string {
 		experts.PartNeighbours, experts.PartNames,
 		experts.PartMean, experts.PartRecentMean, experts.PartSGD, experts.PartFirstMean, experts.PartSecondMean,
 		experts.PartLastLabel, experts.PartEntityLabel,
-		mixture.PartStack, mixture.PartSlow, mixture.PartPool, mixture.PartLevels,
+		mixture.PartStack, mixture.PartPool, mixture.PartLevels,
 	}
 	parts = append(parts, mixture.VariantNames[1:]...)
 	return slices.Concat(parts, []string{

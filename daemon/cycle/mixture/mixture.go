@@ -43,12 +43,11 @@ type Mixture struct {
 	by        int // the categorical field with separate losses for each entity, or -1
 	Learned   int // the first parts: fold-in, published and companions
 	Baselines []experts.Baseline
-	Stacks    []*Stacking // of numbers, the last parts
-	Pool      *LogitPool  // of classes, the last part
+	Stack     *Stacking  // of numbers, the last part
+	Pool      *LogitPool // of classes, the last part
 	Parts     []part
 	Entities  *rows.Slots
 	losses    []float64       // by slot of the entity, one per part
-	Events    []float64       // by slot of the entity
 	entity    int32           // slot of the event that predict was called with last, or -1
 	Scale     evaluate.Fading // of squares
 	Slow      evaluate.Fading // the same over a longer time, of which scale is a share at least
@@ -81,7 +80,6 @@ const (
 	PartFoldIn    = "fold_in"
 	PartPublished = "published"
 	PartStack     = "stack"
-	PartSlow      = "stack_slow"
 	PartPool      = "pool"
 	PartLevels    = "levels" // OrdinalMixture, which is next to it
 )
@@ -126,11 +124,9 @@ func MixtureOf(
 	}
 	learned := len(names)
 	if t.IsNumeric() {
-		for i, name := range [...]string{PartStack, PartSlow} {
-			if !slices.Contains(without, name) {
-				m.Stacks = append(m.Stacks, newStacking(learned, stackFades[i], by >= 0 && name == PartSlow))
-				names = append(names, name)
-			}
+		if !slices.Contains(without, PartStack) {
+			m.Stack = newStacking(learned)
+			names = append(names, PartStack)
 		}
 	} else if !slices.Contains(without, PartPool) {
 		m.Pool = newLogitPool(learned, width, t.Link)
@@ -178,13 +174,9 @@ func (m *Mixture) combine(ev *event.Event) {
 	if m.by >= 0 {
 		m.entity = m.Entities.Find(0, ev.Categorical[m.by])
 	}
-	newness := 1.0
-	if m.entity >= 0 {
-		newness = newcomer / (newcomer + m.Events[m.entity])
-	}
-	for i, s := range m.Stacks {
-		p := &m.Parts[len(m.Parts)-len(m.Stacks)+i]
-		p.Value[0], p.Present = s.predict(m.Parts, newness)
+	if m.Stack != nil {
+		p := &m.Parts[len(m.Parts)-1]
+		p.Value[0], p.Present = m.Stack.predict(m.Parts)
 		p.Value[0] = m.target.Clip(p.Value[0])
 	}
 	if m.Pool != nil {
@@ -274,8 +266,8 @@ func (m *Mixture) Outputs(dst []float64) {
 func (m *Mixture) Learn(ev *event.Event, targets []float64, counts *rows.Counted) {
 	m.judge(ev, targets, counts.IsShared())
 	if counts.IsShared() {
-		for _, s := range m.Stacks {
-			s.learn(ev.Label)
+		if m.Stack != nil {
+			m.Stack.learn(ev.Label)
 		}
 		if m.Pool != nil {
 			m.Pool.learn(targets)
@@ -356,15 +348,10 @@ func (m *Mixture) judgeEntity(ev *event.Event) {
 	for len(m.losses) < int(at+1)*n {
 		m.losses = append(m.losses, 0)
 	}
-	for len(m.Events) < int(at+1) {
-		m.Events = append(m.Events, 0)
-	}
 	own := m.losses[int(at)*n : int(at+1)*n]
 	if fresh {
 		clear(own)
-		m.Events[at] = 0
 	}
-	m.Events[at]++
 	for i := range own {
 		own[i] *= mixtureEntity
 		if m.Parts[i].Present {
