@@ -90,7 +90,7 @@ func TestWhenPrecisionsAreCompared(t *testing.T) {
 	at := func(last fitted.PrecisionChoice, rejections int, alarmAge float64, sweeps int) (fitted.PrecisionChoice, bool) {
 		j := &task.Task{
 			Rejections: rejections,
-			Model: new(config.Model),
+			Model:      new(config.Model),
 			Champion: &fitted.Fitted{
 				Events:     &snapshot.Counts{Applied: 1000},
 				Version:    report.Version{Sweeps: sweeps},
