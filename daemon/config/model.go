@@ -38,7 +38,11 @@ type Model struct {
 	Score    Score    `json:"score,omitzero"`
 	Notify   Notify   `json:"notify,omitzero"`
 	Shard    Shard    `json:"-"               yaml:"-"` // what the process is for it: Config.Role and Config.Shard
+	Without  []string `json:"-"               yaml:"-"` // parts of the learner that a backtest leaves out, by cycle.Parts
 }
+
+// LeavesOut reports whether a backtest leaves out a part of the learner.
+func (m *Model) LeavesOut(part string) bool { return slices.Contains(m.Without, part) }
 
 // MaxEventBytes is the largest input.max_event_bytes: what the state can hold of one event.
 const MaxEventBytes Size = 256 << 10

@@ -14,7 +14,7 @@ import (
 
 // blendVariant is the sum of fold-ins and baselines that StackedUpdate fits.
 var blendVariant = variant{
-	name:   experts.PartBlend,
+	name:   mixture.BlendName,
 	doc:    "a sum of the first three and of linear baselines; numbers and ordinal labels",
 	part:   isPart(experts.PartBlend),
 	reason: "; a sum of fold-ins and baselines, which has predicted better than each",

@@ -171,7 +171,7 @@ func TestCorrectedLabelIsSeenAtOnce(t *testing.T) {
 
 // correctedBound is by how much what is predicted after 20,000 corrections of one event may differ from what is
 // predicted after the last of them alone, in log odds or levels: rounding where nothing comes between, and where other
-// events do, what the steps and scales of gradient experts have become meanwhile.
+// events do, what the steps and scales of gradient experts have become since.
 const (
 	correctedBound        = 1e-6
 	correctedBoundBetween = 0.1

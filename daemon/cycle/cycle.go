@@ -84,7 +84,9 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.publisher.guard = guard.New(target, baselines.By, m.Evaluate.Window)
 	c.ensemble.experts = c.ensemble.newExperts(nil, setting.NewLasting())
 	c.ensemble.mixture = mixture.NewMixture(setting.Names(), baselines)
-	c.ensemble.sgd, c.ensemble.levels = c.ensemble.mixture.Sgd(), mixture.NewOrdinalMixture(target)
+	if c.ensemble.sgd = c.ensemble.mixture.Sgd(); !m.LeavesOut(mixture.PartLevels) {
+		c.ensemble.levels = mixture.NewOrdinalMixture(target)
+	}
 	if c.ensemble.mixture != nil && mixture.HasStackedUpdate(m) {
 		c.ensemble.stacked = mixture.NewStackedUpdate(target, c.ensemble.mixture)
 	}
@@ -262,7 +264,7 @@ func (u *publisher) refitLoss(consumers *evaluate.EventOutcome, prescored *updat
 
 // consumersOutputs returns those of the version that consumers have, nil without one.
 func (u *publisher) consumersOutputs(prescored *updates.Score) []float64 {
-	if u.published == nil || prescored == nil {
+	if u.published == nil || prescored == nil || u.config.LeavesOut(mixture.PartPublished) {
 		return nil
 	}
 	return prescored.Outputs
@@ -300,7 +302,7 @@ func (e *ensemble) learnMixed(ev *event.Event, counts *rows.Counted) {
 // lastLabel returns the outcome of the last label as a prediction, with that of the frequencies of classes after it
 // where there is a mixture.
 func (e *ensemble) lastLabel(versus evaluate.Compared) evaluate.EventOutcome {
-	p := e.mixture.Part(experts.LastLabelPart)
+	p := e.mixture.Part(experts.PartLastLabel)
 	if !versus.HasLast || p != nil && !p.Present {
 		return evaluate.EventOutcome{}
 	}
@@ -401,7 +403,7 @@ func (e *ensemble) again(
 }
 
 // How often the live model is compared with the published one, and by how much its window loss may exceed it before it
-// starts again.
+// starts again. Chosen by hand.
 const (
 	liveCheckEvery = 1000
 	liveTolerance  = 1.05
@@ -463,14 +465,14 @@ func (c *Cycle) Install(ch *fitted.Fitted) {
 
 // Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what
 // came during a round is not less than the round by an installGain-th: Observe is then as fast as Install, as when a
-// backlog is read, and every further round would learn for nothing.
+// backlog is read, and every further round would learn for nothing. Chosen by hand; no result depends on them.
 const (
 	installBatch  = 256
 	installRounds = 6
 	installGain   = 8
 )
 
-// maxPool is how many names of relearned events are kept for the next ones.
+// maxPool is how many names of relearned events are kept for the next ones. Chosen by hand.
 const maxPool = 4096
 
 func (e *ensemble) relearn(

@@ -101,7 +101,7 @@
 // # Files of this package
 //
 //	cycle.go, pipeline.go, batchscore.go         score and learn; Install
-//	common.go, options.go                        what all parts share; what a caller sets
+//	common.go, options.go, parts.go              what all parts share; what a caller sets; names of what can be left out
 //	ensemble.go, experts.go, entitycap.go, alarms.go  learners, what of an event they learn, alarms
 //	lineage.go, refit.go, rejections.go, adopt.go, foldin.go  refits, champions that come from elsewhere
 //	publisher.go, update.go, deltas.go, compaction.go, live.go  updates

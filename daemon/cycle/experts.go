@@ -21,10 +21,11 @@ func baselineSetting(s *experts.Setting) *experts.BaselineSetting {
 		by = slices.Index(s.Schema.Categorical, s.Model.Train.FoldIn.By[0])
 	}
 	return &experts.BaselineSetting{
-		Target: s.Target,
-		Fields: len(s.Schema.Categorical),
-		By:     by,
-		Limit:  s.Model.Train.FoldIn.MaxRows,
+		Target:  s.Target,
+		Fields:  len(s.Schema.Categorical),
+		By:      by,
+		Limit:   s.Model.Train.FoldIn.MaxRows,
+		Without: s.Model.Without,
 	}
 }
 
@@ -48,7 +49,7 @@ func (c *Cycle) carryOver(ch *fitted.Fitted, others []*experts.Expert) []*expert
 		next.Recent = last.Recent.Clone()
 	}
 	isBefore := func(b *experts.Expert) bool { return b.Name == experts.PartBefore }
-	if !c.watch.drift.Lasts() {
+	if !c.watch.drift.Lasts() || c.config.LeavesOut(experts.PartBefore) {
 		return slices.DeleteFunc(others, isBefore)
 	}
 	present, ok := c.ensemble.learner.(*experts.FoldIn)

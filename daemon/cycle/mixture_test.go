@@ -59,7 +59,7 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 				baselines = append(baselines, parts[i])
 			}
 			m := mixture.MixtureOf(target, nil, baselines, -1, 100)
-			m.Stacks, m.Pool = nil, nil
+			m.Stack, m.Pool = nil, nil
 			m.Parts = m.Parts[:mixture.NumLearned+len(parts)]
 			r := rand.New(rand.NewPCG(11, 1))
 			const n, interval = 100_000, 20_000
@@ -174,45 +174,6 @@ func TestMixtureGivesProbabilities(t *testing.T) {
 				t.Fatalf("probability %g comes back from its output as %g", p, back[i])
 			}
 		}
-	}
-}
-
-// TestStackOfNewcomers: where one part predicts the first events of an entity best and another the rest the slow stack,
-// whose weights know how many came, errs less than the other one.
-func TestStackOfNewcomers(t *testing.T) {
-	target := targetOf(t, "ordinal")
-	parts := []*scripted{{title: "of newcomers"}, {title: "of others"}}
-	m := mixture.MixtureOf(target, nil, []experts.Baseline{parts[0], parts[1]}, 0, 1000)
-	r := rand.New(rand.NewPCG(13, 2))
-	targets, first := make([]float64, target.Outputs()), make([]float64, target.Outputs())
-	errors, seen := [2]float64{}, make([]int, 500)
-	for i := range 10_000 {
-		user := int(500 * r.Float64() * r.Float64())
-		ev := event.Event{Label: float64(1 + r.IntN(5)), Categorical: []string{fmt.Sprint(user)}, Weight: 1}
-		target.Encode(targets, &ev)
-		for p, s := range parts {
-			noise := 1.5
-			if (seen[user] < 20) == (p == 0) {
-				noise = 0.2
-			}
-			s.says = []float64{ev.Label + noise*r.NormFloat64()}
-		}
-		m.Predict(&ev, first, nil, nil)
-		for k := range errors {
-			errors[k] += cycletest.Squared(m.Parts[len(m.Parts)-2+k].Value[0] - ev.Label)
-		}
-		m.Learn(&ev, targets, nil)
-		if seen[user]++; int(m.Events[m.Entities.Find(0, ev.Categorical[0])]) != seen[user] && i < 500 {
-			t.Fatalf(
-				"event %d: %g events of an entity that had %d",
-				i,
-				m.Events[m.Entities.Find(0, ev.Categorical[0])],
-				seen[user],
-			)
-		}
-	}
-	if !(errors[1] < 0.9*errors[0]) {
-		t.Errorf("squared errors %.0f, of the stack that knows of newcomers %.0f", errors[0], errors[1])
 	}
 }
 

@@ -106,7 +106,7 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 		baselines = append(baselines, scripts[i])
 	}
 	m := mixture.MixtureOf(target, nil, baselines, 0, 100)
-	m.Stacks, m.Pool = nil, nil
+	m.Stack, m.Pool = nil, nil
 	m.Parts = m.Parts[:mixture.NumLearned+parts]
 	m.Weights, m.Plain, m.Own = m.Weights[:len(m.Parts)], m.Plain[:len(m.Parts)], m.Own[:len(m.Parts)]
 	for i := range m.Parts {

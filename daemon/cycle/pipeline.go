@@ -27,7 +27,7 @@ type Observation struct {
 }
 
 // How many events the fold-in learns ahead of the others at most, how many at a time, and how few are not worth a
-// goroutine.
+// goroutine. Chosen by hand; no result depends on them.
 const (
 	pipelineMost = 256
 	aheadBlock   = 16

@@ -170,7 +170,7 @@ func TestPanicInARun(t *testing.T) {
 		&failing{at: 100 - 50},
 	) // of those after, counted where the mixture sees them
 	c.ensemble.mixture.Parts = c.ensemble.mixture.Parts[:c.ensemble.mixture.Learned+1]
-	c.ensemble.mixture.Stacks = nil
+	c.ensemble.mixture.Stack = nil
 	if got := observeRuns(c, events[50:], 125); !slices.Equal(got, []int{20, 50 + 1}) {
 		t.Errorf("panics on %v", got)
 	}

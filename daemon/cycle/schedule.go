@@ -22,7 +22,7 @@ type Schedule struct {
 }
 
 // hastenEvents is how many events have to follow an alarm of the drift detector, and the previous refit, before a refit
-// is due for it. With fewer events since the change a refit would hardly differ from the one before.
+// is due for it. With fewer events since the change a refit would hardly differ from the one before. Chosen by hand.
 const hastenEvents = 2500
 
 // NewSchedule returns the schedule of a model that begins now and has seen no events.
@@ -68,7 +68,7 @@ func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int
 
 // How many times publish.deltas.every, and how many times as long as the last update took, has to be over since then
 // before deltas have another one made:
-// a whole version costs as much as many deltas.
+// a whole version costs as much as many deltas. Chosen by hand.
 const (
 	askedAfter = 2
 	askedTimes = 10

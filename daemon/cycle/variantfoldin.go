@@ -12,15 +12,15 @@ import (
 // was published for.
 var (
 	foldInVariant = variant{
-		name:      "fold_in",
+		name:      "update_fold_in",
 		doc:       "the fold-in on the last refit",
-		part:      isPart(mixture.FoldInPart),
+		part:      isPart(mixture.PartFoldIn),
 		steady:    true,
 		candidate: foldInCandidate,
 		follow:    followFoldIn,
 	}
 	gaussianVariant = variant{
-		name:      "fold_in_gaussian",
+		name:      "update_gaussian",
 		doc:       "that of levels as numbers, with the thresholds of the last refit; ordinal labels",
 		part:      isPart(experts.PartGaussian),
 		reason:    "; that of levels as numbers, which has predicted better",
@@ -30,7 +30,7 @@ var (
 		follow:    followFoldIn,
 	}
 	beforeVariant = variant{
-		name:      "fold_in_before",
+		name:      "update_before",
 		doc:       "the fold-in kept from before the last alarm of the drift detector",
 		part:      isPart(experts.PartBefore),
 		reason:    "; that from before the last change, which has predicted better",
@@ -40,13 +40,13 @@ var (
 	}
 	// mixedVariant is the fold-in as mixed for the next event, that of GaussianTarget where the model has one.
 	mixedVariant = variant{
-		name: "fold_in_forgetting",
+		name: "update_forgetting",
 		doc:  "the fold-in, that of levels as numbers for ordinal labels, in which names of all fields forget",
 		part: func(m *config.Model) string {
 			if experts.HasGaussian(m) {
 				return experts.PartGaussian
 			}
-			return mixture.FoldInPart
+			return mixture.PartFoldIn
 		},
 		reason: "; that in which names of all fields forget, which has predicted better",
 		isHeld: func(m *config.Model) bool {

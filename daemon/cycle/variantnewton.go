@@ -9,7 +9,7 @@ import (
 // The variants of Newton's learner, a model with its Fourier features and no vectors, which takes little memory.
 var (
 	newtonVariant = variant{
-		name:   "newton_fourier",
+		name:   "update_newton",
 		doc:    "Newton's on Fourier features, with its current weights; models without fields of names",
 		part:   isPart(experts.PartNewton),
 		reason: "; Newton's on Fourier features, which has predicted better",
@@ -37,7 +37,7 @@ var (
 	}
 	// extrapolatedVariant has no encoder: deltas encode the current weights. With deltas there is no candidate.
 	extrapolatedVariant = variant{
-		name: "newton_fourier_extrapolated",
+		name: "update_newton_extrapolated",
 		doc: "the same with its weights moved on by half of what they have moved since the update before; " +
 			"without deltas",
 		part:   isPart(experts.PartNewton),

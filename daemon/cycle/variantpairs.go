@@ -10,7 +10,7 @@ import (
 
 // pairwiseVariant is the learner on names as an ordinary model over the names of the fold-in and its pairs.
 var pairwiseVariant = variant{
-	name:   "name_pairs",
+	name:   "update_name_pairs",
 	doc:    "names and pairs of names, without interactions; binary labels",
 	part:   isPart(experts.PartNames),
 	reason: "; that of names and pairs of names without interactions, which has predicted better",

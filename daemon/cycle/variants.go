@@ -80,6 +80,9 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 // and there is a champion.
 func (e *ensemble) candidates(next bool) (all [mixture.NumForms]updates.Candidate) {
 	for f := range variants {
+		if e.config.LeavesOut(variants[f].name) {
+			continue
+		}
 		all[f] = variants[f].candidate(e, &variants[f], &all, next)
 		if m := all[f].Model; f != int(mixture.FormFoldIn) && m != nil && !m.IsFinite() {
 			all[f] = updates.Candidate{}
@@ -112,7 +115,7 @@ func (e *ensemble) variantLearner(f mixture.Variant) experts.Learner { return va
 
 func (v *variant) learner(e *ensemble) experts.Learner {
 	part := v.part(e.config)
-	if part == mixture.FoldInPart || part == experts.PartBlend {
+	if part == mixture.PartFoldIn || part == experts.PartBlend {
 		return e.learner
 	}
 	if b := e.expertOf(part); b != nil {

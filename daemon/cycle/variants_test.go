@@ -26,7 +26,7 @@ func TestRowsOfVariants(t *testing.T) {
 		reasons[v.reason] = true
 		for _, m := range []*config.Model{cycletest.RatingsModel(nil), switchModel()} {
 			part := v.part(m)
-			if part != mixture.FoldInPart && part != experts.PartBlend && experts.KindOf(part) == nil {
+			if part != mixture.PartFoldIn && part != experts.PartBlend && experts.KindOf(part) == nil {
 				t.Errorf("%s is made of %q, which is no part of the mixture", v.name, part)
 			}
 		}

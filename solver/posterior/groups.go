@@ -15,6 +15,7 @@ type vector struct {
 	minus  int32 // the group whose coordinates are negative, or everyGroup for none
 }
 
+// everyGroup is a mark in lists of groups; that defines it.
 const everyGroup = -1
 
 // scale makes the vector one of length 1.

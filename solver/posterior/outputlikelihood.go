@@ -27,7 +27,7 @@ func softmaxWeight(p, target float64) float64 {
 	return max(p, Jaakkola(math.Abs(math.Log(p/(1-p)))))
 }
 
-// leastProbability keeps the weights of classes that are as good as ruled out above zero.
+// leastProbability keeps the weights of classes that are as good as ruled out above zero. Chosen by hand.
 const leastProbability = 1e-6
 
 // ObserveOutputs stores the pseudo-observations of o_c − θ_c for outputs of the given means and variances: ω and ω·t,

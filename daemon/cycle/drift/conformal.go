@@ -27,6 +27,7 @@ type lossTest struct {
 	wealth [3]float64
 }
 
+// The constants of lossTest. Derived: lossAlarm, by the bound above, from AlarmRate. The others are chosen by hand.
 const (
 	LossBlock     = 100   // events of a base block
 	lossCut       = 5     // largest losses of one that count as the next one
@@ -40,6 +41,7 @@ const (
 	lossAlike     = 0.1   // correlation of neighbours that is no matter
 )
 
+// lossBets are the ε of lossTest, chosen by hand.
 var lossBets = [3]float64{0.2, 0.5, 0.8} // ε
 
 // add takes up the loss of an event and reports an alarm, after which the test begins anew. It ignores what is no

@@ -17,7 +17,7 @@ type excessTest struct {
 
 // What learns on may follow a rhythm that the other model does not know: where the chance of a label is between 0.05
 // and 0.45, that is up to 0.2 scales. A change of what is learned is one of whole scales, as the models are much alike
-// before.
+// before. Derived: excessMargin, from the chances above. The other is chosen by hand.
 const (
 	excessMargin = 0.2
 	excessUsual  = 20_000 // values that the usual excess is of

@@ -24,6 +24,7 @@ type GradientTest struct {
 // The margin keeps small lasting agreement, of which a model that is never quite right has some, from adding up to an
 // alarm. A false alarm comes once in AlarmRate values at most. Values count up to driftLargest, which only lowers the
 // bets, and as driftScale times the mean square at most in that mean, so that one outlier doubles it and no more.
+// Derived: driftSpread, from driftMargin. AlarmRate is the asked bound. The others are chosen by hand.
 const (
 	driftMargin  = 0.05
 	driftSpread  = 1.25 // a mean square of 1.14 and twice the margin: the recent one is not quite that of the next value
@@ -35,6 +36,7 @@ const (
 	largestGradient = 1e100 // the squares of larger ones are no numbers: such values are left out
 )
 
+// Chosen by hand.
 var driftBets = [4]float64{0.05, 0.1, 0.2, 0.4}
 
 // scaled returns a value in units of the root of the mean square before it, or of the deviation that the model gives it

@@ -42,7 +42,8 @@ type Observed struct {
 }
 
 // What an alarm of a field does: what the forgetting versions of its names know is reduced to a share. The fold-in is
-// kept in addition to those of the next refits, whose rows are mostly from before the change.
+// kept in addition to those of the next refits, whose rows are mostly from before the change. Derived: driftTogether.
+// The others are chosen by hand.
 const (
 	DriftWiden    = 0.01
 	driftLasts    = 50_000
@@ -86,7 +87,7 @@ type DriftAlarm struct {
 	Group string // one of DriftGroups
 }
 
-// MaxAlarms bounds the alarms that wait to be taken.
+// MaxAlarms bounds the alarms that wait to be taken. Chosen by hand.
 const MaxAlarms = 1000
 
 // Alarm is a DriftAlarm with the categorical field that it is of, -1 for none.

@@ -8,13 +8,14 @@ import (
 )
 
 // What makes a field a function of another: names of the other that come at least twice carry at least groupRows of the
-// rows, and in groupAgree of those rows a name comes with the value that it came with most often.
+// rows, and in groupAgree of those rows a name comes with the value that it came with most often. Chosen by hand.
 const (
 	groupRows  = 0.5
 	groupAgree = 0.99
 )
 
 // crossShare is the share of a field's names that its dependents' pairs have to reach for the field to be their cross.
+// Chosen by hand.
 const crossShare = 0.95
 
 // FindGroups returns the group of every field of a vocabulary, nil if each is a separate group or all are one: a

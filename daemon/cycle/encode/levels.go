@@ -16,6 +16,7 @@ type LevelLink struct {
 }
 
 // How a link is fitted: steps at most, and how many rows that it starts with count for, in units of curvature.
+// Derived: probitUnit and SteepestLink. Literature: 1.702 (Haley 1952). The others are chosen by hand.
 const (
 	linkSteps  = 20
 	linkHold   = 10
@@ -119,7 +120,8 @@ func LinkCurve(normal, gradient, w, start, numbers, targets, weights []float64, 
 }
 
 // RecentEvents is how many of the last events a RecentLevels keeps: the slope is known to some 5 % by so many, and what
-// numbers were worth just after a change is soon forgotten.
+// numbers were worth just after a change is soon forgotten. Derived from that error; when a change is forgotten is
+// chosen by hand.
 const RecentEvents = 500
 
 // RecentLevels are the numbers that a learner gave for the last events before it learned them, with their levels. What

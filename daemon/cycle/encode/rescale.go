@@ -88,7 +88,7 @@ func shiftVector(m *solver.Model, j, a int, delta float64) {
 
 // A number keeps the scale of the version that a refit starts from while its values lie much the same. centerMoves is
 // how far the center may have moved, in scales. scaleShrink and scaleGrowth bound the ratio of the new scale to the
-// kept one. Values beyond the kept scale are cut off at the end.
+// kept one. Values beyond the kept scale are cut off at the end. Chosen by hand.
 const (
 	centerMoves = 0.1
 	scaleShrink = 0.5

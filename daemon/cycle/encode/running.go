@@ -21,6 +21,7 @@ type NumberScale struct {
 	Outlying []int64 // per field, then label: values beyond their reach
 }
 
+// What counts as an outlier while events come. All are chosen by hand.
 const (
 	NumberReach    = 6.0
 	LabelReach     = 10.0 // of labels: squares of errors are about them, and what lies far out may be meant

@@ -35,7 +35,7 @@ func CountTo(n int) []int {
 }
 
 // A weight beyond what others are counts as the largest that they support, in refits and in what is live. A single
-// event of the largest weight that decoders accept would otherwise count as all others together.
+// event of the largest weight that decoders accept would otherwise count as all others together. Chosen by hand.
 const (
 	weightShare  = 0.01 // of rows: a weight that so many have, or more than that, is none beyond the others
 	weightRows   = 5    // at the least

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// CalibrationBins is how many bins of equal mass Calibration has, as the calibration error has.
+// CalibrationBins is how many bins of equal mass Calibration has, as the calibration error has. Literature: 15 bins
+// (Guo et al. 2017).
 const CalibrationBins = 15
 
 // Pair is what a predictor said of an event, and what came: a number, or a probability and 0 or 1.

@@ -16,5 +16,5 @@ func SoftmaxTo(dst, outputs []float64) {
 	}
 }
 
-// LeastProbability keeps logarithms finite.
+// LeastProbability keeps logarithms finite. Chosen by hand.
 const LeastProbability = 1e-9

@@ -81,7 +81,8 @@ type drifted struct {
 	Time   int64  `json:"time"`  // of the event that raised it, in milliseconds since 1970
 }
 
-// NumReported is the number of predictors that are reported over all events and in slices: published and live.
+// NumReported is the number of predictors that are reported over all events and in slices: published and live. Derived
+// from the roles.
 const NumReported = Live + 1
 
 // NewProgressive keeps a window of so many events. sliced says that events have entities.
@@ -134,10 +135,10 @@ func (p *Progressive) drift() (list []report.Drifted) {
 	return list
 }
 
-// WindowBlock is how many outcomes of the window are summed in advance.
+// WindowBlock is how many outcomes of the window are summed in advance. Chosen by hand; no result depends on it.
 const WindowBlock = 1024
 
-// leastLoss is the lowest loss that rounding explains; none of the losses can be below 0.
+// leastLoss is the lowest loss that rounding explains; none of the losses can be below 0. Chosen by hand.
 const leastLoss = -1e-9
 
 func (p *Progressive) Add(o *[NumRoles]EventOutcome, c Compared) {

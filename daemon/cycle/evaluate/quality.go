@@ -151,6 +151,7 @@ func place(t *encode.Target, outputs, targets []float64) uint8 {
 }
 
 // marginUnit is what the outputs of a binary label without log odds count times as scores: they are between 0 and 1.
+// Chosen by hand.
 const marginUnit = 16
 
 // score returns the log odds of the positive class, or of the predicted one of several, whose index is given. It is a

@@ -7,6 +7,7 @@ import (
 )
 
 // storedFormat is that of the sums in the state. Format 1, which had none, kept predictors by their positions.
+// It defines what is read.
 const storedFormat = 2
 
 // storedSums are the progressive sums as the state has them. Predictors go by name, so that another build that has more

@@ -68,7 +68,7 @@ func (o *EventOutcome) Number(e float64) {
 }
 
 // WorstError is what an error counts as that is larger or no number: sums of errors stay numbers, which the state can
-// hold.
+// hold. Derived: squares and sums of such errors are still numbers.
 const WorstError = 1e30
 
 func BoundedError(e float64) float64 {

@@ -11,13 +11,14 @@ import (
 )
 
 // The settings of AdaGrad that run side by side: steps, how fast the accumulated squares of gradients fade, and steps
-// of the bias, which are not adapted: a fast bias follows autocorrelated labels.
+// of the bias, which are not adapted: a fast bias follows autocorrelated labels. Chosen by hand.
 var (
 	AdagradSteps     = []float64{0.03, 0.1, 0.3}
 	AdagradFades     = []float64{1, 0.999}
 	AdagradBiasSteps = []float64{0.1, 1}
 )
 
+// Bounds and steps of AdaGrad. All are chosen by hand.
 const (
 	maxProducts     = 300 // of pairs of numbers; with more, products are left out
 	productReach    = 10.0
@@ -29,6 +30,7 @@ const (
 )
 
 // RecentFades are the rates at which the labels of the events so far fade in the features that recent labels are.
+// Chosen by hand.
 var RecentFades = []float64{0, 0.5, 0.8, 0.95}
 
 // AdaGrad is linear in the numbers of events and in their products or in recent labels, and in names, and moves weights
@@ -253,7 +255,7 @@ func (l *AdaGrad) stepShared(x *adagradExpert, size, weight float64) {
 	}
 }
 
-// Correct takes the difference of the steps that the two labels make, with the rates of now, as far as the steps since
+// Correct takes the difference of the steps that the two labels make, with the present rates, as far as the steps since
 // have left of them.
 func (l *AdaGrad) Correct(of *Correction) {
 	l.Gather(of.Is)

@@ -23,26 +23,26 @@ type Baseline interface {
 
 // The means of all events: equally, and of the last fifty or so.
 var (
-	meanKind       = ofContexts("mean", "the mean label, or the frequencies of classes, of all events", -1, 1, false)
-	recentMeanKind = ofContexts("recent_mean", "the same of the last events, some fifty", -1, 0.98, false)
+	meanKind       = ofContexts(PartMean, "the mean label, or the frequencies of classes, of all events", -1, 1, false)
+	recentMeanKind = ofContexts(PartRecentMean, "the same of the last events, some fifty", -1, 0.98, false)
 )
 
 // The means of names of the first two categorical fields.
 var (
-	firstMeanKind  = ofContexts("first_mean", "the mean of the name in the first categorical field", 0, 0.99, false)
-	secondMeanKind = ofContexts("second_mean", "the mean of the name in the second categorical field", 1, 0.99, false)
+	firstMeanKind  = ofContexts(PartFirstMean, "the mean of the name in the first categorical field", 0, 0.99, false)
+	secondMeanKind = ofContexts(PartSecondMean, "the mean of the name in the second categorical field", 1, 0.99, false)
 )
 
 // lastLabelKind is the mean after the label of the event before.
-var lastLabelKind = ofContexts(LastLabelPart, "the mean of events after the same last label", -1, 0.99, true)
+var lastLabelKind = ofContexts(PartLastLabel, "the mean of events after the same last label", -1, 0.99, true)
 
 // entityLastLabelKind is the same with the last label of the entity, by whose names train.fold_in.by says.
 var entityLastLabelKind = BaselineKind{
-	Name:    "entity_last_label",
+	Name:    PartEntityLabel,
 	Doc:     "the same with the last label of the entity, which the first field of `train.fold_in.by` names",
 	Applies: func(s *BaselineSetting) bool { return s.By >= 0 },
 	New: func(s *BaselineSetting) Baseline {
-		return newConditional(s, "entity_last_label", s.By, 0.99, true)
+		return newConditional(s, PartEntityLabel, s.By, 0.99, true)
 	},
 	Footprint: func(s *BaselineSetting, maxName int) int64 {
 		return rows.SlotsFootprint(s.contexts(), maxName) + conditionalFootprint(s, s.labels(), maxName)
@@ -98,13 +98,21 @@ func (s *BaselineSetting) labels() int {
 	return s.contexts()
 }
 
-// LastLabelPart is the part that predicts from the label of the event before.
-const LastLabelPart = "last_label"
+// The parts that baselines are.
+const (
+	PartMean        = "mean"
+	PartRecentMean  = "recent_mean"
+	PartSGD         = "sgd_bias"
+	PartFirstMean   = "first_mean"
+	PartSecondMean  = "second_mean"
+	PartLastLabel   = "last_label" // from the label of the event before
+	PartEntityLabel = "entity_last_label"
+)
 
-// BaselineNumbers bounds the numbers of one baseline of classes.
+// BaselineNumbers bounds the numbers of one baseline of classes. Chosen by hand: 8 MiB.
 const BaselineNumbers = 1 << 20
 
-// BaselinePrior is the number of events of the overall mean that are added to those of one context.
+// BaselinePrior is the number of events of the overall mean that are added to those of one context. Chosen by hand.
 const BaselinePrior = 2
 
 // Conditional predicts the mean label, or the frequencies of the classes, of the events of one context: of all, of a
@@ -293,7 +301,7 @@ func LabelKey(t *encode.Target, ev *event.Event) string {
 	return strings.Join(ev.Classes, "\x00")
 }
 
-// LabelDigits is the number of significant digits of the last label.
+// LabelDigits is the number of significant digits of the last label. Chosen by hand.
 const LabelDigits = 2
 
 func numberKey(label float64) string { return strconv.FormatFloat(label, 'g', LabelDigits, 64) }

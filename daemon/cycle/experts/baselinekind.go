@@ -1,6 +1,8 @@
 package experts
 
 import (
+	"slices"
+
 	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
@@ -37,6 +39,8 @@ type BaselineSetting struct {
 	Fields int // categorical fields
 	By     int // the one whose entities have a last label, or -1
 	Limit  int // names that a baseline keeps of a field
+	// Without are the parts of the mixture that are left out.
+	Without []string
 }
 
 // Width is how many numbers a baseline predicts.
@@ -55,10 +59,15 @@ func (s *BaselineSetting) contexts() int {
 	return min(s.Limit, max(16, BaselineNumbers/s.Width()))
 }
 
+// has reports whether a model has a baseline, which is not left out.
+func (s *BaselineSetting) has(k *BaselineKind) bool {
+	return k.Applies(s) && !slices.Contains(s.Without, k.Name)
+}
+
 // New returns the baselines of a model.
 func (s *BaselineSetting) New() (all []Baseline) {
 	for i := range Baselines {
-		if Baselines[i].Applies(s) {
+		if s.has(&Baselines[i]) {
 			all = append(all, Baselines[i].New(s))
 		}
 	}
@@ -68,7 +77,7 @@ func (s *BaselineSetting) New() (all []Baseline) {
 // Footprint returns how many baselines a model has, and their bytes with names of at most maxName bytes.
 func (s *BaselineSetting) Footprint(maxName int) (n int, bytes int64) {
 	for i := range Baselines {
-		if k := &Baselines[i]; k.Applies(s) {
+		if k := &Baselines[i]; s.has(k) {
 			n, bytes = n+1, bytes+k.Footprint(s, maxName)
 		}
 	}

@@ -21,10 +21,11 @@ func (c *cell) add(evidence, right float64) {
 	c.credit = min(c.credit, math.MaxUint16-1) + 1
 }
 
-// noKey is that of an empty cell.
+// noKey is that of an empty cell. That defines an empty cell.
 const noKey = 0
 
-// CellBytes is the size of a cell, bucketCells how many share a bucket.
+// CellBytes is the size of a cell, bucketCells how many share a bucket. Measured: the sizes. The others are chosen by
+// hand.
 const (
 	CellBytes   = 40
 	bucketCells = 4

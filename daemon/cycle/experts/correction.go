@@ -67,7 +67,7 @@ func (r *residuals) correction(dst, from, to []float64) (curvature float64) {
 	return mostCurved
 }
 
-// mostCurved is the curvature of a logistic loss where the odds are even.
+// mostCurved is the curvature of a logistic loss where the odds are even. Derived.
 const mostCurved = 0.25
 
 // isOne returns 1 of the target of a class that holds, else 0.

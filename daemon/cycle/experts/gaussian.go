@@ -71,7 +71,8 @@ func foldInFootprint(s *Setting, outputs int, separate bool) int64 {
 // HasGaussian reports whether a model learns its ordinal label as a number, too, with a separate posterior.
 func HasGaussian(m *config.Model) bool {
 	o, err := m.Objective()
-	return err == nil && o.Link == format.OrdinalLink && m.Train.Refit == "variational" && m.Train.FoldIn.Enabled
+	return err == nil && o.Link == format.OrdinalLink && m.Train.Refit == "variational" && m.Train.FoldIn.Enabled &&
+		!m.LeavesOut(PartGaussian)
 }
 
 // GaussianTarget returns the target that takes an ordinal label for a number with a Gaussian error. Where levels are

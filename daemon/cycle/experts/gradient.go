@@ -16,13 +16,14 @@ import (
 )
 
 // The step sizes that run side by side, for features and for the bias. The bias steps are larger: a fast bias follows
-// autocorrelated labels. On electricity the mix of all pairs beat the best single pair.
+// autocorrelated labels. On electricity the mix of all pairs beat the best single pair. Tuned there.
 var (
 	gradientSteps = []float64{0.03, 0.1, 0.3}
 	biasSteps     = []float64{0.1, 1, 3, 10}
 )
 
 // How the mix judges: losses fade at every event, and one event's loss is bounded so that an outlier does not decide.
+// Chosen by hand.
 const (
 	gradientLossFade = 0.99
 	gradientLossMax  = 4.0 // about −ln 0.02
@@ -312,7 +313,7 @@ func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 }
 
 // Correct takes the difference of the steps that the two labels make, as far as the steps since have left of them. Of
-// squared and logistic losses it does not depend on what was predicted; of hinge losses it is that of now.
+// squared and logistic losses it does not depend on what was predicted; of hinge losses it is the present one.
 func (l *Gradient) Correct(of *Correction) {
 	l.Gather(of.Is)
 	weight, curvature := of.Is.Weight, mostCurved

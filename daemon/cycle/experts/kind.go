@@ -81,10 +81,13 @@ func (s *Setting) maxName() int { return int(s.Model.Input.MaxIDBytes) }
 // HasProbabilities reports whether outputs say a number or probabilities: hinge losses of classes do not.
 func HasProbabilities(t *encode.Target) bool { return t.IsNumeric() || t.Link != format.Identity }
 
+// has reports whether a model has an expert, now or later, which is not left out.
+func (s *Setting) has(k *Kind) bool { return k.Applies(s) && !s.Model.LeavesOut(k.Name) }
+
 // Names returns the names of the experts that a model has, whether or not they predict yet.
 func (s *Setting) Names() (names []string) {
 	for i := range Kinds {
-		if Kinds[i].Applies(s) {
+		if s.has(&Kinds[i]) {
 			names = append(names, Kinds[i].Name)
 		}
 	}
@@ -100,7 +103,7 @@ func (s *Setting) NewOn(ch *fitted.Fitted, last []*Expert) []*Expert { return s.
 func (s *Setting) make(lasting bool, ch *fitted.Fitted, last []*Expert) (all []*Expert) {
 	for i := range Kinds {
 		k := &Kinds[i]
-		if k.New == nil || k.Lasting != lasting || !k.Applies(s) {
+		if k.New == nil || k.Lasting != lasting || !s.has(k) {
 			continue
 		}
 		if b := k.New(s, ch, ExpertOf(last, k.Name)); b != nil {
@@ -114,7 +117,7 @@ func (s *Setting) make(lasting bool, ch *fitted.Fitted, last []*Expert) (all []*
 // AddFootprints adds the bytes of each expert that a model has to its part of memory.parts.
 func (s *Setting) AddFootprints(parts map[string]int64) {
 	for i := range Kinds {
-		if k := &Kinds[i]; k.Applies(s) {
+		if k := &Kinds[i]; s.has(k) {
 			parts[k.Memory] += k.Footprint(s)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // What nearest neighbours are looked for in: the newest events, in windows of two lengths, of which the longer holds
-// fewer the more fields there are.
+// fewer the more fields there are. Derived: nameDistance, from indicators; the trees depend on the windows. The others
+// are chosen by hand.
 const (
 	neighbourCount = 8
 	shortWindow    = 2000

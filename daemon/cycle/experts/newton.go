@@ -11,7 +11,7 @@ import (
 
 // What the Newton learner is made of: the number of random Fourier features, and that of numbers that are inputs
 // themselves. Then the variance of weights before any event, and by how much it grows at every event: weights walk at
-// random, so that change is followed.
+// random, so that change is followed. Chosen by hand.
 const (
 	NewtonFourier  = 200
 	newtonLinear   = 64

@@ -8,7 +8,8 @@ import (
 // numbersMemory is the part of memory.parts of all experts on numeric fields.
 const numbersMemory = "numbers"
 
-// What experts on numbers take at most: weights of one expert of AdaGrad, or of Newton's learner.
+// What experts on numbers take at most: weights of one expert of AdaGrad, or of Newton's learner. Chosen
+// by hand.
 const (
 	MaxAdagradWeights = 10_000
 	MaxNewtonWeights  = 100_000

@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 )
 
-// What the learner on names starts from and how it chooses.
+// What the learner on names starts from and how it chooses. Derived: gainEnters, from the chance of noise. The others
+// are chosen by hand.
 const (
 	NamesPairFields = 10     // of whose names pairs are taken
 	NamesCells      = 16     // times train.fold_in.max_rows, cells

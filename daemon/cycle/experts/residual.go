@@ -16,6 +16,7 @@ type residuals struct {
 }
 
 // NoiseFade is how fast squared residuals fade, and residualReach how many deviations of them one counts as at most.
+// Chosen by hand.
 const (
 	NoiseFade     = 0.999
 	residualReach = 4.0
@@ -62,7 +63,7 @@ func (r *residuals) of(dst, outputs, targets []float64) (loss, curvature float64
 	return loss, max(curvature, leastCurvature)
 }
 
-// leastCurvature keeps events that were predicted with near certainty from counting for nothing.
+// leastCurvature keeps events that were predicted with near certainty from counting for nothing. Chosen by hand.
 const leastCurvature = 1e-3
 
 // variance of the residuals of numbers so far, that of the labels before there were any.

@@ -19,7 +19,7 @@ type SGDBias struct {
 
 // sgdBiasKind is the baseline of biases by gradient steps, of numbers.
 var sgdBiasKind = BaselineKind{
-	Name:    "sgd_bias",
+	Name:    PartSGD,
 	Doc:     "global, user and item biases by gradient steps; labels that are numbers",
 	Applies: func(s *BaselineSetting) bool { return s.Target.IsNumeric() },
 	New: func(s *BaselineSetting) Baseline {
@@ -30,7 +30,8 @@ var sgdBiasKind = BaselineKind{
 	},
 }
 
-// The steps of the sgd_bias baseline; they are part of its definition.
+// The steps of the sgd_bias baseline; they are part of its definition. Literature: biases by gradient steps (Koren et
+// al. 2009). The values are chosen by hand.
 const (
 	sgdStep      = 0.05
 	sgdShrinkage = 0.02
@@ -123,7 +124,7 @@ type NumberSGD struct {
 	target *encode.Target
 }
 
-func (b *NumberSGD) Name() string { return "sgd_bias" }
+func (b *NumberSGD) Name() string { return PartSGD }
 
 func (b *NumberSGD) Predict(dst []float64, ev *event.Event) bool {
 	dst[0] = b.target.Clip(b.SGDBias.predict(ev))

@@ -113,7 +113,8 @@ func (s *labelSums) addNumber(ev *event.Event, w float64) {
 
 // What a loss counts as at least where models are compared: leastShare of that of the means, which is a hundredth of
 // the deviation of numbers, and roundingShare of the mean square of labels. Without, labels that are all alike but a
-// few are predicted by their mean without an error: whatever a model has to round would be shown to be worse, for ever.
+// few are predicted by their mean without an error: whatever a model has to round would be shown to be worse, for
+// ever. Chosen by hand.
 const (
 	leastShare    = 1e-4
 	roundingShare = 1e-9

@@ -201,6 +201,7 @@ type Checkpoint struct {
 	PopularOnly   bool
 }
 
+// CheckpointFormat defines the file: a reader refuses any other.
 const CheckpointFormat = 1
 
 // Checkpoint returns the part of a champion that its snapshot does not hold: precisions, covariances and baselines.

@@ -8,7 +8,7 @@ import (
 )
 
 // HalfLives are the half-lives of a training row in events that a refit chooses from, without sample.half_life; the
-// first one forgets nothing.
+// first one forgets nothing. Chosen by hand.
 var HalfLives = []float64{math.Inf(1), 300_000, 100_000, 30_000, 10_000, 3_000}
 
 // Decayed returns the weights of rows of the given ages, of mean 1 as sample weights are, base nil counting as 1 each.

@@ -32,9 +32,10 @@ type Popularity struct {
 	logs    [len(popularityLives)]float64 // of the probabilities of the choices, fading
 }
 
-// popularityLives are the half-lives, in choices. The last is next to none.
+// popularityLives are the half-lives, in choices. The last is next to none. Chosen by hand: a factor of 4 apart.
 var popularityLives = [...]float64{250, 1000, 4000, 16_000, 64_000, 1 << 24}
 
+// Literature: popularityPrior (Krichevsky and Trofimov 1981). The others are chosen by hand.
 const (
 	// popularityPrior is how many choices are added to those of each name: Krichevsky and Trofimov's half.
 	popularityPrior = 0.5

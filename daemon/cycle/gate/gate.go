@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// ColdAfter is after how many rejections in a row a refit starts from nothing, once.
+// ColdAfter is after how many rejections in a row a refit starts from nothing, once. Chosen by hand.
 const ColdAfter = 3
 
 // Decide decides whether the challenger replaces the champion and writes decision and reason into its version. Both are
@@ -110,7 +110,7 @@ func isOutage(j *task.Task) bool {
 }
 
 // leastRows is the number of rows below which the paired test cannot show anything: (1 + winShare)^5 is below
-// 1/gateError.
+// 1/gateError. Derived from winShare and gateError.
 const leastRows = 6
 
 // progressiveLosses returns the losses of the fold-in, which has learned what the challenger has, and of what consumers

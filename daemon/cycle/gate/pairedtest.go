@@ -28,7 +28,8 @@ import (
 // The bound b is the largest gain of the compared rows and of the select rows. Where a label of the training rows came
 // on fewer than LeastOfLabel of these, its gains are not known, and b is what one label can lose (scores.hidden). The
 // bound on the error so has a premise: gains that are larger than all of N rows, of labels that these have, do not
-// decide the sign of the mean. Their probability is about 3/N at most.
+// decide the sign of the mean. Their probability is about 3/N at most. Literature: gateError is the 5 % level.
+// Derived: winShare, from what five rows may win. The others are chosen by hand.
 const (
 	gateError    = 0.05
 	winShare     = 0.7 // of the capital, what one row wins at most
@@ -40,6 +41,7 @@ const (
 // The farStakes find rare losses up to 2^farStakes times as large as the largest gain, such as those of a class that
 // was forgotten.
 // Their weights are chosen so that the power on 400 rows is that of a test that cuts gains, too (TestGateErrors).
+// nearWeight is tuned on the simulated losses of that test. The others are chosen by hand.
 const (
 	nearStakes = 4
 	farStakes  = 10
@@ -117,7 +119,7 @@ func (s *scores) compare(on []int, tolerance float64, bounding *scores) comparis
 	return c
 }
 
-// maxLogEvidence keeps the capital finite.
+// maxLogEvidence keeps the capital finite. Chosen by hand; decisions are made far below it.
 const maxLogEvidence = 100
 
 func (s *scores) weight(i int) float64 { return encode.WeightAt(s.weights, i) }

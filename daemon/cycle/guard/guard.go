@@ -35,7 +35,7 @@ const (
 )
 
 // Footprint bounds the bytes of the rows of a guard: six reservoirs, of which the held-out ones are there twice while
-// they are replaced.
+// they are replaced. Derived from the sizes above.
 const Footprint = 8 * GuardSize * (guardRowBytes + 256)
 
 // HeldBack is why an update was not published. It is a value of the label reason of refitd_updates_held_back_total.
@@ -237,7 +237,7 @@ func SupportedLogOdds(rows int64) float64 { return math.Log(2*float64(max(rows, 
 
 // GuardOutputs is how many times the largest output of a refit on its own rows, or what so many rows support, an output
 // of its updates may be.
-// hingeLimit bounds losses of margins, of which an output of 0 has 1.
+// hingeLimit bounds losses of margins, of which an output of 0 has 1. Chosen by hand.
 const (
 	GuardOutputs = 2
 	hingeLimit   = 8

@@ -35,9 +35,10 @@ type StackedUpdate struct {
 	At       int
 }
 
-// StackedFades are how the fits forget.
+// StackedFades are how the fits forget. Chosen by hand.
 var StackedFades = [...]float64{0.998, 0.9997}
 
+// How a blend is fitted and when updates take it. All are chosen by hand.
 const (
 	BlendEvery = 50 // events between two solutions
 	// of the mean square of the best fold-in that a blend has at most for a whole update to be worth it
@@ -66,11 +67,14 @@ type stackedFit struct {
 	Loss    float64 // fading
 }
 
+// BlendName is the name of the variant that is a sum.
+const BlendName = "update_blend"
+
 // HasStackedUpdate reports whether versions of a model can hold sums: its labels are numbers, by names, and its
 // fold-ins in closed form.
 func HasStackedUpdate(m *config.Model) bool {
 	return m.Train.Refit == "variational" && m.Train.FoldIn.Enabled && len(m.Schema.Categorical) > 0 &&
-		m.Schema.Learned().IsNumeric()
+		m.Schema.Learned().IsNumeric() && !m.LeavesOut(BlendName)
 }
 
 // NewStackedUpdate returns the blend of the fold-ins and of the baselines of a mixture.

@@ -10,13 +10,14 @@ import (
 )
 
 // How fast the pool's weights may follow change, how strongly it holds to those it has, in units of the curvature, and
-// the steps of the bias that run side by side. A probability below poolLeast counts as that.
+// the steps of the bias that run side by side. A probability below poolLeast counts as that. Chosen by hand.
 const (
 	poolFade  = 0.9995
 	poolRidge = 5.0
 	poolLeast = 1e-4
 )
 
+// Chosen by hand.
 var poolBiasSteps = []float64{0, 0.1, 0.3, 1}
 
 // LogitPool predicts classes from the probabilities of others: a sum of their outputs with weights and a bias for each

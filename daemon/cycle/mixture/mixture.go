@@ -2,6 +2,7 @@ package mixture
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
@@ -20,7 +21,8 @@ import (
 // of its events. The two sets are mixed by the same rule, each judged by how likely its parts made the event, and
 // betShare is spread over the two. So what the entity's losses say counts as far as it has paid, and the bound of the
 // plain weights holds but for a constant: configs/learning.md has the theorem. On ratings with and without drift slower
-// rates than the 1 of theory, and entities' own losses, gained 0.001 to 0.003 RMSE each.
+// rates than the 1 of theory, and entities' own losses, gained 0.001 to 0.003 RMSE each. MixtureRate and mixtureEntity
+// are tuned on these ratings. The others are chosen by hand.
 const (
 	shareRate      = 0.001
 	betShare       = 0.0001
@@ -41,12 +43,11 @@ type Mixture struct {
 	by        int // the categorical field with separate losses for each entity, or -1
 	Learned   int // the first parts: fold-in, published and companions
 	Baselines []experts.Baseline
-	Stacks    []*Stacking // of numbers, the last parts
-	Pool      *LogitPool  // of classes, the last part
+	Stack     *Stacking  // of numbers, the last part
+	Pool      *LogitPool // of classes, the last part
 	Parts     []part
 	Entities  *rows.Slots
 	losses    []float64       // by slot of the entity, one per part
-	Events    []float64       // by slot of the entity
 	entity    int32           // slot of the event that predict was called with last, or -1
 	Scale     evaluate.Fading // of squares
 	Slow      evaluate.Fading // the same over a longer time, of which scale is a share at least
@@ -74,13 +75,22 @@ const (
 	NumLearned
 )
 
+// The parts of a mixture that are not experts or baselines.
+const (
+	PartFoldIn    = "fold_in" // on the last refit
+	PartPublished = "published"
+	PartStack     = "stack"
+	PartPool      = "pool"
+	PartLevels    = "levels" // OrdinalMixture, which is next to it
+)
+
 // NewMixture returns the mixture of the fold-in, the version that consumers have, experts of the given names, and
 // baselines. It returns nil for a task whose outputs have no probabilities: hinge losses of classes.
 func NewMixture(names []string, s *experts.BaselineSetting) *Mixture {
 	if !experts.HasProbabilities(s.Target) {
 		return nil
 	}
-	return MixtureOf(s.Target, names, s.New(), s.By, s.Limit)
+	return MixtureOf(s.Target, names, s.New(), s.By, s.Limit, s.Without...)
 }
 
 // Footprint returns the bytes of the mixture of so many experts with its baselines, and of the losses of its entities,
@@ -93,13 +103,20 @@ func Footprint(numExperts int, s *experts.BaselineSetting, maxName int) int64 {
 	if s.By < 0 {
 		return bytes
 	}
-	parts := NumLearned + numExperts + numBaselines + len(stackFades)
+	parts := NumLearned + numExperts + numBaselines + 1
 	const growing = 2 // lists grow to at most twice what they hold
-	return bytes + growing*(rows.SlotsFootprint(s.Limit, maxName)+8*int64(s.Limit)*int64(parts+1))
+	return bytes + growing*(rows.SlotsFootprint(s.Limit, maxName)+8*int64(s.Limit)*int64(parts))
 }
 
-// MixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
-func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseline, by, limit int) *Mixture {
+// MixtureOf returns the mixture of the learned parts with companions of the given names and baselines, and of the
+// combinations of all of them but those without.
+func MixtureOf(
+	t *encode.Target,
+	companions []string,
+	baselines []experts.Baseline,
+	by, limit int,
+	without ...string,
+) *Mixture {
 	m := &Mixture{
 		target:    t,
 		by:        by,
@@ -113,18 +130,19 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	if !t.IsNumeric() {
 		width = t.Outputs()
 	}
-	names := append([]string{FoldInPart, "published"}, companions...)
+	names := append([]string{PartFoldIn, PartPublished}, companions...)
 	for _, b := range m.Baselines {
 		names = append(names, b.Name())
 	}
+	learned := len(names)
 	if t.IsNumeric() {
-		for i, fade := range stackFades {
-			m.Stacks = append(m.Stacks, newStacking(len(names), fade, by >= 0 && i == len(stackFades)-1))
+		if !slices.Contains(without, PartStack) {
+			m.Stack = newStacking(learned)
+			names = append(names, PartStack)
 		}
-		names = append(names, "stack", "stack_slow")
-	} else {
-		m.Pool = newLogitPool(len(names), width, t.Link)
-		names = append(names, "pool")
+	} else if !slices.Contains(without, PartPool) {
+		m.Pool = newLogitPool(learned, width, t.Link)
+		names = append(names, PartPool)
 	}
 	for _, name := range names {
 		m.Parts = append(
@@ -168,13 +186,9 @@ func (m *Mixture) combine(ev *event.Event) {
 	if m.by >= 0 {
 		m.entity = m.Entities.Find(0, ev.Categorical[m.by])
 	}
-	newness := 1.0
-	if m.entity >= 0 {
-		newness = newcomer / (newcomer + m.Events[m.entity])
-	}
-	for i, s := range m.Stacks {
-		p := &m.Parts[len(m.Parts)-len(m.Stacks)+i]
-		p.Value[0], p.Present = s.predict(m.Parts, newness)
+	if m.Stack != nil {
+		p := &m.Parts[len(m.Parts)-1]
+		p.Value[0], p.Present = m.Stack.predict(m.Parts)
 		p.Value[0] = m.target.Clip(p.Value[0])
 	}
 	if m.Pool != nil {
@@ -264,8 +278,8 @@ func (m *Mixture) Outputs(dst []float64) {
 func (m *Mixture) Learn(ev *event.Event, targets []float64, counts *rows.Counted) {
 	m.judge(ev, targets, counts.IsShared())
 	if counts.IsShared() {
-		for _, s := range m.Stacks {
-			s.learn(ev.Label)
+		if m.Stack != nil {
+			m.Stack.learn(ev.Label)
 		}
 		if m.Pool != nil {
 			m.Pool.learn(targets)
@@ -353,15 +367,10 @@ func (m *Mixture) judgeEntity(ev *event.Event) {
 	for len(m.losses) < int(at+1)*n {
 		m.losses = append(m.losses, 0)
 	}
-	for len(m.Events) < int(at+1) {
-		m.Events = append(m.Events, 0)
-	}
 	own := m.losses[int(at)*n : int(at+1)*n]
 	if fresh {
 		clear(own)
-		m.Events[at] = 0
 	}
-	m.Events[at]++
 	for i := range own {
 		own[i] *= mixtureEntity
 		if m.Parts[i].Present {

@@ -31,7 +31,8 @@ const (
 )
 
 // Excess losses fade at each event, so that weights follow some 1,000 events, and are no more than levelBehind above
-// the least, so that a part that comes to be the best is soon believed.
+// the least, so that a part that comes to be the best is soon believed. Derived: levelFade, from these events. The
+// other is chosen by hand.
 const (
 	levelFade   = 0.999
 	levelBehind = 10

@@ -19,12 +19,9 @@ const (
 	NumForms
 )
 
-// FoldInPart is the part of the mixture that is the fold-in on the last refit.
-const FoldInPart = "fold_in"
-
 // The fold-ins of a blend. A missing fold-in takes the value of the previous one in the list. So does one that versions
 // cannot hold in addition to the first.
 var (
 	BlendForms   = [...]Variant{FormFoldIn, FormNumbers, FormBefore}
-	BlendFoldIns = [...]string{FoldInPart, experts.PartGaussian, experts.PartBefore}
+	BlendFoldIns = [...]string{PartFoldIn, experts.PartGaussian, experts.PartBefore}
 )

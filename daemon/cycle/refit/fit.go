@@ -165,5 +165,6 @@ func learnValid(ctx context.Context, j *task.Task, ch *fitted.Fitted, fit *task.
 	return nil
 }
 
-// offlineSweeps bounds the variational sweeps of an offline fit; the validation events stop it earlier.
+// offlineSweeps bounds the variational sweeps of an offline fit; the validation events stop it earlier. Chosen by
+// hand.
 const offlineSweeps = 40

@@ -20,7 +20,7 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// goldenEvents is how many events of a sample go into a version as golden pairs.
+// goldenEvents is how many events of a sample go into a version as golden pairs. Chosen by hand.
 const goldenEvents = 16
 
 func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
@@ -75,7 +75,7 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 		ch.Holdout = j.Guard.Holdout(ch, j.Rows.Sample.Gate, j.Rows.Sample.GateAge, fitted.HalfLives[j.Choices.HalfLife])
 	}
 	switch {
-	case j.Stages.Swept == nil:
+	case j.Stages.Swept == nil || j.Model.LeavesOut(task.ChoiceHeldOut):
 		return ch, nil
 	case j.Repeats != nil:
 		return ch, variational.LearnHeldOut(ctx, j, ch, j.Stages.HeldOutSweeps)
@@ -184,6 +184,9 @@ func challenger(
 // prefers reports whether the variational stage predicts the select rows no worse than the best model of the convex
 // one: choices by their lists.
 func prefers(j *task.Task, variational *task.VariationalFit, best *task.Candidate) bool {
+	if j.Model.LeavesOut(task.ChoiceStage) {
+		return true
+	}
 	if j.Criteria.Chosen != nil {
 		by := j.Judging()
 		return !(by.ListLoss(variational.Model) > by.ListLoss(best.Model))
@@ -398,6 +401,9 @@ func reset(
 	vectors *solver.Model,
 	k int,
 ) (*task.VariationalFit, error) {
+	if j.Model.LeavesOut(task.ChoiceRestart) {
+		return warm, nil
+	}
 	if j.Choices.Restarted || j.Repeats != nil && !j.Repeats.Anew || j.Budget.EndedInSweeps() {
 		return warm, nil
 	}

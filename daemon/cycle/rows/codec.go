@@ -11,6 +11,7 @@ import (
 // errPayload is returned for row bytes that are not an event of the schema.
 var errPayload = errors.New("cycle: a stored row does not match the schema; the state was written with another one")
 
+// payloadVersion defines the bytes of a row: a reader refuses any other.
 const payloadVersion = 1
 
 // AppendEvent appends the bytes of an event as rows store it: version, label, weight, time, then the fields in the

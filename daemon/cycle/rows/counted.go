@@ -103,4 +103,5 @@ func (w *Counted) size() int {
 	return size
 }
 
+// countedBytes is the measured size of a Counted.
 const countedBytes = 104

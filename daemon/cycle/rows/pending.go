@@ -17,7 +17,7 @@ type Position struct {
 // MaxBacklog bounds the events kept for the refit under way; the oldest go first, and the fold-in of the new model
 // starts without them. At 50,000 events a second a refit learned from all that had come since its cut, which took two
 // seconds of a processor in addition to reading. Of large events fewer are kept: their bytes are at most
-// maxBacklogBytes, or those of a smaller sample.
+// maxBacklogBytes, or those of a smaller sample. MaxBacklog is measured at that rate. The others are chosen by hand.
 const (
 	MaxBacklog      = 50_000
 	maxBacklogBytes = 16 << 20
@@ -50,6 +50,7 @@ type backlogBlock struct {
 	bytes     int
 }
 
+// How the bytes of a backlog are cut. Both are chosen by hand; no result depends on them.
 const (
 	backlogBlocks = 100
 	backlogArena  = 1 << 20

@@ -38,7 +38,7 @@ type keptDelta struct {
 }
 
 // MaxSinceBytes bounds the rows of the deltas that are kept while a whole version is made: about as much as a large one
-// has itself.
+// has itself. Chosen by hand.
 const MaxSinceBytes = 4 * DeltaRowBytes
 
 // Make makes the version. O(columns).

@@ -100,7 +100,8 @@ func (f *DeltaEncoder) Begin(model *snapshot.Model, u *fitted.Fitted, settings *
 	}
 }
 
-// DeltaRowBytes is how much the rows of a delta take at most: half of what deltas may take.
+// DeltaRowBytes is how much the rows of a delta take at most: half of what deltas may take. Derived from what readers
+// of deltas accept.
 const DeltaRowBytes = 32 << 20
 
 // Most returns how many rows a delta may have.

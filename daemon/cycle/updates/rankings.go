@@ -14,7 +14,7 @@ import (
 // Updates of choices are compared by what lists are judged by: the place of what was chosen, before anything has
 // learned it, among names that were chosen before, drawn alike, by 1 less 1/log2(1+place). Drawn as often as chosen
 // they would be names that were chosen late, which newer counts put higher. Of choices that count in full every
-// RankedEvery-th is judged.
+// RankedEvery-th is judged. Chosen by hand.
 const (
 	RankedEvery = 8
 	rankedNames = 100 // other than the one that was chosen

@@ -143,7 +143,7 @@ func NewNamesRows(l *experts.Pairwise, v *encode.Vocabulary, limit int) *namesRo
 	return r
 }
 
-// mostTouched is how many pairs may wait to be in a delta, in deltas.
+// mostTouched is how many pairs may wait to be in a delta, in deltas. Chosen by hand.
 const mostTouched = 10
 
 func (r *namesRows) Stale() string {
@@ -189,7 +189,7 @@ type NewtonRows struct {
 }
 
 // mapMoves is by how many scales the numbers of a feature map may have moved, or by what share its scales have changed,
-// before an update has another map.
+// before an update has another map. Chosen by hand.
 const mapMoves = 0.05
 
 func (r *NewtonRows) Stale() string {

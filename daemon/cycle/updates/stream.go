@@ -48,7 +48,7 @@ type Source struct {
 }
 
 // MaxQueued bounds the deltas that wait to be published, and DeltaRowBytes their rows; with more a whole version has to
-// come first.
+// come first. Chosen by hand.
 const MaxQueued = 100
 
 // Queued returns how many bytes the rows of the deltas take that wait.

@@ -12,6 +12,7 @@ import (
 // How updates are compared with the refit that they are made from. Losses fade over some 5,000 events, one event counts
 // as much as MixtureLossMax units at most, and fewer than UpdateEvents say nothing against updates. Standard errors are
 // those of means of updateBlock events where these are larger: losses of events that follow each other are alike.
+// Derived: UpdateFade, from these events. The others are chosen by hand.
 const (
 	UpdateFade    = 0.9998
 	UpdateEvents  = 100

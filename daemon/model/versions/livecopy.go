@@ -77,7 +77,7 @@ func (l *Live) current() (*liveCopy, error) {
 	return l.renew(liveAge)
 }
 
-// HeldBack returns why the guard held the last copy back, "" where it did not or there is none.
+// HeldBack returns why the guard held the last copy back, "" where it did not or there is no copy.
 func (l *Live) HeldBack() guard.HeldBack {
 	if c := l.last.Load(); c != nil {
 		return c.heldBack

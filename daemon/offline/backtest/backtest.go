@@ -40,6 +40,7 @@ type Options struct {
 	Store    string               `                     placeholder:"DIR"    help:"Publish the versions there."`
 	Plot     string               `                     placeholder:"FILE"   help:"Draw the loss of every predictor over the events, as .svg or .png."`
 	Consumer []string             `                     placeholder:"MODE"   help:"Play a program that uses refits, updates too, history too, deltas:1s or deltas:1s+history. Repeatable."`
+	Without  []string             `                     placeholder:"PART"   help:"Leave a part of the learner out, to see what it is worth. Repeatable."                                                                                                                                                                                 hidden:""`
 	Strict   bool                 `                                          help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now      func() time.Time     `kong:"-"`
 	Progress *progress.Meter      `kong:"-"` // nil shows none
@@ -64,6 +65,9 @@ func Run(ctx context.Context, o Options, out *report.Emitter) error {
 		if err := fit.Check(o.Model, nil); err != nil {
 			return err
 		}
+	}
+	if err := o.leaveOut(); err != nil {
+		return err
 	}
 	var err error
 	if o.Format, err = o.Table.FormatOf(o.Format, o.Data); err != nil {

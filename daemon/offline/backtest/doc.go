@@ -7,6 +7,7 @@
 //	schedule.go  refits by time need times in the file
 //	consumer.go  programs that use the versions: every so often, with deltas, with the history of an entity
 //	figure.go    the figure of losses over events
+//	without.go   parts of the learner that are left out, to measure what each is worth
 //
 // It does not measure throughput, and it has no goroutine for reading, training or publishing as the daemon has: events
 // and refits take turns, so that the result is a function of the file and the options. The time is that of the clock in

@@ -17,7 +17,7 @@ type coldStart struct {
 }
 
 // scaleLabels is how many labels set the scale of a Gaussian posterior that was not given one; until then only θ
-// learns.
+// learns. Chosen by hand.
 const scaleLabels = 30
 
 func newColdStart(s *posterior.State) *coldStart {

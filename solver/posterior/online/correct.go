@@ -15,7 +15,7 @@ type Correction struct {
 	Weight   float64
 	Ages     []int32 // of each feature, events that its row has learned since
 	Held     []bool
-	Shared   bool // as of LearnPart
+	Shared   bool // see LearnPart
 }
 
 // Correct adds what the difference of the labels is to the right side of each row, as far as its versions have not

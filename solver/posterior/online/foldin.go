@@ -10,13 +10,14 @@ import (
 
 // DefaultRates are the shares of its evidence that an entity keeps at each of its events, one posterior each; their
 // mean is mixed by recent loss, for each field separately. On two rating streams the mix beat the best single rate.
+// Chosen by hand.
 var DefaultRates = []float64{1, 0.97, 0.9}
 
 // FurtherRates are those of fields beyond the first that forgets: one, so that learning takes half as long again and no
-// longer.
+// longer. Chosen by hand.
 var FurtherRates = []float64{1, 0.95}
 
-// How fast the losses that decide the mix fade: over all events and over the entity's own.
+// How fast the losses that decide the mix fade: over all events and over the entity's own. Chosen by hand.
 const (
 	lossFade       = 0.999
 	lossGain       = 0.02
@@ -68,7 +69,7 @@ type Agreement struct {
 
 // How agreement is taken: gradients of a row fade at each of its events, a row has some before it is asked, and is
 // asked once in trendGap events at most, so that one entity with many events in a row, as in a session, does not
-// decide.
+// decide. Chosen by hand.
 const (
 	trendFade = 0.9
 	trendSeen = 3
@@ -94,7 +95,7 @@ func (f *FoldIn) deviate(target []float64) float64 {
 	return math.Exp(min(-out[0], mostLogOdds) / 2)
 }
 
-// mostLogOdds keeps deviations finite.
+// mostLogOdds keeps deviations finite. Chosen by hand.
 const mostLogOdds = 40
 
 // agree notes the agreement of the entry that was entered, of the event as it found the mixed rows. Its deviation is

@@ -21,7 +21,7 @@ type boundTile struct {
 	slope  []float64
 }
 
-// boundBlock is how many outputs a tile has, or those of one row if that has more: 16 KB of numbers.
+// boundBlock is how many outputs a tile has, or those of one row if that has more: 16 KB of numbers. Chosen by hand.
 const boundBlock = 1024
 
 // bounds calls visit for every tile of the rows [lo, hi), in order, with the bound or what sharpen needs.
@@ -124,7 +124,7 @@ func (t *boundTile) likelihood(bias, mean, target []float64) float64 {
 	return total - logs - math.Log(product)
 }
 
-// maxFactors is how many factors of at most 2 are multiplied before a logarithm is taken.
+// maxFactors is how many factors of at most 2 are multiplied before a logarithm is taken. Derived: 2^512 is a number.
 const maxFactors = 512
 
 // observeTile adds what a tile contributes to the pseudo-observations.

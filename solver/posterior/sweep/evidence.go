@@ -94,7 +94,7 @@ func (r *Refit) updateBias() {
 	}
 }
 
-// maxNoise bounds the noise precision, so that labels that are fitted exactly do not make it infinite.
+// maxNoise bounds the noise precision, so that labels that are fitted exactly do not make it infinite. Chosen by hand.
 const maxNoise = 1e8
 
 // evidence returns the variational bound on the log probability of the sample: the expected log-likelihood minus the

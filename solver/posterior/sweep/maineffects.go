@@ -6,7 +6,7 @@ import (
 )
 
 // Precisions of linear weights alone that are looked at: e^±precisionRange times the mean evidence of a feature, at
-// first in factors of e^precisionStep.
+// first in factors of e^precisionStep. Chosen by hand.
 const (
 	precisionRange = 14.0
 	precisionStep  = 1.0

@@ -127,7 +127,7 @@ func markLoose(loose map[int32]bool, a, b []companion) {
 }
 
 // recenterSteps bounds the steps of conjugate gradients, and recenterTolerance ends them by the relative size of the
-// residual.
+// residual. Chosen by hand.
 const (
 	recenterSteps     = 30
 	recenterTolerance = 1e-6

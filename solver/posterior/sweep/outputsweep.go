@@ -318,7 +318,7 @@ func (o *outputSweep) divergence() float64 {
 	return 0.5 * total
 }
 
-// lanes is in how many parts a sum over the rows is taken, whatever the number of workers.
+// lanes is in how many parts a sum over the rows is taken, whatever the number of workers. Chosen by hand.
 const lanes = 16
 
 // inLanes runs f once per lane with its rows, in parallel, and waits.

@@ -9,7 +9,7 @@ import (
 )
 
 // weightPasses bounds the passes over the basis vectors of one refit of V; k is small, so they are cheap compared
-// with the sums over rows.
+// with the sums over rows. Chosen by hand.
 const weightPasses = 20
 
 func (o *outputSweep) updateWeights(ctx context.Context) error {

@@ -36,7 +36,8 @@ type pairs struct {
 
 // A goroutine takes chunkBytes of sums at a time and adds to them the blocks of tileBytes of partners after another, so
 // that both stay in a core's second cache (1 MB) while they meet. A feature's partners come in the same order for any
-// size. Small samples are shared out in chunkShares chunks per goroutine.
+// size. Small samples are shared out in chunkShares chunks per goroutine. Derived: the sizes, from that cache. The
+// shares are chosen by hand.
 const (
 	chunkBytes  = 512 << 10
 	tileBytes   = 256 << 10
@@ -420,7 +421,8 @@ func (p *pairs) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// featureBlock is how many features a goroutine takes at a time where features are passed one by one.
+// featureBlock is how many features a goroutine takes at a time where features are passed one by one. Chosen by hand;
+// no result depends on it.
 const featureBlock = 32
 
 // each runs f over [0, n) in blocks of size on the workers and waits; start makes the f of one worker.

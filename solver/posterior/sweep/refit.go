@@ -13,7 +13,7 @@ import (
 )
 
 // sweepBlock is the number of rows or features that one goroutine takes at a time; sums are added block by block in a
-// fixed order.
+// fixed order. Chosen by hand.
 const sweepBlock = 512
 
 // Refit runs variational sweeps over a sample. It is made for one sample and used by one goroutine at a time.
@@ -156,7 +156,7 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	return r.sweep(ctx)
 }
 
-// evidenceRounding is how far a sweep may lower the evidence, in parts of it.
+// evidenceRounding is how far a sweep may lower the evidence, in parts of it. Chosen by hand.
 const evidenceRounding = 1e-9
 
 // takeLogDets sets logDet from the covariances: before the first sweep nothing else has.

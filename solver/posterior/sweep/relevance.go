@@ -10,7 +10,7 @@ import (
 
 // How the interaction of two fields is looked for: in so many of the last rows over all pairs of fields, at most
 // testRows for one, by a subspace of testBasis coordinates after testRounds turns of each field. What linear weights
-// explain is taken out of its prediction in testCenter rounds.
+// explain is taken out of its prediction in testCenter rounds. Chosen by hand.
 const (
 	testWork   = 1_000_000
 	testRows   = 50_000

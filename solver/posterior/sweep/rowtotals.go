@@ -21,7 +21,7 @@ type rowTotals struct {
 func rowTotalsSize(k int) int { return 2*k + posterior.PackedSize(k+1) }
 
 // shortRow is how many entries that interact examples have in the mean at most for their partners to be gone through
-// one by one: that is no slower, and takes no memory.
+// one by one: that is no slower, and takes no memory. Measured, as said.
 const shortRow = 3
 
 // newRowTotals returns nil for groups, whose features do not meet, and for short rows.

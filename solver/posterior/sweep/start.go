@@ -13,18 +13,18 @@ import (
 
 // What Start shrinks with, in rows that count against a feature's own: linear weights, and the coordinates of rare
 // features. On a million ratings 20 to 100 rows for the latter change the validation RMSE after three sweeps by less
-// than 0.001.
+// than 0.001. basisShrinkage is tuned on ratings, as said. The other is chosen by hand.
 const (
 	linearShrinkage = 5
 	basisShrinkage  = 50
 )
 
 // startRounds is how often Start goes over the fields. On a million ratings six rounds against four take 0.002 off the
-// validation RMSE after two sweeps.
+// validation RMSE after two sweeps. It is tuned on MovieLens 1M.
 const startRounds = 6
 
 // startVariance is the variance of the coordinates, in variances of the prior: small, for the first field to be solved
-// takes the others' coordinates for what they are.
+// takes the others' coordinates for what they are. Chosen by hand.
 const startVariance = 0.15
 
 // Start returns a posterior to begin sweeps with where there is no model to begin from: linear weights from shrunken

@@ -21,7 +21,7 @@ type unitRows struct {
 }
 
 // maxUnitFields is how many fields without groups are swept by units at most: the evidence of a unit takes a pass over
-// the others of its row, and with more of them rowTotals is faster.
+// the others of its row, and with more of them rowTotals is faster. Chosen by hand.
 const maxUnitFields = 4
 
 // newUnitRows returns nil unless there are groups or fields with linear weights alone, few enough units and fields, and

@@ -17,9 +17,11 @@ import (
 // number or a price level leaves the range of every sample at once, and its relation to the label continues there. For
 // other numbers, values beyond the range are outliers. The champion decides between both: events after its cut that are
 // beyond its range are scored with each limit. Of the limits with which they are predicted as well, the farthest is
-// used, and no farther one: outliers of a growing number count as the limit.
+// used, and no farther one: outliers of a growing number count as the limit. Derived: the longest, from a range that
+// lasts as long again. The others are chosen by hand.
 var FarLimits = []float64{3, 2, 1.5, 1.25} // a range that lasts as long again takes a number that grows with it to 3
 
+// When a number counts beyond its range. Both are chosen by hand.
 const (
 	// farErrors is by how many standard errors events beyond the range want to be predicted better with such a limit,
 	// for a number to have one.
@@ -34,6 +36,9 @@ func Limits(j *task.Task, train []event.Event) []float64 {
 	limits := slices.Repeat([]float64{encode.NumericClip}, len(j.Schema.Numeric))
 	if j.Repeats != nil {
 		copy(limits, j.Repeats.Limits)
+		return limits
+	}
+	if j.Model.LeavesOut(task.ChoiceClipping) {
 		return limits
 	}
 	if j.Champion == nil || !gate.Comparable(j, j.Champion) || len(j.Champion.Vocabulary.Numeric) != len(limits) {

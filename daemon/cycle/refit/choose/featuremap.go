@@ -18,7 +18,7 @@ import (
 
 // How forms are compared: on formFolds folds of rows in order of time, each a formFolds-and-second of them, with
 // weights fitted to all rows before. There are at most formRows rows, of many outputs formValues/m of them, spread
-// evenly, but leastFormRows at the least.
+// evenly, but leastFormRows at the least. Chosen by hand.
 const (
 	formFolds     = 3
 	formRows      = 6000
@@ -50,7 +50,8 @@ func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) e
 	if j.Choices.Whole {
 		asked = slices.DeleteFunc(slices.Clone(asked), config.FeatureMap.IsProducts)
 	}
-	if len(asked) == 0 || p == 0 || len(j.Rows.Train.Numeric) == 0 || j.Model.Train.Refit == "variational" {
+	if len(asked) == 0 || p == 0 || len(j.Rows.Train.Numeric) == 0 || j.Model.Train.Refit == "variational" ||
+		j.Model.LeavesOut(task.ChoiceFeatureMap) {
 		return nil
 	}
 	auto := j.Model.Train.FeatureMap.IsAuto()

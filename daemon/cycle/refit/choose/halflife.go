@@ -15,7 +15,7 @@ import (
 
 // How horizons are compared: by the losses on the select rows, which count half for each recentHalfLife events of age,
 // of models after horizonSweeps sweeps. Another horizon is taken if its mean loss is less by horizonErrors standard
-// errors of the paired difference.
+// errors of the paired difference. Literature: horizonErrors is the 5 % level. The others are chosen by hand.
 const (
 	recentHalfLife = 5_000
 	horizonSweeps  = 2
@@ -28,6 +28,8 @@ const (
 func Fade(ctx context.Context, j *task.Task, warm *task.WarmStart) error {
 	if j.Choices.Given >= 0 {
 		j.Choices.HalfLife = j.Choices.Given
+	} else if j.Model.LeavesOut(task.ChoiceHalfLife) {
+		j.Choices.HalfLife = 0
 	} else if err := chooseHalfLife(ctx, j, warm); err != nil {
 		return err
 	}
@@ -171,7 +173,8 @@ func sweptAt(ctx context.Context, j *task.Task, warm *task.WarmStart, halfLife f
 }
 
 // Models without a posterior are compared on rows of up to horizonAges half-lives, horizonFew of them at least and
-// horizonTrain at most.
+// horizonTrain at most. Derived: horizonAges, as a row of five half-lives counts a thirtieth. The others are chosen by
+// hand.
 const (
 	horizonAges  = 5
 	horizonTrain = 10_000

@@ -14,7 +14,7 @@ import (
 )
 
 // How weights on a feature map are fitted: on mapNumbers/D of the newest rows at most (64 MiB), in at most mapMaxSteps
-// steps to mapTolerance of the objective.
+// steps to mapTolerance of the objective. Chosen by hand.
 const (
 	mapNumbers   = 8 << 20
 	mapTolerance = 1e-4

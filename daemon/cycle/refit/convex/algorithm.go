@@ -27,7 +27,7 @@ func FitAlgorithm(j *task.Task) solver.Algorithm {
 
 // coldPatience is how many λ in a row of a cold refit by another algorithm are no better than the best before it tries
 // no more. Those of an SVM are all tried:
-// strong ones classify alike, and cost little.
+// strong ones classify alike, and cost little. Chosen by hand.
 const coldPatience = 1
 
 // FitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most PathRows rows, of an SVM

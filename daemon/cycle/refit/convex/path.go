@@ -12,20 +12,21 @@ import (
 )
 
 // AutoPatience is how many λ in a row of a cold `lambda: auto` are no better than the best before it tries no more.
+// Chosen by hand.
 const AutoPatience = 2
 
 // A path of `lambda: auto` leaves a λ after stepPatience steps in a row that the select rows say are no better, or as
-// many as stepShare of MaxBasis.
+// many as stepShare of MaxBasis. Chosen by hand.
 const (
 	stepPatience = 5
 	stepShare    = 0.25
 )
 
 // lambdaStep is the factor by which a warm `lambda: auto` moves λ: up in one refit, down in the next, if the select
-// rows agree.
+// rows agree. Chosen by hand.
 const lambdaStep = 1.5
 
-// RoughIterations bounds the FISTA iterations by which strengths are compared.
+// RoughIterations bounds the FISTA iterations by which strengths are compared. Chosen by hand.
 const RoughIterations = 30
 
 // better reports whether the candidate beats another one; any does if there is no other, and the later one if nothing
@@ -36,7 +37,7 @@ func better(c *task.Candidate, than *task.Candidate) bool {
 
 // Full refits after every basis vector pay on small sets of dense numbers. Over names, or with more vectors than
 // manyBasis, those after every sparseFull vectors reach the same quality in a fraction of the time (measured on ML-100k
-// and letter).
+// and letter). Both are tuned on these.
 const (
 	manyBasis  = 50
 	sparseFull = 5
@@ -148,7 +149,7 @@ func path(
 	}, nil
 }
 
-// PathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors.
+// PathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors. Chosen by hand.
 const PathRows = 20_000
 
 // ColdPath finds λ and the first basis vectors by a path over at most PathRows rows, spread evenly over the sample, and

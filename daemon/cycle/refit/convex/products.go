@@ -16,7 +16,7 @@ import (
 
 // What an offline fit takes of the products of its columns: as many as a matrix of that order can be factored for at
 // each ridge, 256 MiB over all rows, and one for each quadraticRows rows at most, with fewer of which that many weights
-// rarely predict better.
+// rarely predict better. Derived: the sizes, from that memory. The others are chosen by hand.
 const (
 	quadraticColumns   = 2000
 	quadraticNumbers   = 32 << 20
@@ -26,6 +26,7 @@ const (
 )
 
 // quadraticRace is on how many rows the path and the polynomial are compared before the path runs over all of them.
+// Chosen by hand.
 const quadraticRace = 2000
 
 // The forms of an offline fit.

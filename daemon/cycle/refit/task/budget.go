@@ -19,7 +19,8 @@ type Budget struct {
 	ended    bool             // the repeated refit was cut within a solve
 }
 
-// The number of steps of a solve on a path that was not cut short: it ended, or it had not begun.
+// The number of steps of a solve on a path that was not cut short: it ended, or it had not begun. They define what a
+// record says.
 const (
 	stepsAll  = -1
 	stepsNone = -2

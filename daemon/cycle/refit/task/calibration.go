@@ -10,6 +10,7 @@ import (
 )
 
 // Bounds of a factor, and when a calibration ends: after so many rounds or where one lowers the loss of a row by less.
+// Chosen by hand.
 const (
 	leastFactor       = 1e-3
 	mostFactor        = 1e3

@@ -69,7 +69,7 @@ func ScaledWeights(events []event.Event, unit, heaviest float64) []float64 {
 }
 
 // StreamTolerance is the solver's tolerance in a streaming refit, coarser than that of an offline fit: the next refit
-// starts where this one stopped.
+// starts where this one stopped. Chosen by hand.
 const StreamTolerance = 1e-3
 
 // IsInterrupted reports whether a refit ended without a model because its context did.

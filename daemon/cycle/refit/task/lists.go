@@ -18,7 +18,7 @@ import (
 // Versions of choices are judged by the lists that they make of held-out choices, of all names but those that who
 // chooses has chosen in the training rows: the loss of a choice is 1 less 1/log2(1+place), its gain in nDCG, and 1
 // beyond judgedPlaces. All are judged with the popularity of the training rows, which is also what none may be worse
-// than.
+// than. Chosen by hand.
 const (
 	judgedPlaces = 100
 	judgedLists  = 1000 // of each part, spread evenly over its choices
@@ -162,6 +162,7 @@ func (c *Criteria) Silent(like *solver.Model) *solver.Model {
 }
 
 // liftErrors is by how many standard errors the lists of a model have to be better than those of popularity alone.
+// Literature: the 5 % level.
 const liftErrors = 2
 
 // Lifts reports whether the lists of a model are shown to be better on the held-out rows than those of popularity

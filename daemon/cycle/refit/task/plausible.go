@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 )
 
-// plausibleReach is that of labels that a loss is believed of: of normal ones 1 in 1,000 is farther out.
+// plausibleReach is that of labels that a loss is believed of: of normal ones 1 in 1,000 is farther out. Chosen by
+// hand, by that chance.
 const plausibleReach = 2
 
 // Plausible returns the largest loss of a row that the gate and choices by held-out rows believe, 0 where nothing

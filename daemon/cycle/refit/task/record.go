@@ -29,6 +29,7 @@ type Record struct {
 	Start  *keptStart
 }
 
+// recordFormat defines the file: a reader refuses any other.
 const recordFormat = 1
 
 // keptHead and keptStart are the two values of a record, gob-encoded and compressed together.
@@ -177,5 +178,5 @@ func (s *keptStart) On(v *encode.Vocabulary, began fitted.PrecisionStart) *WarmS
 	}
 }
 
-// NoCut is a number of solves that no refit reaches.
+// NoCut is a number of solves that no refit reaches. Derived: no refit makes as many solves.
 const NoCut = 1 << 30

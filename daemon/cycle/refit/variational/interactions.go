@@ -14,7 +14,7 @@ import (
 
 // When a field interacts: a pair of fields whose interaction has a Z of interactionEnters makes both interact, and they
 // do until no pair of theirs has one of interactionStays any more. They are tested when the rows have grown by
-// retestGrowth since the champion's refit, and after every retestVersions versions.
+// retestGrowth since the champion's refit, and after every retestVersions versions. Chosen by hand.
 const (
 	interactionEnters = 3.5
 	interactionStays  = 1.5
@@ -81,7 +81,7 @@ func chooseMainOnly(j *task.Task, warm *task.WarmStart) []bool {
 		before = last.MainOnly
 	}
 	interacts := fields
-	if len(fields) > 2 {
+	if len(fields) > 2 && !j.Model.LeavesOut(task.ChoiceInteractions) {
 		interacts = interacting(j, fields, last != nil, before)
 	}
 	if len(interacts) == len(fields) && crosses == 0 {
@@ -99,7 +99,7 @@ func chooseMainOnly(j *task.Task, warm *task.WarmStart) []bool {
 }
 
 // MaxGroups is how many groups of fields interact at most where fields are functions of others: those of the clearest
-// pairs. The published model has a basis vector for the sum of all groups and one for each.
+// pairs. The published model has a basis vector for the sum of all groups and one for each. Chosen by hand.
 const MaxGroups = 3
 
 // interacting returns those of the given fields that interact. warm says that before is what the last refit chose.

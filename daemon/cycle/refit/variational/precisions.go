@@ -26,7 +26,7 @@ func Other(p fitted.PrecisionStart) fitted.PrecisionStart {
 
 // How the two are compared: at every PrecisionRefits-th refit, at one after another was kept back or after an alarm of
 // the drift detector, and at the first that can carry any. The one that was chosen last is left where the mean loss on
-// the select rows is less by precisionErrors standard errors.
+// the select rows is less by precisionErrors standard errors. Chosen by hand.
 const (
 	PrecisionRefits = 4
 	precisionErrors = 1.0
@@ -35,6 +35,9 @@ const (
 // lastPrecisions returns what the champion's refit chose, and whether a refit that starts from it tries both ways.
 // Precisions of a stage that lost to the convex one are not carried over.
 func lastPrecisions(j *task.Task) (last fitted.PrecisionChoice, both bool) {
+	if j.Model.LeavesOut(task.ChoicePrecisions) {
+		return last, false
+	}
 	if last = j.Champion.Precisions; j.Champion.Version.Sweeps == 0 {
 		return fitted.PrecisionChoice{Refits: PrecisionRefits}, false
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
@@ -89,6 +90,7 @@ func TestWhenPrecisionsAreCompared(t *testing.T) {
 	at := func(last fitted.PrecisionChoice, rejections int, alarmAge float64, sweeps int) (fitted.PrecisionChoice, bool) {
 		j := &task.Task{
 			Rejections: rejections,
+			Model:      new(config.Model),
 			Champion: &fitted.Fitted{
 				Events:     &format.Counts{Applied: 1000},
 				Version:    report.Version{Sweeps: sweeps},

@@ -3,7 +3,7 @@ package variational
 import "github.com/refitd/refitd/daemon/cycle/refit/task"
 
 // ConvexAgain is how often the convex stage runs although it cannot win, by versions: what it cannot do may change with
-// the stream. It is prime, for refits come every so many versions, updates between them.
+// the stream. It is prime, for refits come every so many versions, updates between them. Chosen by hand.
 const ConvexAgain = 11
 
 // leavesConvexOut reports whether a refit that starts from a posterior can do without the convex stage: that of the

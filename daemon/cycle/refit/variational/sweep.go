@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// sameVector is the cosine above which two unit basis vectors count as one.
+// sameVector is the cosine above which two unit basis vectors count as one. Chosen by hand.
 const sameVector = 0.95
 
 // PriorFor returns the posterior's prior for a problem, with Gaussian labels at their own scale.
