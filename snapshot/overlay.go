@@ -33,6 +33,7 @@ type Overlay struct {
 	shape  rowShape
 	names  []string
 	rows   []foldedRow
+	chosen []chosenName // oldest first
 	folded int
 }
 
@@ -60,21 +61,23 @@ func (m *Model) Fold(events []LabelledEvent) (*Overlay, error) {
 // more, whose memory is used again: with a pool of overlays nothing is allocated. After an error the overlay has no
 // rows.
 func (m *Model) FoldInto(o *Overlay, field string, events []LabelledEvent) error {
-	o.names, o.rows = o.names[:0], o.rows[:0]
+	o.names, o.rows, o.chosen = o.names[:0], o.rows[:0], o.chosen[:0]
 	o.model, o.field, o.by, o.folded = m, 0, nil, 0
 	if len(events) == 0 {
 		return nil
 	}
 	if err := m.foldInto(o, field, events); err != nil {
-		o.names, o.rows, o.folded = o.names[:0], o.rows[:0], 0
+		o.names, o.rows, o.chosen, o.folded = o.names[:0], o.rows[:0], o.chosen[:0], 0
 		return fmt.Errorf("snapshot: fold: %w", err)
 	}
 	return nil
 }
 
 func (m *Model) foldInto(o *Overlay, field string, events []LabelledEvent) error {
-	if err := o.choose(field); err != nil {
-		return err
+	if !o.listsAlone(field) {
+		if err := o.choose(field); err != nil {
+			return err
+		}
 	}
 	if len(events) > MaxHistory {
 		return fmt.Errorf(
@@ -86,7 +89,7 @@ func (m *Model) foldInto(o *Overlay, field string, events []LabelledEvent) error
 	}
 	f := foldings.Get().(*folding)
 	defer foldings.Put(f)
-	f.reset(o.shape, o.by.Rates)
+	o.reset(f)
 	for i := range events {
 		if err := o.add(f, &events[i]); err != nil {
 			return fmt.Errorf("event %d: %w", i, err)
@@ -98,6 +101,32 @@ func (m *Model) foldInto(o *Overlay, field string, events []LabelledEvent) error
 		}
 	}
 	return nil
+}
+
+// listsAlone reports whether a history is for lists alone: the version has no fold-in, but co-choices.
+func (o *Overlay) listsAlone(field string) bool {
+	c := &o.model.contents
+	return c.FoldIn == nil && c.CoChoices != nil && (field == "" || field == c.CoChoices.By)
+}
+
+// reset prepares a folding for events of the overlay.
+func (o *Overlay) reset(f *folding) {
+	if o.by != nil {
+		f.reset(o.shape, o.by.Rates)
+	} else {
+		f.target = resized(f.target, o.model.contents.NumOutputs)
+	}
+}
+
+// HistoryField returns the field whose names have a history in Fold, empty where the version takes none.
+func (m *Model) HistoryField() string {
+	switch c := &m.contents; {
+	case c.FoldIn != nil:
+		return c.FoldIn.Fields[0].Name
+	case c.CoChoices != nil:
+		return c.CoChoices.By
+	}
+	return ""
 }
 
 // choose sets the field whose names are folded in.
@@ -128,8 +157,14 @@ func (o *Overlay) add(f *folding, e *LabelledEvent) error {
 	if err := e.check(s); err != nil {
 		return err
 	}
-	if e.Categorical == nil || e.Categorical[o.field] == "" {
-		return missingField(o.by.Name)
+	field, name := o.field, o.model.HistoryField()
+	if o.by == nil {
+		_, field = m.contents.CoChoices.fields(s)
+	} else {
+		name = o.by.Name
+	}
+	if e.Categorical == nil || e.Categorical[field] == "" {
+		return missingField(name)
 	}
 	if err := e.complete(s, ""); err != nil {
 		return err
@@ -139,6 +174,11 @@ func (o *Overlay) add(f *folding, e *LabelledEvent) error {
 	}
 	if err := m.encodeTarget(f.target, e); err != nil {
 		return err
+	}
+	o.note(e)
+	if o.by == nil {
+		o.folded++
+		return nil
 	}
 	weight := e.Weight
 	if weight == 0 {
@@ -176,12 +216,12 @@ func (o *Overlay) find(name string) int { return slices.Index(o.names, name) }
 // Learn returns the overlay after one more event. It returns what Fold does; MaxHistory does not bound it.
 func (o *Overlay) Learn(e *LabelledEvent) (*Overlay, error) {
 	next := *o
-	next.names, next.rows = slices.Clone(o.names), slices.Clone(o.rows)
+	next.names, next.rows, next.chosen = slices.Clone(o.names), slices.Clone(o.rows), slices.Clone(o.chosen)
 	err := error(nil)
-	if next.by == nil {
+	if next.by == nil && !next.listsAlone("") {
 		err = next.choose("")
 	}
-	if err == nil && e.Categorical != nil && o.field < len(e.Categorical) {
+	if err == nil && next.by != nil && e.Categorical != nil && o.field < len(e.Categorical) {
 		if at := next.find(e.Categorical[next.field]); at >= 0 {
 			next.rows[at].lay(slices.Clone(o.rows[at].numbers), slices.Clone(o.rows[at].packed), &o.shape)
 		}
@@ -189,8 +229,8 @@ func (o *Overlay) Learn(e *LabelledEvent) (*Overlay, error) {
 	if err == nil {
 		f := foldings.Get().(*folding)
 		defer foldings.Put(f)
-		f.reset(next.shape, next.by.Rates)
-		if err = next.add(f, e); err == nil &&
+		next.reset(f)
+		if err = next.add(f, e); err == nil && next.by != nil &&
 			!f.finish(o.model, next.by, &next.rows[next.find(e.Categorical[next.field])]) {
 			err = fmt.Errorf("%w: a number is too far from its field's center", ErrInput)
 		}

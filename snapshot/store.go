@@ -200,6 +200,14 @@ func encodeVersion(model string, c *Contents) (Manifest, []stagedFile, error) {
 	for _, f := range files {
 		manifest.Files = append(manifest.Files, File{f.name, int64(len(f.content)), hexSum(f.content)})
 	}
+	if x := c.CoChoices; x != nil {
+		b, err := x.encode()
+		if err != nil {
+			return Manifest{}, nil, fmt.Errorf("%w: %w", ErrContents, err)
+		}
+		manifest.CoChoices = &File{coChoicesFile, int64(len(b)), hexSum(b)}
+		files = append(files, stagedFile{coChoicesFile, b})
+	}
 	large, err := manifest.moveCut()
 	if err != nil {
 		return Manifest{}, nil, fmt.Errorf("%w: %w", ErrContents, err)
@@ -420,11 +428,7 @@ func (s *Store) Complete(model string, p Pointer) error {
 				m.Digest,
 			)
 		}
-		files := m.Files
-		if m.CutFile != nil {
-			files = append(slices.Clone(files), *m.CutFile)
-		}
-		for _, f := range files {
+		for _, f := range m.AllFiles() {
 			switch st, err := dir.Lstat(f.Name); {
 			case err != nil:
 				return m, absent(err)

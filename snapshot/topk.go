@@ -39,7 +39,8 @@ const (
 // it cannot be among the best. That takes O(n·k) for n names, by Scratch.Workers goroutines. A field of some thousand
 // names that is ranked for the eighth time gets a table of a byte for every number of its rows, which rules names out
 // several times as fast; making it takes that one call as long as some thirty rankings. Models after deltas share it.
-// In a field that is part of a cross each name takes as long as Score. Values are computed from the outputs of Score.
+// In a field that is part of a cross each name takes as long as Score, and so does each name that CoChoices lift. Values
+// are computed from the outputs of Score and what CoChoices add to them.
 // Nothing is allocated once s and dst have grown and there is the table. It returns ErrInput.
 //
 // Names are ordered by their outputs before Manifest.OutputLimit, and Item.Value is of those after it: names that the
@@ -98,6 +99,8 @@ func (m *Model) topK(over *Overlay, dst []Item, q *Query, s *Scratch) ([]Item, e
 	m.encodeOver(over, &event, s)
 	m.outputs(s.base, s)
 	m.exclude(field, q.Exclude, s)
+	m.lift(over, field, &event, s)
+	defer s.unlift()
 	k := min(q.K, m.numNames(field))
 	if m.isCrossed(field) {
 		err = m.crossedCandidates(over, field, output, by, k, &event, s)
@@ -107,7 +110,8 @@ func (m *Model) topK(over *Overlay, dst []Item, q *Query, s *Scratch) ([]Item, e
 	if err != nil {
 		return dst, err
 	}
-	return m.ranked(over, dst, field, output, by, &event, s)
+	m.liftCandidates(field, s)
+	return m.ranked(over, dst, field, output, k, by, &event, s)
 }
 
 // rankingOf returns what a ranking looks at: an output, or all of them.
@@ -323,11 +327,11 @@ func pushed(h []scored, x scored, k int) []scored {
 	}
 }
 
-// ranked scores the candidates of the heap again as Score does, and appends them in order.
+// ranked scores the candidates of the heap again as Score does, lifts them, and appends the best k in order.
 func (m *Model) ranked(
 	over *Overlay,
 	dst []Item,
-	field, output int,
+	field, output, k int,
 	by ranking,
 	event *Input,
 	s *Scratch,
@@ -342,6 +346,7 @@ func (m *Model) ranked(
 				return dst, errTooFar
 			}
 		}
+		s.base[0] += m.liftOf(field, x.column, s)
 		x.key = m.keyOf(by, output, s.base)
 		Limit(s.base, m.limit())
 		x.final = m.keyOf(by, output, s.base)
@@ -350,7 +355,7 @@ func (m *Model) ranked(
 		s.heap,
 		func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) },
 	)
-	for _, x := range s.heap {
+	for _, x := range s.heap[:min(k, len(s.heap))] {
 		dst = append(dst, Item{Name: m.nameOf(field, x.column), Value: m.itemValue(by, x.final)})
 	}
 	return dst, nil

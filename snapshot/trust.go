@@ -59,6 +59,9 @@ func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 	if err := readFiles(read, manifest, [3]func([]byte) error{m.decodeParameters, m.decodeNames, keep}); err != nil {
 		return nil, err
 	}
+	if err := m.readCoChoices(read); err != nil {
+		return nil, err
+	}
 	if err := manifest.FoldIn.validate(&m.contents); err != nil {
 		return nil, fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
 	}
@@ -84,6 +87,9 @@ func (t Trust) VerifyFiles(model string, p Pointer, files map[string][]byte) err
 	if err == nil {
 		verified := func([]byte) error { return nil }
 		err = readFiles(read, &m.manifest, [3]func([]byte) error{verified, verified, verified})
+	}
+	if err == nil {
+		_, err = m.manifest.readCoChoices(read)
 	}
 	if err != nil {
 		return fmt.Errorf("snapshot: files of %s version %d: %w", model, p.Version, err)

@@ -70,7 +70,7 @@ func of(alias string, p snapshot.Pointer, m *snapshot.Manifest) *Announcement {
 		Alias:   alias,
 		Digest:  m.PayloadDigest,
 		Pointer: p,
-		Files:   m.Files,
+		Files:   m.ReadFiles(),
 		Summary: Summary{Kind: m.Kind,
 			Created: m.Created, Expires: m.Expires, Watermark: m.Watermark, Decision: m.Decision, Reason: m.Reason,
 			NumFeatures: m.NumFeatures,

@@ -191,7 +191,7 @@ func (a *Announcer) inline(ctx context.Context, version int64, m *snapshot.Manif
 	}
 	source, files := snapshot.DirSource{Dir: a.Dir}, make(map[string][]byte)
 	names := []string{snapshot.ManifestFile, snapshot.SignatureFile}
-	for _, f := range m.Files {
+	for _, f := range m.ReadFiles() {
 		names = append(names, f.Name)
 	}
 	for _, name := range names {

@@ -30,6 +30,7 @@ type Popularity struct {
 	totals  NameCounts
 	Now     float64                       // in choices
 	logs    [len(popularityLives)]float64 // of the probabilities of the choices, fading
+	pairs   coChoices
 }
 
 // popularityLives are the half-lives, in choices. The last is next to none.
@@ -56,6 +57,14 @@ type NameCounts struct {
 	chosen float64      // when it was chosen last
 	at     float64      // when the counts were as follows
 	n      [len(popularityLives)]float64
+
+	gone   bool   // given up: others may have it in their pairs
+	near   []near // that entities chose with it
+	nearAt float64
+	// Working memory of judge and CoChoices.
+	mark  int
+	sums  [len(coChoiceHalfLives)]float64
+	place int32
 }
 
 // NewPopularity returns that of a model whose events are choices, nil for one whose events have labels.
@@ -69,6 +78,7 @@ func NewPopularity(m *config.Model) *Popularity {
 		limit:   m.Train.FoldIn.MaxRows,
 		follows: len(m.Schema.Of) > 0,
 		Names:   make(map[string]*NameCounts),
+		pairs:   newCoChoices(m, field),
 	}
 }
 
@@ -103,6 +113,7 @@ func (p *Popularity) ChooseAt(ev *event.Event, now float64) {
 			of.First = rows.CopyOf(ev)
 		}
 	} else { // a new name was foreseen by none
+		p.judge(of, ev)
 		of.to(p.Now)
 		for h := range p.logs {
 			p.logs[h] = popularityFade*p.logs[h] + math.Log(p.share(of, h))
@@ -113,6 +124,7 @@ func (p *Popularity) ChooseAt(ev *event.Event, now float64) {
 		of.n[h]++
 		p.totals.n[h]++
 	}
+	p.together(of, ev)
 }
 
 // share is the probability of a name by one half-life.
@@ -138,6 +150,7 @@ func (p *Popularity) makeRoom() {
 			return false
 		}
 		delete(p.Names, of.Name)
+		of.gone, of.near = true, nil
 		for h := range of.n {
 			p.totals.n[h] = max(0, p.totals.n[h]-of.n[h])
 		}
@@ -168,10 +181,11 @@ func (p *Popularity) likely() func(of *NameCounts) float64 {
 func (p *Popularity) Weights() *PopularWeights {
 	likely := p.likely()
 	w := &PopularWeights{
-		Field:  p.field,
-		Shared: likely(&NameCounts{}),
-		Names:  make(map[string]float64, len(p.Names)),
-		at:     p.Now,
+		Field:     p.field,
+		Shared:    likely(&NameCounts{}),
+		Names:     make(map[string]float64, len(p.Names)),
+		CoChoices: p.CoChoices(),
+		at:        p.Now,
 	}
 	for _, of := range p.List {
 		w.Names[of.Name] = likely(of) - w.Shared
@@ -184,12 +198,13 @@ func (p *Popularity) Weights() *PopularWeights {
 func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, names []string) {
 	likely, turns := p.likely(), 1+len(p.List)/popularityTurn
 	next = &PopularWeights{
-		Field:  w.Field,
-		Shared: likely(&NameCounts{}),
-		Names:  w.Names,
-		at:     p.Now,
-		turn:   w.turn + 1,
-		since:  maps.Clone(w.since),
+		Field:     w.Field,
+		Shared:    likely(&NameCounts{}),
+		Names:     w.Names,
+		CoChoices: w.CoChoices,
+		at:        p.Now,
+		turn:      w.turn + 1,
+		since:     maps.Clone(w.since),
 	}
 	for i, of := range p.List {
 		if len(names) >= limit {
@@ -215,6 +230,8 @@ type PopularWeights struct {
 	Field  int
 	Shared float64
 	Names  map[string]float64
+	// CoChoices are what versions with the weights know of names that are chosen together; nil for nothing.
+	CoChoices *CoChoices
 
 	since map[string]float64 // those of Names that are others by now, and new names
 	at    float64            // when the choices were counted, in choices; 0 of another process

@@ -8,6 +8,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 )
 
+// judgedChoices is how many choices of a sample, the last, say how names that are chosen together count in lists.
+const judgedChoices = 8192
+
 // CountChoices counts the choices of a sample, oldest first: of the training rows for what is judged on held-out ones,
 // of all rows for versions.
 func (j *Task) CountChoices(train, selected, gate []event.Event) {
@@ -36,7 +39,8 @@ func (j *Task) CountChoices(train, selected, gate []event.Event) {
 		if len(list) > 0 {
 			p.Now = -list[0].age // of the oldest
 		}
-		for _, c := range list {
+		for i, c := range list {
+			p.Judge(i >= len(list)-judgedChoices)
 			p.ChooseAt(c.of, -c.age)
 		}
 		return p.Weights()

@@ -1,0 +1,353 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// CoChoices are names that are chosen by the same entities: similarity of items as such. With them a list puts names
+// higher that go with what was chosen last. To the output of name i, TopK adds
+//
+//	log(1 + Weight Σ_k 2^(−k/HalfLife) lift(h_k, i))
+//
+// where h_0, h_1, … are the last choices of who asks, newest first: those of a history, else those of Recent. lift is
+// how many times as often two names are chosen by the same entity as if choices were independent. Score, Predict and
+// Explain do not have it. It is part of what a version publishes, but not of the payload digest.
+type CoChoices struct {
+	Over     string // the categorical field whose names are chosen
+	By       string // the categorical field of who chooses
+	HalfLife float64
+	Weight   float64
+	// Neighbours of each name of Over, in the order of the vocabulary. It may be shorter than that.
+	Neighbours [][]Neighbour
+	// Recent choices of each name of By, oldest first, as places in the vocabulary of Over; -1 is a name that it does
+	// not have. It may be shorter than the vocabulary of By.
+	Recent [][]int32
+}
+
+// Neighbour is a name that is chosen with another one.
+type Neighbour struct {
+	Place int32 // in the vocabulary of the field
+	Lift  float32
+}
+
+// Limits of co-choices.
+const (
+	MaxNeighbours = 64 // of a name
+	MaxRecent     = 64 // choices of an entity
+
+	maxCoChoicesBytes = 256 << 20
+)
+
+const (
+	// coChoicesFile has the co-choices of a version. Readers that do not know of them make lists without.
+	coChoicesFile = "cochoices"
+	// coChoicesVersion is that of the file's form. Readers refuse others.
+	coChoicesVersion = 1
+	// unknownPlace is -1 in the file.
+	unknownPlace = math.MaxUint32
+)
+
+// coChoicesHead is the first line of the file. After it come, for each name of over, how many neighbours it has (2
+// bytes) and their places (4 bytes) and lifts (float32); then, for each name of by, how many choices (2 bytes) and their
+// places (4 bytes). Numbers are little-endian.
+type coChoicesHead struct {
+	Version  int     `json:"version"`
+	Over     string  `json:"over"`
+	By       string  `json:"by"`
+	HalfLife float64 `json:"half_life"`
+	Weight   float64 `json:"weight"`
+	Names    int     `json:"names"`
+	Entities int     `json:"entities"`
+}
+
+// fields returns the places of both fields in the schema.
+func (x *CoChoices) fields(s *Schema) (over, by int) {
+	return slices.Index(s.Categorical, x.Over), slices.Index(s.Categorical, x.By)
+}
+
+// validate checks co-choices against the other contents, whose vocabulary is there.
+func (x *CoChoices) validate(c *Contents) error {
+	if x == nil {
+		return nil
+	}
+	over, by := x.fields(&c.Schema)
+	isPositive := func(v float64) bool { return isFinite(v) && v > 0 }
+	switch {
+	case over < 0 || by < 0 || over == by:
+		return fmt.Errorf("co-choices over %q by %q: want two categorical fields", x.Over, x.By)
+	case c.Schema.Task != Binary || c.Link != Logistic:
+		return fmt.Errorf("co-choices of task %s with link %s: want %s and %s", c.Schema.Task, c.Link, Binary, Logistic)
+	case !isPositive(x.HalfLife) || !isPositive(x.Weight):
+		return fmt.Errorf("co-choices: half-life %g and weight %g: want positive numbers", x.HalfLife, x.Weight)
+	case len(x.Neighbours) > len(c.Vocabulary[over]) || len(x.Recent) > len(c.Vocabulary[by]):
+		return fmt.Errorf("co-choices of %d names and %d entities, the vocabulary has %d and %d",
+			len(x.Neighbours), len(x.Recent), len(c.Vocabulary[over]), len(c.Vocabulary[by]))
+	}
+	names := int32(len(c.Vocabulary[over]))
+	for i, list := range x.Neighbours {
+		if len(list) > MaxNeighbours {
+			return fmt.Errorf("co-choices: name %d has %d neighbours, at most %d", i, len(list), MaxNeighbours)
+		}
+		for _, n := range list {
+			if n.Place < 0 || n.Place >= names || !isPositive(float64(n.Lift)) {
+				return fmt.Errorf("co-choices: name %d has neighbour %d of %d with lift %g", i, n.Place, names, n.Lift)
+			}
+		}
+	}
+	for i, list := range x.Recent {
+		if len(list) > MaxRecent {
+			return fmt.Errorf("co-choices: entity %d has %d choices, at most %d", i, len(list), MaxRecent)
+		}
+		for _, place := range list {
+			if place < -1 || place >= names {
+				return fmt.Errorf("co-choices: entity %d has chosen name %d of %d", i, place, names)
+			}
+		}
+	}
+	return nil
+}
+
+// encode returns the file.
+func (x *CoChoices) encode() ([]byte, error) {
+	head, err := json.Marshal(coChoicesHead{coChoicesVersion, x.Over, x.By, x.HalfLife, x.Weight, len(x.Neighbours),
+		len(x.Recent)})
+	if err != nil {
+		return nil, err
+	}
+	b := append(head, '\n')
+	for _, list := range x.Neighbours {
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(list)))
+		for _, n := range list {
+			b = binary.LittleEndian.AppendUint32(b, uint32(n.Place))
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(n.Lift))
+		}
+	}
+	for _, list := range x.Recent {
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(list)))
+		for _, place := range list {
+			b = binary.LittleEndian.AppendUint32(b, uint32(place)) // -1 is unknownPlace
+		}
+	}
+	if len(b) > maxCoChoicesBytes {
+		return nil, fmt.Errorf("%s of %d bytes, the limit is %d: lower train.fold_in.max_rows",
+			coChoicesFile, len(b), maxCoChoicesBytes)
+	}
+	return b, nil
+}
+
+// decodeCoChoices is the inverse of encode. What it returns is not validated yet.
+func decodeCoChoices(b []byte) (*CoChoices, error) {
+	first, rest, ok := bytes.Cut(b, []byte{'\n'})
+	var head coChoicesHead
+	if err := json.Unmarshal(first, &head); err != nil || !ok {
+		return nil, fmt.Errorf("%s: %w: the first line is no JSON object", coChoicesFile, ErrFormat)
+	}
+	if head.Version != coChoicesVersion {
+		return nil, fmt.Errorf("%s: %w: version %d, this build reads %d: use a newer build of refitd",
+			coChoicesFile, ErrFormat, head.Version, coChoicesVersion)
+	}
+	const count, neighbour, place = 2, 8, 4 // bytes
+	if head.Names < 0 || head.Entities < 0 || head.Names > len(rest)/count || head.Entities > len(rest)/count {
+		return nil, fmt.Errorf("%s: %w: %d names and %d entities in %d bytes", coChoicesFile, ErrFormat, head.Names,
+			head.Entities, len(rest))
+	}
+	// next returns the next list of elements of a size, nil where the file ends before.
+	next := func(size int) []byte {
+		if len(rest) < count {
+			return nil
+		}
+		n := count + size*int(binary.LittleEndian.Uint16(rest))
+		if len(rest) < n {
+			return nil
+		}
+		list := rest[count:n:n]
+		rest = rest[n:]
+		return list
+	}
+	x := &CoChoices{Over: head.Over, By: head.By, HalfLife: head.HalfLife, Weight: head.Weight,
+		Neighbours: make([][]Neighbour, head.Names), Recent: make([][]int32, head.Entities)}
+	short := fmt.Errorf("%s: %w: it ends before its lists do", coChoicesFile, ErrFormat)
+	for i := range x.Neighbours {
+		list := next(neighbour)
+		if list == nil {
+			return nil, short
+		}
+		x.Neighbours[i] = make([]Neighbour, 0, len(list)/neighbour)
+		for ; len(list) > 0; list = list[neighbour:] {
+			lift := math.Float32frombits(binary.LittleEndian.Uint32(list[place:]))
+			x.Neighbours[i] = append(x.Neighbours[i], Neighbour{int32(binary.LittleEndian.Uint32(list)), lift})
+		}
+	}
+	for i := range x.Recent {
+		list := next(place)
+		if list == nil {
+			return nil, short
+		}
+		x.Recent[i] = make([]int32, 0, len(list)/place)
+		for ; len(list) > 0; list = list[place:] {
+			x.Recent[i] = append(x.Recent[i], int32(binary.LittleEndian.Uint32(list)))
+		}
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("%s: %w: %d bytes follow its lists", coChoicesFile, ErrFormat, len(rest))
+	}
+	return x, nil
+}
+
+// readCoChoices reads the co-choices of a version whose vocabulary is read, if it has some.
+func (m *Model) readCoChoices(read fileReader) error {
+	b, err := m.manifest.readCoChoices(read)
+	if err != nil || b == nil {
+		return err
+	}
+	x, err := decodeCoChoices(b)
+	if err != nil {
+		return err
+	}
+	if err := x.validate(&m.contents); err != nil {
+		return fmt.Errorf("%s: %w: %w", coChoicesFile, ErrFormat, err)
+	}
+	m.contents.CoChoices = x
+	return nil
+}
+
+// readCoChoices returns the file with the co-choices, verified; nil where the version has none.
+func (m *Manifest) readCoChoices(read fileReader) ([]byte, error) {
+	f := m.CoChoices
+	if f == nil {
+		return nil, nil
+	}
+	if f.Name != coChoicesFile || f.Bytes < 1 || f.Bytes > maxCoChoicesBytes {
+		return nil, fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d",
+			ErrFormat, f.Name, f.Bytes, coChoicesFile, maxCoChoicesBytes)
+	}
+	return readVouched(read, f)
+}
+
+// AllFiles returns the files of the version but its manifest and signatures.
+func (m *Manifest) AllFiles() []File {
+	files := m.ReadFiles()
+	if m.CutFile != nil {
+		files = append(files, *m.CutFile)
+	}
+	return files
+}
+
+// ReadFiles returns those of AllFiles that Open and Watch read.
+func (m *Manifest) ReadFiles() []File {
+	files := slices.Clone(m.Files)
+	if m.CoChoices != nil {
+		files = append(files, *m.CoChoices)
+	}
+	return files
+}
+
+// lifted is what co-choices add to the names of a field, in Scratch.
+type lifted struct {
+	sums    []float64 // Σ_k 2^(−k/HalfLife) lift(h_k, i), by place in the version's vocabulary
+	touched []int32   // places of those that are not 0
+}
+
+// lift sums the lifts of the names that go with what who asks has chosen last. clear undoes it.
+func (m *Model) lift(over *Overlay, field int, event *Input, s *Scratch) {
+	x := m.contents.CoChoices
+	s.lifted.touched = s.lifted.touched[:0]
+	if x == nil {
+		return
+	}
+	of, by := x.fields(&m.contents.Schema)
+	if of != field || event.Categorical[by] == "" {
+		return
+	}
+	if n := len(m.contents.Vocabulary[field]); len(s.lifted.sums) < n {
+		s.lifted.sums = make([]float64, n)
+	}
+	age := 0.0
+	add := func(place int32) {
+		weight := math.Exp2(-age / x.HalfLife)
+		age++
+		if place < 0 || int(place) >= len(x.Neighbours) {
+			return
+		}
+		for _, n := range x.Neighbours[place] {
+			if s.lifted.sums[n.Place] == 0 {
+				s.lifted.touched = append(s.lifted.touched, n.Place)
+			}
+			s.lifted.sums[n.Place] += weight * float64(n.Lift)
+		}
+	}
+	entity := event.Categorical[by]
+	if over != nil {
+		for i := len(over.chosen) - 1; i >= 0 && age < MaxRecent; i-- {
+			if over.chosen[i].entity == entity {
+				add(over.chosen[i].place)
+			}
+		}
+	}
+	if j, ok := m.column(by, entity); ok && age == 0 {
+		if at := int(j - m.first[by]); at < len(x.Recent) && int(j) < m.contents.NumFeatures {
+			for _, place := range slices.Backward(x.Recent[at]) {
+				add(place)
+			}
+		}
+	}
+}
+
+// unlift makes the sums of lift 0 again.
+func (s *Scratch) unlift() {
+	for _, place := range s.lifted.touched {
+		s.lifted.sums[place] = 0
+	}
+	s.lifted.touched = s.lifted.touched[:0]
+}
+
+// liftOf returns what co-choices add to the output of the name of a column.
+func (m *Model) liftOf(field int, j int32, s *Scratch) float64 {
+	if len(s.lifted.touched) == 0 || int(j) >= m.contents.NumFeatures {
+		return 0
+	}
+	return math.Log1p(m.contents.CoChoices.Weight * s.lifted.sums[j-m.first[field]])
+}
+
+// liftCandidates adds the names that co-choices lift to the best of the others. What is lifted comes before equals, so
+// that no other name can be among the best k.
+func (m *Model) liftCandidates(field int, s *Scratch) {
+	if len(s.lifted.touched) == 0 {
+		return
+	}
+	s.heap = slices.DeleteFunc(s.heap, func(x scored) bool { return m.liftOf(field, x.column, s) > 0 })
+	for _, place := range s.lifted.touched {
+		if s.excluded[place/64]&(1<<(place%64)) == 0 {
+			s.heap = append(s.heap, scored{column: m.first[field] + place})
+		}
+	}
+}
+
+// chosenName is a choice of a history.
+type chosenName struct {
+	entity string
+	place  int32 // in the version's vocabulary, or -1
+}
+
+// note keeps the choice of an event of a history, if lists take it into account.
+func (o *Overlay) note(e *LabelledEvent) {
+	x := o.model.contents.CoChoices
+	if x == nil || !(e.Label > 0) || e.Categorical == nil {
+		return
+	}
+	over, by := x.fields(&o.model.contents.Schema)
+	entity, name := e.Categorical[by], e.Categorical[over]
+	if entity == "" || name == "" {
+		return
+	}
+	place := int32(-1)
+	if j, ok := o.model.column(over, name); ok && int(j) < o.model.contents.NumFeatures {
+		place = j - o.model.first[over]
+	}
+	o.chosen = append(o.chosen, chosenName{entity, place})
+}
