@@ -314,16 +314,27 @@ func (m *Model) liftOf(field int, j int32, s *Scratch) float64 {
 	return math.Log1p(m.contents.CoChoices.Weight * s.lifted.sums[j-m.first[field]])
 }
 
-// liftCandidates adds the names that co-choices lift to the best of the others. What is lifted comes before equals, so
-// that no other name can be among the best k.
-func (m *Model) liftCandidates(field int, s *Scratch) {
+// lift puts the names that co-choices lift among the best of the others, where they are. As what is lifted only gains,
+// no other name can be among the best.
+func (w *search) lift(s *Scratch) {
 	if len(s.lifted.touched) == 0 {
 		return
 	}
-	s.heap = slices.DeleteFunc(s.heap, func(x scored) bool { return m.liftOf(field, x.column, s) > 0 })
+	m := w.model
+	best := slices.DeleteFunc(s.heap, func(x scored) bool { return m.liftOf(w.field, x.column, s) > 0 })
+	s.heap = s.heap[:0]
+	for _, x := range best { // as a heap again
+		s.heap = pushed(s.heap, x, w.k)
+	}
 	for _, place := range s.lifted.touched {
-		if s.excluded[place/64]&(1<<(place%64)) == 0 {
-			s.heap = append(s.heap, scored{column: m.first[field] + place})
+		if s.excluded[place/64]&(1<<(place%64)) != 0 {
+			continue
+		}
+		x := scored{column: m.first[w.field] + place}
+		w.leadingOf(w.values[:1], int(x.column))
+		x.key = w.values[0] + m.liftOf(w.field, x.column, s)
+		if len(s.heap) < w.k || s.heap[0].worse(x) {
+			s.heap = pushed(s.heap, x, w.k)
 		}
 	}
 }

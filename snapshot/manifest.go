@@ -183,7 +183,7 @@ type Manifest struct {
 	NoFoldIn    string  `json:"no_fold_in,omitempty"` // why fold_in is missing, where the writer knew of it
 	Files       []File  `json:"files"`
 	// has the cut, and cut is empty, where the cut is large; scoring does not need it
-	CutFile       *File  `json:"cut_file,omitempty"`
+	CutFile *File `json:"cut_file,omitempty"`
 	// has what lists know of names that are chosen together; scoring does not need it
 	CoChoices     *File  `json:"co_choices,omitempty"`
 	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents

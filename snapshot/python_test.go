@@ -206,6 +206,7 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 	folds["list-weights"] = foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
 	folds["list-weights"].Schema.MultiWeights = []string{WeightSqrt}
 	folds["limited"] = withLimit(foldable(shape{Ordinal, OrdinalLink, ANOVA, 3, true, ""}, true), 0.75)
+	folds["co-choices"] = withCoChoices(foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true))
 	for name, c := range folds {
 		m, e := publish("fold-"+name, c)
 		e = e.of(t, m, 50)
@@ -275,6 +276,7 @@ func oddContents() map[string]*Contents {
 		"half-named":    half,
 		"clipped":       clipped,
 		"cut":           cut,
+		"co-choices":    withCoChoices(testContents(shape{Binary, Logistic, ANOVA, 2, true, ""})),
 		"list-weights":  withWeights(shapes[0], []string{WeightSqrt}),
 		"list-means":    withWeights(shapes[0], []string{WeightMean}),
 		"some-optional": some,

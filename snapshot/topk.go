@@ -39,8 +39,8 @@ const (
 // it cannot be among the best. That takes O(n·k) for n names, by Scratch.Workers goroutines. A field of some thousand
 // names that is ranked for the eighth time gets a table of a byte for every number of its rows, which rules names out
 // several times as fast; making it takes that one call as long as some thirty rankings. Models after deltas share it.
-// In a field that is part of a cross each name takes as long as Score, and so does each name that CoChoices lift. Values
-// are computed from the outputs of Score and what CoChoices add to them.
+// In a field that is part of a cross each name takes as long as Score. Values are computed from the outputs of Score
+// and what CoChoices add to them.
 // Nothing is allocated once s and dst have grown and there is the table. It returns ErrInput.
 //
 // Names are ordered by their outputs before Manifest.OutputLimit, and Item.Value is of those after it: names that the
@@ -110,8 +110,7 @@ func (m *Model) topK(over *Overlay, dst []Item, q *Query, s *Scratch) ([]Item, e
 	if err != nil {
 		return dst, err
 	}
-	m.liftCandidates(field, s)
-	return m.ranked(over, dst, field, output, k, by, &event, s)
+	return m.ranked(over, dst, field, output, by, &event, s)
 }
 
 // rankingOf returns what a ranking looks at: an output, or all of them.
@@ -189,6 +188,7 @@ func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, 
 		event.Categorical[field] = m.nameOf(field, j)
 		m.encodeOver(over, event, s)
 		m.outputs(s.base, s)
+		s.base[output] += m.liftOf(field, j, s)
 		key := m.keyOf(by, output, s.base)
 		if math.IsNaN(key) {
 			return errTooFar
@@ -327,11 +327,11 @@ func pushed(h []scored, x scored, k int) []scored {
 	}
 }
 
-// ranked scores the candidates of the heap again as Score does, lifts them, and appends the best k in order.
+// ranked scores the candidates of the heap again as Score does, lifts them, and appends them in order.
 func (m *Model) ranked(
 	over *Overlay,
 	dst []Item,
-	field, output, k int,
+	field, output int,
 	by ranking,
 	event *Input,
 	s *Scratch,
@@ -355,7 +355,7 @@ func (m *Model) ranked(
 		s.heap,
 		func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) },
 	)
-	for _, x := range s.heap[:min(k, len(s.heap))] {
+	for _, x := range s.heap {
 		dst = append(dst, Item{Name: m.nameOf(field, x.column), Value: m.itemValue(by, x.final)})
 	}
 	return dst, nil

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence
 import numpy as np
 
 from ._arrays import Array
+from ._cochoices import CoChoices
 from ._columns import Columns, Row
 from ._contents import Contents
 from ._errors import InputError
@@ -28,10 +29,15 @@ class Scorer:
     _manifest: Manifest
     _contents: Contents
     _columns: Columns
+    _co_choices: Optional[CoChoices]  #: None for none
 
     def _own(self, event: Input) -> Optional[EntityRow]:
         """Returns the row that replaces the column of the event's entity, None for none."""
         return None
+
+    def _chosen(self, entity: str) -> list[int]:
+        """Returns the places of the names that an entity has chosen last by a history, oldest first."""
+        return []
 
     def _ranked_field(self) -> int:
         """Returns the field over which names cannot be ranked, since events of theirs are folded in; -1 for none."""
@@ -157,11 +163,13 @@ class Model(Scorer):
         expires: Optional[datetime] = None,
         before: Optional[Model] = None,
         position: Optional[Position] = None,
+        co_choices: Optional[CoChoices] = None,
     ):
         self._manifest = manifest
         self._contents = contents
         self._columns = Columns(manifest.schema, contents, manifest.num_features, None if before is None else before._columns)
         self._position = position or Position(manifest.version, 0, manifest.digest, manifest.payload_digest, manifest.created, manifest.watermark)
+        self._co_choices = co_choices if before is None else before._co_choices
         self._signed_by = signed_by
         self._expires = expires
 
