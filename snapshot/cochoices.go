@@ -12,7 +12,7 @@ import (
 // CoChoices are names that are chosen by the same entities: similarity of items as such. With them a list puts names
 // higher that go with what was chosen last. To the output of name i, TopK adds
 //
-//	log(1 + Weight Σ_k 2^(−k/HalfLife) lift(h_k, i))
+//	Scale · log(1 + Weight Σ_k 2^(−k/HalfLife) lift(h_k, i))
 //
 // where h_0, h_1, … are the last choices of who asks, newest first: those of a history, else those of Recent. lift is
 // how many times as often two names are chosen by the same entity as if choices were independent. Score, Predict and
@@ -22,6 +22,7 @@ type CoChoices struct {
 	By       string // the categorical field of who chooses
 	HalfLife float64
 	Weight   float64
+	Scale    float64 // that of the outputs, where they are calibrated
 	// Neighbours of each name of Over, in the order of the vocabulary. It may be shorter than that.
 	Neighbours [][]Neighbour
 	// Recent choices of each name of By, oldest first, as places in the vocabulary of Over; -1 is a name that it does
@@ -53,14 +54,15 @@ const (
 )
 
 // coChoicesHead is the first line of the file. After it come, for each name of over, how many neighbours it has (2
-// bytes) and their places (4 bytes) and lifts (float32); then, for each name of by, how many choices (2 bytes) and their
-// places (4 bytes). Numbers are little-endian.
+// bytes) and their places (4 bytes) and lifts (float32); then, for each name of by, how many choices (2 bytes) and
+// their places (4 bytes). Numbers are little-endian.
 type coChoicesHead struct {
 	Version  int     `json:"version"`
 	Over     string  `json:"over"`
 	By       string  `json:"by"`
 	HalfLife float64 `json:"half_life"`
 	Weight   float64 `json:"weight"`
+	Scale    float64 `json:"scale"`
 	Names    int     `json:"names"`
 	Entities int     `json:"entities"`
 }
@@ -82,8 +84,9 @@ func (x *CoChoices) validate(c *Contents) error {
 		return fmt.Errorf("co-choices over %q by %q: want two categorical fields", x.Over, x.By)
 	case c.Schema.Task != Binary || c.Link != Logistic:
 		return fmt.Errorf("co-choices of task %s with link %s: want %s and %s", c.Schema.Task, c.Link, Binary, Logistic)
-	case !isPositive(x.HalfLife) || !isPositive(x.Weight):
-		return fmt.Errorf("co-choices: half-life %g and weight %g: want positive numbers", x.HalfLife, x.Weight)
+	case !isPositive(x.HalfLife) || !isPositive(x.Weight) || !isPositive(x.Scale):
+		return fmt.Errorf("co-choices: half-life %g, weight %g and scale %g: want positive numbers", x.HalfLife, x.Weight,
+			x.Scale)
 	case len(x.Neighbours) > len(c.Vocabulary[over]) || len(x.Recent) > len(c.Vocabulary[by]):
 		return fmt.Errorf("co-choices of %d names and %d entities, the vocabulary has %d and %d",
 			len(x.Neighbours), len(x.Recent), len(c.Vocabulary[over]), len(c.Vocabulary[by]))
@@ -114,8 +117,8 @@ func (x *CoChoices) validate(c *Contents) error {
 
 // encode returns the file.
 func (x *CoChoices) encode() ([]byte, error) {
-	head, err := json.Marshal(coChoicesHead{coChoicesVersion, x.Over, x.By, x.HalfLife, x.Weight, len(x.Neighbours),
-		len(x.Recent)})
+	head, err := json.Marshal(coChoicesHead{coChoicesVersion, x.Over, x.By, x.HalfLife, x.Weight, x.Scale,
+		len(x.Neighbours), len(x.Recent)})
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +172,7 @@ func decodeCoChoices(b []byte) (*CoChoices, error) {
 		rest = rest[n:]
 		return list
 	}
-	x := &CoChoices{Over: head.Over, By: head.By, HalfLife: head.HalfLife, Weight: head.Weight,
+	x := &CoChoices{Over: head.Over, By: head.By, HalfLife: head.HalfLife, Weight: head.Weight, Scale: head.Scale,
 		Neighbours: make([][]Neighbour, head.Names), Recent: make([][]int32, head.Entities)}
 	short := fmt.Errorf("%s: %w: it ends before its lists do", coChoicesFile, ErrFormat)
 	for i := range x.Neighbours {
@@ -311,7 +314,8 @@ func (m *Model) liftOf(field int, j int32, s *Scratch) float64 {
 	if len(s.lifted.touched) == 0 || int(j) >= m.contents.NumFeatures {
 		return 0
 	}
-	return math.Log1p(m.contents.CoChoices.Weight * s.lifted.sums[j-m.first[field]])
+	x := m.contents.CoChoices
+	return x.Scale * math.Log1p(x.Weight*s.lifted.sums[j-m.first[field]])
 }
 
 // lift puts the names that co-choices lift among the best of the others, where they are. As what is lifted only gains,

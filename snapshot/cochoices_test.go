@@ -33,7 +33,7 @@ func coChosen(r *rand.Rand, users, items, k int) *Contents {
 			c.Vocabulary[f] = append(c.Vocabulary[f], fmt.Sprintf("%c%d", "ui"[f], i))
 		}
 	}
-	x := &CoChoices{Over: "item", By: "user", HalfLife: 3, Weight: 0.5}
+	x := &CoChoices{Over: "item", By: "user", HalfLife: 3, Weight: 0.5, Scale: 0.75}
 	for range items - 1 { // the last item has none
 		var list []Neighbour
 		for range r.IntN(6) {
@@ -56,7 +56,7 @@ func coChosen(r *rand.Rand, users, items, k int) *Contents {
 // withCoChoices gives contents with the fields user and item co-choices.
 func withCoChoices(c *Contents) *Contents {
 	user, item := slices.Index(c.Schema.Categorical, "user"), slices.Index(c.Schema.Categorical, "item")
-	x := &CoChoices{Over: "item", By: "user", HalfLife: 1.5, Weight: 0.25}
+	x := &CoChoices{Over: "item", By: "user", HalfLife: 1.5, Weight: 0.25, Scale: 0.5}
 	for i := range c.Vocabulary[item] {
 		x.Neighbours = append(x.Neighbours, []Neighbour{{0, float32(9 + i)}, {int32(len(c.Vocabulary[item]) - 1), 2.5}})
 	}
@@ -86,7 +86,7 @@ func slowList(m *Model, user string, recent []int32, k int, exclude []string) (o
 			continue
 		}
 		m.Score(o, &Input{Categorical: []string{user, name}}, &s)
-		out = append(out, Item{name, sigmoid(o[0] + math.Log1p(x.Weight*lifts[int32(i)]))})
+		out = append(out, Item{name, sigmoid(o[0] + x.Scale*math.Log1p(x.Weight*lifts[int32(i)]))})
 	}
 	slices.SortStableFunc(out, func(a, b Item) int { return cmp.Compare(b.Value, a.Value) })
 	return out[:min(k, len(out))]
@@ -219,6 +219,7 @@ func TestDamagedCoChoices(t *testing.T) {
 		"entities":  func(x *CoChoices) { x.Recent = make([][]int32, 9) },
 		"half-life": func(x *CoChoices) { x.HalfLife = 0 },
 		"weight":    func(x *CoChoices) { x.Weight = math.Inf(1) },
+		"scale":     func(x *CoChoices) { x.Scale = -1 },
 		"field":     func(x *CoChoices) { x.By = "item" },
 		"too many":  func(x *CoChoices) { x.Recent[0] = make([]int32, MaxRecent+1) },
 	} {

@@ -47,6 +47,8 @@ type Overlay struct {
 // of the daemon's own fold-in, at its rates of forgetting, but for the uncertainty of the other rows. 20 events take
 // some 90 µs at k = 20 and m = 4.
 //
+// A version that has CoChoices and no FoldIn takes events for its lists alone; then entities are names of CoChoices.By.
+//
 // It returns ErrNoFoldIn with the reason, or ErrInput with the place of the event that has no label or no entity, does
 // not have the shape of the schema, or is beyond MaxHistory. No events make an overlay without rows.
 func (m *Model) Fold(events []LabelledEvent) (*Overlay, error) {

@@ -61,7 +61,8 @@ func LiveFootprint(m *config.Model) int64 {
 	const pools = 2 * maxPool // of names of relearned events
 	popularity := int64(0)
 	if m.ChosenField() >= 0 {
-		popularity = rows.PopularityBytes*int64(maxRows) + fitted.CoChoiceBytes(maxRows, maxName)
+		popularity = rows.PopularityBytes*int64(maxRows) + fitted.CoChoiceBytes(maxRows, maxName) +
+			updates.RankingsBytes
 	}
 	return popularity +
 		int64(maxRows)*int64(

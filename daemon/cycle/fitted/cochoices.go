@@ -71,7 +71,7 @@ type coChoices struct {
 
 	judging bool // whether choices say how well each way lists
 	turn    int
-	popular []*NameCounts // the most popular names, as of some choices ago
+	popular []*NameCounts // the most popular names some choices ago
 	listed  float64       // when these were listed, in choices
 	mark    int           // of the last choice that was judged
 	touched []*NameCounts
@@ -102,9 +102,10 @@ func CoChoiceBytes(names, maxName int) int64 {
 	const (
 		pairBytes    = 16 // half as many again while there is room
 		versionBytes = 8 + 8
+		countBytes   = 96 // of a name in addition to its pairs
 		chooserBytes = 128 + recentChoices*(8+2*4)
 	)
-	each := Neighbours(names)*(pairBytes*3/2+2*versionBytes) + chooserBytes + 2*maxName
+	each := countBytes + Neighbours(names)*(pairBytes*3/2+2*versionBytes) + chooserBytes + 2*maxName
 	return int64(names) * int64(each)
 }
 
@@ -326,6 +327,7 @@ type CoChoices struct {
 	By       int
 	HalfLife float64
 	Weight   float64
+	Scale    float64 // that of the weights of popularity
 	Total    float64
 	Names    []string
 	Counts   []float64
@@ -351,6 +353,7 @@ func (p *Popularity) CoChoices() *CoChoices {
 		By:       p.pairs.by,
 		HalfLife: coChoiceHalfLives[way/len(coChoiceWeights)],
 		Weight:   coChoiceWeights[way%len(coChoiceWeights)],
+		Scale:    1,
 		Total:    p.totals.n[coChoiceLife],
 		Names:    make([]string, 0, len(p.List)),
 		Counts:   make([]float64, 0, len(p.List)),
@@ -395,6 +398,7 @@ func (x *CoChoices) contents(schema *event.Schema, over int, v *encode.Vocabular
 		By:         schema.Categorical[x.By],
 		HalfLife:   x.HalfLife,
 		Weight:     x.Weight,
+		Scale:      x.Scale,
 		Neighbours: make([][]snapshot.Neighbour, len(v.Names[over])),
 		Recent:     make([][]int32, len(v.Names[x.By])),
 	}

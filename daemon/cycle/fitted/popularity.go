@@ -1,6 +1,7 @@
 package fitted
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -196,10 +197,13 @@ func (p *Popularity) Weights() *PopularWeights {
 // Moved returns the weights after w, in which at most limit names have others, and those names, in the order of their
 // first choices. They are of names chosen since and of some others in turn, as far as their weights have moved.
 func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, names []string) {
-	likely, turns := p.likely(), 1+len(p.List)/popularityTurn
+	likely, turns, scale := p.likely(), 1+len(p.List)/popularityTurn, cmp.Or(w.Scale, 1)
+	rare := likely(&NameCounts{})
 	next = &PopularWeights{
+		Scale:     w.Scale,
+		Offset:    w.Offset,
 		Field:     w.Field,
-		Shared:    likely(&NameCounts{}),
+		Shared:    scale*rare + w.Offset,
 		Names:     w.Names,
 		CoChoices: w.CoChoices,
 		at:        p.Now,
@@ -213,7 +217,8 @@ func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, 
 		if of.chosen <= w.at && i%turns != next.turn%turns {
 			continue
 		}
-		if weight := likely(of) - next.Shared; !(math.Abs(weight-w.Name(of.Name)) < PopularityMoves) {
+		weight := scale * (likely(of) - rare)
+		if !(math.Abs(weight-w.Name(of.Name)) < scale*PopularityMoves) {
 			if next.since == nil {
 				next.since = make(map[string]float64)
 			}
@@ -233,9 +238,37 @@ type PopularWeights struct {
 	// CoChoices are what versions with the weights know of names that are chosen together; nil for nothing.
 	CoChoices *CoChoices
 
+	// What calibrates versions of popularity alone: Shared and Names are Scale times the logarithms, and Shared is by
+	// Offset more. Scale 0 is 1.
+	Scale, Offset float64
+
 	since map[string]float64 // those of Names that are others by now, and new names
 	at    float64            // when the choices were counted, in choices; 0 of another process
 	turn  int                // how often it has moved
+}
+
+// Calibrated returns weights, which are not calibrated, with another scale and offset. Lists stay the same.
+func (w *PopularWeights) Calibrated(scale, offset float64) *PopularWeights {
+	next := *w
+	next.Scale, next.Offset, next.Shared = scale, offset, scale*w.Shared+offset
+	next.Names = make(map[string]float64, len(w.Names))
+	for name, weight := range w.Names {
+		next.Names[name] = scale * weight
+	}
+	if w.CoChoices != nil {
+		pairs := *w.CoChoices
+		pairs.Scale = scale
+		next.CoChoices = &pairs
+	}
+	return &next
+}
+
+// As returns weights, which are not calibrated, calibrated as others are.
+func (w *PopularWeights) As(other *PopularWeights) *PopularWeights {
+	if other.Scale == 0 {
+		return w
+	}
+	return w.Calibrated(other.Scale, other.Offset)
 }
 
 // Of returns what the weights say of an event.

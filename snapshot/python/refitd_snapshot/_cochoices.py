@@ -28,6 +28,7 @@ class CoChoices:
     by: int  #: field of who chooses
     half_life: float
     weight: float
+    scale: float
     neighbours: Sequence[Any]  #: by name of over: places and lifts
     recent: Sequence[Any]  #: by name of by: places of the names chosen last, oldest first; -1 is not known
 
@@ -38,7 +39,7 @@ class CoChoices:
             if 0 <= place < len(self.neighbours):
                 list_ = self.neighbours[place]
                 np.add.at(sums, list_["place"], 2.0 ** (-age / self.half_life) * list_["lift"].astype(float))
-        found: Array = np.log1p(self.weight * sums)
+        found: Array = self.scale * np.log1p(self.weight * sums)
         return found
 
 
@@ -54,9 +55,10 @@ def decode(content: bytes, schema: Schema, vocabulary: Sequence[Sequence[str]]) 
     fields = schema.categorical.index(over), schema.categorical.index(by)
     names, entities = f.whole("names"), f.whole("entities")
     known = len(vocabulary[fields[0]])
-    half_life, weight = f.number("half_life"), f.number("weight")
-    if not (0 <= names <= known and 0 <= entities <= len(vocabulary[fields[1]]) and 0 < half_life < np.inf and 0 < weight < np.inf):
-        raise FormatError(f"{FILE}: {names} names and {entities} entities, half-life {half_life}, weight {weight}")
+    half_life, weight, scale = f.number("half_life"), f.number("weight"), f.number("scale")
+    positive = all(0 < x < np.inf for x in (half_life, weight, scale))
+    if not (positive and 0 <= names <= known and 0 <= entities <= len(vocabulary[fields[1]])):
+        raise FormatError(f"{FILE}: {names} names and {entities} entities, half-life {half_life}, weight {weight}, scale {scale}")
     at, lists = 0, list[Any]()
     for i in range(names + entities):
         of: Any = _NEIGHBOUR if i < names else _PLACE
@@ -73,4 +75,4 @@ def decode(content: bytes, schema: Schema, vocabulary: Sequence[Sequence[str]]) 
         lists.append(list_)
     if at != len(rest):
         raise FormatError(f"{FILE}: {len(rest) - at} bytes follow its lists")
-    return CoChoices(fields[0], fields[1], half_life, weight, lists[:names], lists[names:])
+    return CoChoices(fields[0], fields[1], half_life, weight, scale, lists[:names], lists[names:])

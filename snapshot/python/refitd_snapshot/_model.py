@@ -63,7 +63,7 @@ class Scorer:
     def topk(self, event: Event, over: str, k: int = 10, exclude: Names = (), rank_by: Name = "") -> list[Item]:
         """Returns the k names of a categorical field with the largest values given the rest of an event, largest
         first, names of equal value in the order of the vocabulary. What the event has in that field does not matter. It
-        is exact. Names are ordered by their outputs before output_limit of the manifest, and values are of those after
+        is exact. Names that go with what was chosen last are put higher, where the version has co-choices. Names are ordered by their outputs before output_limit of the manifest, and values are of those after
         it: names that the limit makes equal keep their order. exclude are names to leave out, of which those that the
         vocabulary does not have are ignored. rank_by is the class to rank by of a multiclass or multilabel model. Raises
         InputError, for what is no name, too."""
