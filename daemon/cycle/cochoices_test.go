@@ -13,8 +13,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// groupChoices returns choices by users who mostly choose an item of the group of their last choice, whatever group that
-// is; each choice has four negatives before it.
+// groupChoices returns choices by users who mostly choose an item of the group of their last choice, whatever that
+// is. Each choice has four negatives before it.
 func groupChoices(n int) (events []event.Event) {
 	r := rand.New(rand.NewPCG(5, 50))
 	last := make(map[int]int)
