@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -102,5 +103,36 @@ func TestListsFollowTheLastChoices(t *testing.T) {
 	}
 	if again.Contents(m).CoChoices == nil {
 		t.Error("a restart loses the co-choices of the champion")
+	}
+}
+
+// K8b: what a version of popularity alone predicts is how often names are chosen, against names drawn uniformly.
+func TestPopularityAloneIsCalibrated(t *testing.T) {
+	m := cycletest.ChoicesModel(t)
+	ch := mustRefit(t, newCycle(t, m), choicesSample(chosenRows(8000, false)))
+	if !ch.PopularOnly {
+		t.Fatal("the version is not of popularity alone")
+	}
+	version, err := snapshot.NewModel(ch.Contents(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, score := rand.New(rand.NewPCG(9, 9)), make([]float64, 1)
+	predicted, chosen, n := 0.0, 0.0, 0.0
+	var top, topChosen float64 // of predictions above a half
+	for _, ev := range chosenRows(16_000, false)[40_000:] {
+		if ev.Label == 0 {
+			ev.Categorical = []string{ev.Categorical[0], fmt.Sprint("i", r.IntN(120))}
+		}
+		in := fitted.InputOf(&event.Schema{Categorical: m.Schema.Categorical}, &ev)
+		version.Score(score, &in, new(snapshot.Scratch))
+		p := 1 / (1 + math.Exp(-score[0]))
+		predicted, chosen, n = predicted+p, chosen+ev.Label, n+1
+		if p > 0.5 {
+			top, topChosen = top+p, topChosen+ev.Label
+		}
+	}
+	if math.Abs(predicted-chosen)/n > 0.02 || top == 0 || math.Abs(top/topChosen-1) > 0.15 {
+		t.Errorf("of %g rows %g are predicted and %g chosen, of likely ones %g and %g", n, predicted, chosen, top, topChosen)
 	}
 }
