@@ -57,9 +57,9 @@ const (
 	fitSteps                  = 30
 )
 
-// CalibratePopular returns with which scale and offset the popularity of the training rows says best which of a held-out
-// choice and names drawn uniformly, as many as negatives.per_event, was chosen: Platt's scaling (Platt 1999). Of names
-// that the training rows do not have nothing is asked.
+// CalibratePopular returns with which scale and offset the popularity of the training rows says best which of a
+// held-out choice and names drawn uniformly, as many as negatives.per_event, was chosen: Platt's scaling (Platt 1999).
+// Of names that the training rows do not have nothing is asked.
 func (j *Task) CalibratePopular() (scale, offset float64) {
 	w := j.Criteria.popularLearned
 	var chosen []float64
