@@ -17,12 +17,11 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 const (
@@ -48,6 +47,9 @@ var scalars = map[reflect.Type]object{
 	},
 	reflect.TypeFor[config.Lambda](): {
 		{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "number"}, {"exclusiveMinimum", 0}}}},
+	},
+	reflect.TypeFor[config.CatchUp](): {
+		{"anyOf", []any{object{{"const", "learn_all"}}, object{{"$ref", "#/$defs/duration"}}}},
 	},
 	reflect.TypeFor[config.Linear]():    {{"type", "string"}, {"pattern", `^(none|ridge:[0-9.]+([eE][-+]?[0-9]+)?)$`}},
 	reflect.TypeFor[config.ClassName](): {{"type", []string{"string", "integer", "number", "boolean"}}},
@@ -92,7 +94,7 @@ var rules = map[string]object{
 	"Schema.Multi":       {{"items", fieldEntry(listWeight)}},
 	"Schema.Levels":      {{"minimum", 0}, {"maximum", 100}},
 	"Derived.Name":       {{"minLength", 1}},
-	"Derived.Kind":       {{"enum", event.Kinds}},
+	"Derived.Kind":       {{"enum", event.KindNames()}},
 	"Quota.Share":        {{"exclusiveMinimum", 0}, {"maximum", 1}},
 	"Cap.Share":          {{"minimum", 0}, {"exclusiveMaximum", 1}},
 	"Schema.Task":        {{"enum", append(slices.Clone(event.Tasks), config.Implicit)}},
@@ -122,7 +124,7 @@ func fieldEntry(listKeys ...member) object {
 // listWeight is the key of an entry of schema.multi that others do not have.
 var listWeight = member{
 	"weight",
-	object{{"enum", []string{snapshot.WeightMean, snapshot.WeightSqrt}}, {"default", snapshot.WeightMean},
+	object{{"enum", []string{format.WeightMean, format.WeightSqrt}}, {"default", format.WeightMean},
 		{"description", "What each name of a list of n counts: 1/n, or 1/√n."}},
 }
 

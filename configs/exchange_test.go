@@ -14,10 +14,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // exchange is a request with its answer by a real server, for the documents.
@@ -140,15 +141,15 @@ func stable(s string) string {
 // exampleServer serves one model of ratings.
 func exampleServer(t *testing.T) http.Handler {
 	dir := t.TempDir()
-	store := snapshot.NewStore(dir)
-	c := &snapshot.Contents{
-		Kernel:      snapshot.ANOVA,
-		Link:        snapshot.OrdinalLink,
+	store := publish.NewStore(dir)
+	c := &format.Contents{
+		Kernel:      format.ANOVA,
+		Link:        format.OrdinalLink,
 		NumFeatures: 4,
 		NumOutputs:  2,
 		NumBasis:    1,
 		Schema: snapshot.Schema{
-			Task:        snapshot.Ordinal,
+			Task:        format.Ordinal,
 			Label:       "rating",
 			Levels:      3,
 			Categorical: []string{"user", "item"},
@@ -159,9 +160,9 @@ func exampleServer(t *testing.T) http.Handler {
 		Linear:     []float64{-0.125, -0.25, 0.25, 0.5, 0, 0, -0.5, -0.25},
 		Bias:       []float64{-1, 0.5},
 	}
-	gap := snapshot.Number(0.0004)
-	metrics := snapshot.Metrics{N: 1000}
-	c.Meta = snapshot.Meta{
+	gap := format.Number(0.0004)
+	metrics := format.Metrics{N: 1000}
+	c.Meta = format.Meta{
 		Writer:          "refitd 0.1.0",
 		Kind:            "refit",
 		Created:         time.Unix(1_750_000_000, 0),
@@ -180,11 +181,11 @@ func exampleServer(t *testing.T) http.Handler {
 		TrainSeconds:    0.75,
 		Select:          &metrics,
 		Gate:            &metrics,
-		Cut:             []snapshot.Cut{{Topic: "ratings", Partition: 0, Next: 25_000}},
+		Cut:             []format.Cut{{Topic: "ratings", Partition: 0, Next: 25_000}},
 		Watermark:       time.Unix(1_749_999_990, 0),
 	}
-	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}
-	if _, err := store.Publish(t.Context(), "ratings", c, snapshot.Move{Alias: snapshot.Champion}); err != nil {
+	c.Golden = []format.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}
+	if _, err := store.Publish(t.Context(), "ratings", c, publish.Move{Alias: format.Champion}); err != nil {
 		t.Fatal(err)
 	}
 	daemon := exampleDaemon{}

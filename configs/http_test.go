@@ -138,7 +138,7 @@ func (h *httpPage) link(typ reflect.Type) string {
 		return ""
 	case printed && typ != reflect.TypeFor[report.Metrics]():
 		return "[" + name + "](json.md#" + anchor(heading) + ")"
-	case typ.PkgPath() == module+"/snapshot" || h.protocol[typ]:
+	case under(typ.PkgPath(), module+"/snapshot") || h.protocol[typ]:
 		return "[" + name + "](#other-objects)"
 	case !slices.Contains(h.named, typ):
 		h.named = append(h.named, typ)

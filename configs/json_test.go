@@ -76,7 +76,10 @@ var verbs = []struct {
 		},
 	},
 	{"init", []line{{"summary", report.InitSummary{}, ""}}},
-	{"check config", []line{{"summary", report.CheckSummary{}, ""}}},
+	{
+		"check config",
+		[]line{{"subject", report.SubjectCheck{}, "each model, with --subject"}, {"summary", report.CheckSummary{}, "last"}},
+	},
 	{"check event", []line{{"event", report.MappedEvent{}, "each model"}, {"summary", report.CheckSummary{}, "last"}}},
 	{"replay", []line{{"summary", report.ReplaySummary{}, ""}}},
 	{"run", []line{{"ready", report.Ready{}, "first"}, {"version", report.Version{}, "each version, promoted or kept"},
@@ -427,7 +430,8 @@ func (p *page) reasons(t *testing.T) {
 		fmt.Sprint(most.MaxNumber),
 	)
 	var rows [][]string
-	for _, reason := range append(slices.Clone(event.Reasons), event.Filtered, event.RemovalRequest, event.Panicked) {
+	for _, reason := range append(slices.Clone(event.Reasons), event.NotAvro, event.NotProtobuf, event.Filtered,
+		event.RemovalRequest, event.Panicked) {
 		events := source(t, module+"/consumer/event")
 		doc := events.docs[events.constants[strconv.Quote(string(reason))]]
 		if doc == "" {

@@ -195,7 +195,7 @@ func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32, a
 		}
 		if p.applied > p.until && p.halted == "" && !p.waiting { // RunUntil does not fetch it
 			p.waiting = true
-			settled = append(settled, portion{p: p, from: p.applied, halt: c.truncated(p.until, p.applied)})
+			settled = append(settled, portion{p: p, from: p.applied, halt: c.opts.truncated(p.until, p.applied)})
 		}
 	}
 	c.discovered = c.discovered || all || len(c.parts) > 0

@@ -60,7 +60,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 		tries = 0
 		c.report(key, "")
 		if !shared {
-			c.count(questions, answers)
+			c.metrics.count(questions, answers)
 		}
 		parts, again := c.portions(ctx, questions, answers)
 		if !c.send(ctx, delivery{response: res, parts: parts}) {
@@ -95,11 +95,11 @@ func (c *Consumer) failed(ctx context.Context, broker int32, err error, tries in
 }
 
 // count adds a response to the metrics of fetches.
-func (c *Consumer) count(questions []question, answers []partitionResponse) {
-	c.metrics.fetches.Inc()
+func (m *metrics) count(questions []question, answers []partitionResponse) {
+	m.fetches.Inc()
 	for i := range answers {
 		if find(questions, &answers[i]) != nil {
-			c.metrics.fetchBytes.Add(float64(len(answers[i].records)))
+			m.fetchBytes.Add(float64(len(answers[i].records)))
 		}
 	}
 }
@@ -325,12 +325,13 @@ func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion
 		return o, false
 	}
 	p.waiting = true
-	o.halt = c.truncated(o.end, o.from)
+	o.halt = c.opts.truncated(o.end, o.from)
 	return o, true
 }
 
-func (c *Consumer) truncated(end, position int64) string {
-	return c.opts.advise(
+// truncated says that a log ends before what was applied of it.
+func (o *Options) truncated(end, position int64) string {
+	return o.advise(
 		fmt.Sprintf(
 			"log end %d is below our position %d: the topic was truncated or "+MadeAnew+
 				", and what we applied is not what it holds",

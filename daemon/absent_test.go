@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/offline/evaluate"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // gappyVisit is an event in which half lack the city, half the price and half the tags; absent or null.
@@ -89,7 +90,7 @@ func TestAbsentFields(t *testing.T) {
 			!strings.Contains(metrics, `{field="city",model="ratings",reason="missing_field"}`)
 	})
 	store := filepath.Join(b.Dir, "store-gaps")
-	version, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Champion})
+	version, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: format.Champion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestAbsentFields(t *testing.T) {
 		events = append(events, gappyVisit(r))
 	}
 	var out bytes.Buffer
-	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: snapshot.Champion}
+	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: format.Champion}
 	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(strings.Join(events, "\n")),
 		report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)

@@ -25,15 +25,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest"
-
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"golang.org/x/crypto/bcrypt"
-
-	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/snapshot"
 )
 
 // safe is a directory of keys, and what of them must not come out.
@@ -140,7 +138,7 @@ func TestCanaries(t *testing.T) {
 			hash,
 		),
 	)
-	id, err := snapshot.CreateKeys(s.dir, nil)
+	id, err := publish.CreateKeys(s.dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +256,7 @@ func TestCanaries(t *testing.T) {
 		return daemontest.Sum(t, metrics, `refitd_announcements_total{model="ratings",result="success"}`) > 0 &&
 			daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 1
 	})
-	if m, err := snapshot.NewStore(filepath.Join(s.dir, "store-k")).Manifest("ratings", 1); err != nil ||
+	if m, err := publish.NewStore(filepath.Join(s.dir, "store-k")).Manifest("ratings", 1); err != nil ||
 		m.KeyID != id {
 		t.Fatalf("version 1 is signed by %q, %v", m.KeyID, err)
 	}

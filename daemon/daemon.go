@@ -18,17 +18,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model"
+	"github.com/refitd/refitd/daemon/model/metrics"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/failpoint"
+	"golang.org/x/sync/errgroup"
 )
 
 // Options of a daemon. Config, Out and Log are required.
@@ -142,10 +142,16 @@ func (d *Daemon) open(
 	check func(ctx context.Context, dir string) error,
 ) (
 	models []*model.Model, err error) {
-	metrics := model.NewMetrics(registry)
+	counters := metrics.New(registry)
 	var share *consumer.Share // models that read the same topics fetch them once; nil with one model
 	if len(conf.Models) > 1 {
 		share = new(consumer.Share)
+	}
+	siblings := func() (list []model.Sibling) {
+		for _, m := range models {
+			list = append(list, m)
+		}
+		return list
 	}
 	for i := range conf.Models {
 		settings := &conf.Models[i]
@@ -156,8 +162,8 @@ func (d *Daemon) open(
 		m, err := model.New(
 			ctx,
 			model.Options{Config: conf, Settings: settings, UntilEnd: d.UntilEnd, StartFresh: d.StartFresh,
-				CheckState: check, Siblings: func() []*model.Model { return models }, Share: share, Crashes: &d.crashes,
-				Metrics:    metrics,
+				CheckState: check, Siblings: siblings, Share: share, Crashes: &d.crashes,
+				Metrics:    counters,
 				Registerer: registerer, Tracer: d.traces.Tracer(), Out: d.Out, Log: d.Log, OnVersion: d.OnVersion},
 		)
 		if err != nil {

@@ -10,15 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refitd/refitd/daemon/daemontest"
-	"github.com/refitd/refitd/sketch"
-
-	"github.com/twmb/franz-go/pkg/kadm"
-
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 func TestRunUntilEnd(t *testing.T) {

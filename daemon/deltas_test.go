@@ -19,6 +19,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // chainOf returns the model after all deltas of a version, and how many these are. Cuts have to grow from delta to
@@ -39,14 +41,14 @@ func chainOf(t *testing.T, dir string, version int64, each func(*snapshot.Model)
 	defer stream.Close()
 	last := int64(-1)
 	for {
-		frame, err := snapshot.ReadFrame(stream)
+		frame, err := format.ReadFrame(stream)
 		if errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) {
 			return m, m.Position().Sequence
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := snapshot.DecodeDelta(frame, m, nil)
+		d, err := format.DecodeDelta(frame, m.Shape(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +73,7 @@ func chainOf(t *testing.T, dir string, version int64, each func(*snapshot.Model)
 func continues(t *testing.T, dir string, m *snapshot.Manifest) (known bool) {
 	t.Helper()
 	digest := func(m *snapshot.Model) string {
-		s, err := snapshot.PayloadDigest(m.Contents())
+		s, err := format.PayloadDigest(m.Contents())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +127,7 @@ func TestDeltasFollowUpdates(t *testing.T) {
 		"update_every: 1s, deltas: {every: 20ms}",
 	)
 	dir := filepath.Join(b.Dir, "store-f")
-	store := snapshot.NewStore(dir)
+	store := publish.NewStore(dir)
 	conf, err := config.Load(path)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +150,7 @@ func TestDeltasFollowUpdates(t *testing.T) {
 	defer stop()
 	b.ProduceRatings(1, 1600)
 	daemontest.Within(t, daemontest.Patience, "a first version", func() bool {
-		_, err := store.Alias("ratings", snapshot.Champion)
+		_, err := store.Alias("ratings", format.Champion)
 		return err == nil
 	})
 	watcher, err := snapshot.Watch(snapshot.DirSource{Dir: dir}, snapshot.WatchOptions{Model: "ratings"})
@@ -179,7 +181,7 @@ func TestDeltasFollowUpdates(t *testing.T) {
 	if s := watcher.Status(); s.DeltasRefused > 0 || s.Err != nil {
 		t.Errorf("the watcher refused %d deltas: %+v", s.DeltasRefused, s)
 	}
-	at, err := store.Alias("ratings", snapshot.Champion)
+	at, err := store.Alias("ratings", format.Champion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +195,8 @@ func TestDeltasFollowUpdates(t *testing.T) {
 		s := watcher.Status()
 		return s.Version > at.Version && s.DeltasApplied > applied+10
 	})
-	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1,
-		Event: snapshot.EventRollback,
+	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: format.Champion, To: 1,
+		Event: publish.EventRollback,
 		Why:   "a test"}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // noDeltas hides that a store has deltas, so that they come from the topic alone.
@@ -28,10 +28,10 @@ func TestDeltaTopic(t *testing.T) {
 	defer stop()
 	dir := filepath.Join(b.Dir, "store-wire")
 	daemontest.Within(t, daemontest.Patience, "a version", func() bool {
-		_, err := snapshot.Open(dir, "ratings", snapshot.Selector{Alias: snapshot.Champion})
+		_, err := snapshot.Open(dir, "ratings", snapshot.Selector{Alias: format.Champion})
 		return err == nil
 	})
-	source, err := announce.NewSource(
+	source, err := kafkasource.NewSource(
 		[]kgo.Opt{kgo.SeedBrokers(b.Addr)},
 		"champions",
 		noDeltas{snapshot.DirSource{Dir: dir}},
@@ -77,11 +77,11 @@ func TestDeltaTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stream.Close()
-	frame, err := snapshot.ReadFrame(stream)
+	frame, err := format.ReadFrame(stream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if delta, err := snapshot.DecodeDeltaHeader(frame, nil); err != nil || delta.Digest != at.Digest {
+	if delta, err := format.DecodeDeltaHeader(frame, nil); err != nil || delta.Digest != at.Digest {
 		t.Errorf("the consumer of the topic was at %+v, the store has %+v, %v", at, delta, err)
 	}
 	daemontest.Within(t, daemontest.Patience, "the count", func() bool {

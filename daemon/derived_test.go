@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/offline/evaluate"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // derivedFields makes a model with derived fields of a configuration of package daemontest.
@@ -55,11 +56,11 @@ func TestDerivedFields(t *testing.T) {
 	d, stop := b.Start(path) // what it knows is of its state alone: there is nothing more to read
 	defer stop()
 	store := filepath.Join(b.Dir, "store-derived")
-	version, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Champion})
+	version, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: format.Champion})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []snapshot.Derived{{Name: "before", Kind: "previous_label", Of: "user"},
+	want := []format.Derived{{Name: "before", Kind: "previous_label", Of: "user"},
 		{
 			Name:     "hour",
 			Kind:     "time_bin",
@@ -152,7 +153,7 @@ func TestDerivedFields(t *testing.T) {
 		t.Errorf("inferred %+v, given %+v: %v", inferred, given, err)
 	}
 	var out bytes.Buffer
-	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: snapshot.Champion}
+	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: format.Champion}
 	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(whole+"\n"+bare),
 		report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)

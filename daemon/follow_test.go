@@ -7,13 +7,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/refitd/refitd/daemon/daemontest"
-
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // A daemon leaves the version that an operator rolled back to in place, publishes no updates over it, and compares
@@ -22,7 +23,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	path := b.Configure("f", "every_events: 0", "every_events: 1500", "update_every: 0s", "update_every: 50ms")
-	store := snapshot.NewStore(filepath.Join(b.Dir, "store-f"))
+	store := publish.NewStore(filepath.Join(b.Dir, "store-f"))
 	conf, err := config.Load(path)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	defer stop()
 
 	champion := func() snapshot.Pointer {
-		p, err := store.Alias("ratings", snapshot.Champion)
+		p, err := store.Alias("ratings", format.Champion)
 		if err != nil {
 			return snapshot.Pointer{}
 		}
@@ -59,8 +60,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		func() bool { return champion().Version > 1 },
 	)
 	// The first version is a refit: go back to it.
-	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1,
-		Event: snapshot.EventRollback,
+	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: format.Champion, To: 1,
+		Event: publish.EventRollback,
 		Why:   "a test"}); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	daemontest.Within(t, daemontest.Patience, "an update held back", func() bool {
 		return log.Has("update skipped") && log.Has("champion moved by somebody else")
 	})
-	if p := champion(); p.Version != 1 || p.Event != snapshot.EventRollback {
+	if p := champion(); p.Version != 1 || p.Event != publish.EventRollback {
 		t.Errorf("champion %+v, want version 1 as the operator chose it", p)
 	}
 	b.ProduceRatings(3, 2000)
@@ -101,8 +102,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	stop()
 
 	// Stopped, rolled back, started again: the last refit is compared with the operator's choice.
-	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1,
-		Event: snapshot.EventRollback, Why: "again"}); err != nil {
+	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: format.Champion, To: 1,
+		Event: publish.EventRollback, Why: "again"}); err != nil {
 		t.Fatal(err)
 	}
 	again := b.Run(path)
@@ -140,7 +141,7 @@ func TestTwoPublishers(t *testing.T) {
 		"store-h",
 		"store-g",
 	)
-	store := snapshot.NewStore(filepath.Join(b.Dir, "store-g"))
+	store := publish.NewStore(filepath.Join(b.Dir, "store-g"))
 	_, stopOne := b.Start(one)
 	_, stopTwo := b.Start(two)
 	last := int64(0)
@@ -162,12 +163,12 @@ func TestTwoPublishers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Sequence != sequence+1 || r.Event == snapshot.EventRecovered {
+		if r.Sequence != sequence+1 || r.Event == publish.EventRecovered {
 			t.Errorf("record %d after %d: %s", r.Sequence, sequence, r.Event)
 		}
 		sequence = r.Sequence
 		for _, m := range r.Moves {
-			if m.Alias == snapshot.Champion {
+			if m.Alias == format.Champion {
 				if m.From != champion || m.To <= champion {
 					t.Errorf("record %d moves champion from %d to %d, it named %d", r.Sequence, m.From, m.To, champion)
 				}

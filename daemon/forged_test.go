@@ -19,6 +19,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // attacked is a model with a signing key, and a store that somebody without it can write to.
@@ -26,8 +28,8 @@ type attacked struct {
 	*daemontest.Bench
 	path   string
 	dir    string
-	store  *snapshot.Store // as the attacker has it: no keys
-	theirs *snapshot.Signer
+	store  *publish.Store // as the attacker has it: no keys
+	theirs *format.Signer
 	trust  snapshot.Trust
 	log    *locked.Buffer
 	daemon *daemon.Daemon
@@ -38,24 +40,24 @@ type attacked struct {
 func newAttacked(t *testing.T) *attacked {
 	a := &attacked{Bench: daemontest.New(t), log: &locked.Buffer{}}
 	keys := filepath.Join(a.Dir, "keys")
-	id, err := snapshot.CreateKeys(keys, nil)
+	id, err := publish.CreateKeys(keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.trust.Keys, err = snapshot.LoadKeys(filepath.Join(keys, id+".pub")); err != nil {
+	if a.trust.Keys, err = format.LoadKeys(filepath.Join(keys, id+".pub")); err != nil {
 		t.Fatal(err)
 	}
-	other, err := snapshot.CreateKeys(keys, nil)
+	other, err := publish.CreateKeys(keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.theirs, err = snapshot.LoadSigner(filepath.Join(keys, other+".key")); err != nil {
+	if a.theirs, err = format.LoadSigner(filepath.Join(keys, other+".key")); err != nil {
 		t.Fatal(err)
 	}
 	a.path = a.Configure("f", append(daemontest.Simple, "every_events: 0", "every_events: 500", "update_every: 0s",
 		"update_every: 50ms, signing_key_file: keys/"+id+".key")...)
 	a.dir = filepath.Join(a.Dir, "store-f")
-	a.store = snapshot.NewStore(a.dir)
+	a.store = publish.NewStore(a.dir)
 	return a
 }
 
@@ -104,7 +106,7 @@ func (a *attacked) versions() []int64 {
 }
 
 // plant publishes what the champion is, with another answer, signed by signer or nobody, and moves aliases to it.
-func (a *attacked) plant(signer *snapshot.Signer, aliases ...string) int64 {
+func (a *attacked) plant(signer *format.Signer, aliases ...string) int64 {
 	a.T.Helper()
 	m, err := snapshot.Open(a.dir, "ratings", snapshot.Selector{Version: a.champion().Version})
 	if err != nil {
@@ -115,13 +117,13 @@ func (a *attacked) plant(signer *snapshot.Signer, aliases ...string) int64 {
 	c.Bias[0] += 7
 	c.Meta.Kind, c.Meta.Decision = "refit", "promoted"
 	for i := range c.Golden {
-		c.Golden[i] = snapshot.Golden{Input: c.Golden[i].Input}
+		c.Golden[i] = format.Golden{Input: c.Golden[i].Input}
 	}
-	forger := snapshot.NewStore(a.dir)
+	forger := publish.NewStore(a.dir)
 	forger.Signer, forger.By = signer, "attacker"
-	var moves []snapshot.Move
+	var moves []publish.Move
 	for _, alias := range aliases {
-		moves = append(moves, snapshot.Move{Alias: alias})
+		moves = append(moves, publish.Move{Alias: alias})
 	}
 	forged, err := forger.Publish(a.T.Context(), "ratings", c, moves...)
 	if err != nil {
@@ -190,11 +192,11 @@ func TestPlantedWhileRunning(t *testing.T) {
 	forged := map[int64]bool{}
 	for i, attack := range []func() int64{
 		func() int64 {
-			return a.plant(nil, snapshot.Champion, "refit")
+			return a.plant(nil, format.Champion, "refit")
 		},
-		func() int64 { return a.plant(a.theirs, snapshot.Champion, "refit") },
+		func() int64 { return a.plant(a.theirs, format.Champion, "refit") },
 		func() int64 { // a genuine version under an alias that nobody signed
-			_, err := a.store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1})
+			_, err := a.store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: format.Champion, To: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,17 +269,17 @@ func TestPlantedWhileRunning(t *testing.T) {
 func TestPlantedBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	for name, attack := range map[string]func(a *attacked){
-		"unsigned":       func(a *attacked) { a.plant(nil, snapshot.Champion, "refit") },
-		"of another key": func(a *attacked) { a.plant(a.theirs, snapshot.Champion, "refit") },
+		"unsigned":       func(a *attacked) { a.plant(nil, format.Champion, "refit") },
+		"of another key": func(a *attacked) { a.plant(a.theirs, format.Champion, "refit") },
 		"unsigned alias": func(a *attacked) {
-			a.alias(snapshot.Champion)
+			a.alias(format.Champion)
 			a.alias("refit")
 			a.alias(
 				snapshot.Latest)
 		},
 		"files of a version exchanged": (*attacked).exchange,
 		"the largest number is taken": func(a *attacked) {
-			a.plant(nil, snapshot.Champion)
+			a.plant(nil, format.Champion)
 			a.directory(
 				"9007199254740991")
 		},
@@ -347,7 +349,7 @@ func (a *attacked) alias(name string) {
 	a.T.Helper()
 	m, err := snapshot.Open(a.dir, "ratings", snapshot.Selector{})
 	if err == nil {
-		_, err = a.store.MoveAlias(a.T.Context(), "ratings", snapshot.Move{Alias: name, To: m.Manifest().Version})
+		_, err = a.store.MoveAlias(a.T.Context(), "ratings", publish.Move{Alias: name, To: m.Manifest().Version})
 	}
 	if err != nil {
 		a.T.Fatal(err)

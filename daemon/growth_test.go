@@ -10,8 +10,9 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // descriptors returns how many file descriptors this process has open, 0 where the system does not say.
@@ -49,7 +50,7 @@ func TestNothingGrows(t *testing.T) {
 			metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0
 	})
 	dir := filepath.Join(b.Dir, "store-z")
-	store := snapshot.NewStore(dir)
+	store := publish.NewStore(dir)
 	m, err := snapshot.Open(dir, "ratings", snapshot.Selector{})
 	if err != nil {
 		t.Fatal(err)
@@ -65,13 +66,13 @@ func TestNothingGrows(t *testing.T) {
 				t.Context(),
 				"ratings",
 				m.Contents(),
-				snapshot.Move{Alias: snapshot.Champion},
+				publish.Move{Alias: format.Champion},
 			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if i%10 == 9 {
-				if _, err := store.Prune(t.Context(), "ratings", snapshot.Retention{Keep: 3}); err != nil {
+				if _, err := store.Prune(t.Context(), "ratings", publish.Retention{Keep: 3}); err != nil {
 					t.Fatal(err)
 				}
 			}

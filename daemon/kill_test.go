@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // TestKilledRunsEndAlike: whenever it is killed while it reads, state and scored events are those of an undisturbed run
@@ -109,7 +110,7 @@ func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 // reproduced repeats every refit in a store from its kept sample.
 func reproduced(t *testing.T, store string) {
 	t.Helper()
-	list, err := snapshot.NewStore(store).Versions("ratings")
+	list, err := publish.NewStore(store).Versions("ratings")
 	if err != nil || len(list) == 0 {
 		t.Fatalf("%d versions: %v", len(list), err)
 	}

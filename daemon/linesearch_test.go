@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestLineSearchTrains: a model whose weights move by line search alone trains and publishes, cold and warm, with a
@@ -30,12 +31,12 @@ func TestLineSearchTrains(t *testing.T) {
 			t.Fatalf("run %d: %v", run, o.Err)
 		}
 		m, err := snapshot.Open(filepath.Join(b.Dir, "store-steps"), "ratings",
-			snapshot.Selector{Alias: snapshot.Champion})
+			snapshot.Selector{Alias: format.Champion})
 		if err != nil {
 			t.Fatal(err)
 		}
 		x := m.Manifest()
-		if x.Kind != "refit" || x.Form != snapshot.FormConvex || x.Solver != "algorithm1:line_search" ||
+		if x.Kind != "refit" || x.Form != format.FormConvex || x.Solver != "algorithm1:line_search" ||
 			x.NumBasis == 0 || x.NumBasis > 6 {
 			t.Errorf("run %d: %s of form %s by %s with %d vectors", run, x.Kind, x.Form, x.Solver, x.NumBasis)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestAnotherListWeight: under another weight of the names of lists the sample and the accounts continue, and the
@@ -43,7 +44,7 @@ func TestAnotherListWeight(t *testing.T) {
 	for i, c := range []struct {
 		list    string
 		weights []string
-	}{{"words", nil}, {"{name: words, weight: sqrt}", []string{snapshot.WeightSqrt, snapshot.WeightMean}},
+	}{{"words", nil}, {"{name: words, weight: sqrt}", []string{format.WeightSqrt, format.WeightMean}},
 		{"{name: words, weight: mean}", nil}} {
 		produce(600)
 		o := b.Run(configure(c.list))

@@ -10,6 +10,8 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // J10: topics of 600 partitions with the longest names: versions are published, announced with their files, served and
@@ -33,7 +35,7 @@ func TestManyPartitions(t *testing.T) { // in parallel with no other test: the e
 		t.Fatalf("%+v, %v", first.Summary, first.Err)
 	}
 	dir := filepath.Join(b.Dir, "store-many")
-	r := &refitting{t: t, b: b, path: path, dir: filepath.Join(dir, "ratings"), store: snapshot.NewStore(dir)}
+	r := &refitting{t: t, b: b, path: path, dir: filepath.Join(dir, "ratings"), store: publish.NewStore(dir)}
 	r.start()
 	if p := r.publish(); p.Version != 2 {
 		t.Errorf("second version %+v", p)
@@ -47,7 +49,7 @@ func TestManyPartitions(t *testing.T) { // in parallel with no other test: the e
 		t.Errorf("a cut of %d, %v", len(m.Manifest().Cut), err)
 	}
 	status, text := daemontest.Get(t, r.web+"/v1/models/ratings/versions/2/files/cut.json")
-	var cut []snapshot.Cut
+	var cut []format.Cut
 	if err := json.Unmarshal([]byte(text), &cut); err != nil || status != 200 || len(cut) != len(m.Manifest().Cut) {
 		t.Errorf("HTTP %d: a cut of %d, %v", status, len(cut), err)
 	}

@@ -13,10 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/model"
+	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/daemon/web"
@@ -336,9 +336,9 @@ func (s *shards) status() (list []web.ModelStatus) {
 	for i := range s.settings.Models {
 		out := web.ModelStatus{Name: s.settings.Models[i].Name, Waiting: "no version here: the trainer publishes"}
 		if trouble := s.group.Trouble(); trouble != "" {
-			out.NotReady = append(out.NotReady, web.Reason{Cause: model.CauseShards, Text: trouble})
+			out.NotReady = append(out.NotReady, web.Reason{Cause: part.CauseShards, Text: trouble})
 		} else if !s.group.Joined() {
-			out.NotReady = append(out.NotReady, web.Reason{Cause: model.CauseShards, Text: "shard: joining group " +
+			out.NotReady = append(out.NotReady, web.Reason{Cause: part.CauseShards, Text: "shard: joining group " +
 				s.group.Name})
 		}
 		for _, n := range slices.Sorted(maps.Keys(s.running)) {
@@ -347,7 +347,7 @@ func (s *shards) status() (list []web.ModelStatus) {
 				if !s.running[n].whole {
 					out.NotReady = append(
 						out.NotReady,
-						web.Reason{Cause: model.CauseShards, Text: fmt.Sprintf("shard %d: opening its state", n)},
+						web.Reason{Cause: part.CauseShards, Text: fmt.Sprintf("shard %d: opening its state", n)},
 					)
 				}
 				continue
@@ -386,6 +386,12 @@ func addShard(to *web.ModelStatus, one web.ModelStatus, number int) {
 			to.AbsentFields = append(to.AbsentFields, field)
 		}
 	}
+	for _, field := range one.LostFields {
+		if !slices.Contains(to.LostFields, field) {
+			to.LostFields = append(to.LostFields, field)
+		}
+	}
+	to.SchemaTrouble = cmp.Or(to.SchemaTrouble, one.SchemaTrouble)
 	to.TimeUnit, to.TrueTimeUnit = cmp.Or(to.TimeUnit, one.TimeUnit), cmp.Or(to.TrueTimeUnit, one.TrueTimeUnit)
 	to.SampleRows, to.SampleBytes = to.SampleRows+one.SampleRows, to.SampleBytes+one.SampleBytes
 	to.Sample.Train, to.Sample.Holdout = to.Sample.Train+one.Sample.Train, to.Sample.Holdout+one.Sample.Holdout

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/daemon/daemontest"
-
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // A daemon with a key signs versions and aliases, lets them expire, and numbers its starts; a key that others may read
@@ -19,11 +20,11 @@ func TestSignedVersions(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	keys := filepath.Join(b.Dir, "keys")
-	id, err := snapshot.CreateKeys(keys, nil)
+	id, err := publish.CreateKeys(keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trusted, err := snapshot.LoadKeys(filepath.Join(keys, id+".pub"))
+	trusted, err := format.LoadKeys(filepath.Join(keys, id+".pub"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,16 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // announced reads the whole topic of announcements.
-func announced(b *daemontest.Bench, topic string) (list []*announce.Announcement) {
+func announced(b *daemontest.Bench, topic string) (list []*kafkasource.Announcement) {
 	b.T.Helper()
 	reader, err := kgo.NewClient(
 		kgo.SeedBrokers(b.Addr),
@@ -40,7 +41,7 @@ func announced(b *daemontest.Bench, topic string) (list []*announce.Announcement
 			b.T.Fatal(err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			a, err := announce.Read(r)
+			a, err := kafkasource.Read(r)
 			if err != nil {
 				b.T.Fatal(err)
 			}
@@ -121,7 +122,7 @@ func TestStoreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := time.Now()
-	store := snapshot.NewStore(filepath.Join(b.Dir, "store-w"))
+	store := publish.NewStore(filepath.Join(b.Dir, "store-w"))
 	latest := func() snapshot.Pointer {
 		p, err := store.Alias("ratings", snapshot.Latest)
 		if err != nil {
@@ -149,7 +150,7 @@ func TestStoreAway(t *testing.T) {
 		}
 		versions[a.Version] = a.Digest
 	}
-	champion, err := store.Alias("ratings", snapshot.Champion)
+	champion, err := store.Alias("ratings", format.Champion)
 	if err != nil || len(list) == 0 || list[len(list)-1].ManifestDigest != champion.ManifestDigest {
 		t.Errorf("the champion %+v (%v) is not the one announced last, of %d", champion, err, len(list))
 	}

@@ -16,14 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/daemon/daemontest"
-	"github.com/refitd/refitd/daemon/daemontest/tier"
-
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // smallDisk mounts a file system of the given size, or skips the test.
@@ -319,7 +319,7 @@ func TestOlderState(t *testing.T) {
 	if third := b.Run(path); third.Err != nil || !reflect.DeepEqual(third.State(t), second.State(t)) {
 		t.Errorf("error %v, state\n%+v, want\n%+v", third.Err, third.State(t), second.State(t))
 	}
-	store := snapshot.NewStore(filepath.Join(b.Dir, "store-older"))
+	store := publish.NewStore(filepath.Join(b.Dir, "store-older"))
 	versions, err := store.Versions("ratings")
 	if err != nil {
 		t.Fatal(err)

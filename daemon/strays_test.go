@@ -10,6 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // refitting is a daemon that refits when it is asked to, with the store that it publishes to.
@@ -18,7 +20,7 @@ type refitting struct {
 	b      *daemontest.Bench
 	path   string // of the configuration
 	dir    string // of the model in the store
-	store  *snapshot.Store
+	store  *publish.Store
 	events int
 	web    string
 	log    *locked.Buffer
@@ -31,7 +33,7 @@ func startRefitting(t *testing.T, name string, edit ...string) *refitting {
 	t.Helper()
 	b := daemontest.New(t)
 	r := &refitting{t: t, b: b, path: b.Configure(name, append(append([]string{}, daemontest.Simple...), edit...)...)}
-	r.dir, r.store = filepath.Join(b.Dir, "store-"+name, "ratings"), snapshot.NewStore(
+	r.dir, r.store = filepath.Join(b.Dir, "store-"+name, "ratings"), publish.NewStore(
 		filepath.Join(b.Dir, "store-"+name),
 	)
 	r.start()
@@ -109,7 +111,7 @@ func TestStrayFilesInTheStore(t *testing.T) {
 	}
 	r.write("aliases/champion", "")
 	daemontest.Within(t, daemontest.Patience, "champion as it was", func() bool {
-		p, err := r.store.Alias("ratings", snapshot.Champion)
+		p, err := r.store.Alias("ratings", format.Champion)
 		return err == nil && p.Version > 0
 	})
 	if status, text := daemontest.Get(t, r.web+"/v1/models/ratings"); status != 200 ||
@@ -175,7 +177,7 @@ func TestLostStore(t *testing.T) {
 	}
 	champion := func() snapshot.Pointer {
 		t.Helper()
-		p, err := r.store.Alias("ratings", snapshot.Champion)
+		p, err := r.store.Alias("ratings", format.Champion)
 		if err != nil {
 			t.Fatal(err)
 		}

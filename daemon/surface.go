@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/build"
-	"github.com/refitd/refitd/daemon/model"
+	"github.com/refitd/refitd/daemon/model/versions"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
@@ -70,7 +70,7 @@ func (d *Daemon) newSurface() (*web.Server, error) {
 	if d.shards != nil { // what is published can be looked at, where the store is the trainer's
 		for i := range d.Config.Models {
 			m := &d.Config.Models[i]
-			publisher, err := model.NewPublisher(m, d.Log)
+			publisher, err := versions.NewPublisher(m, d.Log)
 			if err != nil {
 				return nil, err
 			}

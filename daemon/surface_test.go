@@ -15,16 +15,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refitd/refitd/daemon/daemontest"
-
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/daemon"
-	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/kafkasource"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // startWith is start with lifecycle endpoints, profiles, a log at every level, and the file read again at a reload.
@@ -253,7 +251,7 @@ func TestAnnouncedByTheDaemon(t *testing.T) {
 	if o.Err != nil || o.Summary.Models[0].Champion == nil {
 		t.Fatal(o.Err)
 	}
-	source, err := announce.NewSource([]kgo.Opt{kgo.SeedBrokers(b.Addr)}, "champions", nil, nil, nil)
+	source, err := kafkasource.NewSource([]kgo.Opt{kgo.SeedBrokers(b.Addr)}, "champions", nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,6 +125,9 @@ func (s *Store) take(p *Part, aux []byte) error {
 	if p.classified != s {
 		s.classify(p, head{next: l.Next, incarnation: l.Incarnation})
 	}
+	if err := s.putSchemas(p.Schemas); err != nil {
+		return err
+	}
 	maxOps, maxBytes := s.backend.limits()
 	for i := range p.Records {
 		r := &p.Records[i]

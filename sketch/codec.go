@@ -36,6 +36,7 @@ const (
 	prefixRow        = 'r'
 	prefixSettings   = 's'
 	prefixBound      = 't' // since 2; a state that has none is read as before
+	prefixSchema     = 'w' // since 2; a state that has none is read as before
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

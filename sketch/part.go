@@ -86,6 +86,7 @@ type Part struct {
 	Base      int64 // where the fetch was asked to start
 	Next      int64 // where the next fetch starts
 	Records   []Record
+	Schemas   []Schema // that records of the part need, and the state lacks
 
 	classified *Store // the store that filled role and id of the records
 }

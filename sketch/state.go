@@ -90,6 +90,9 @@ func (s *Store) Check() error {
 		if err := eachEntity(c, []byte{prefixEntity}, func(string, int32, Entity) error { return nil }); err != nil {
 			return err
 		}
+		if err := eachSchema(c, func(Schema) error { return nil }); err != nil {
+			return err
+		}
 		var reasons, rejected int64
 		for _, n := range acc.reasons {
 			reasons += n

@@ -8,42 +8,44 @@ import (
 	"os"
 
 	"github.com/refitd/refitd/snapshot/durable"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
 // accepted is the content of a watcher's state file.
 type accepted struct {
-	Model string  `json:"model"`
-	Alias string  `json:"alias"`
-	Last  Pointer `json:"last"`
+	Model string         `json:"model"`
+	Alias string         `json:"alias"`
+	Last  format.Pointer `json:"last"`
 }
 
 // maxAcceptedBytes is more than any state file has.
 const maxAcceptedBytes = 4 << 10
 
 // readAccepted returns the pointer that was accepted last, zero without a file.
-func readAccepted(path, model, alias string) (Pointer, error) {
+func readAccepted(path, model, alias string) (format.Pointer, error) {
 	if path == "" {
-		return Pointer{}, nil
+		return format.Pointer{}, nil
 	}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Pointer{}, nil
+		return format.Pointer{}, nil
 	}
 	var a accepted
 	if err == nil && len(b) > maxAcceptedBytes {
-		err = fmt.Errorf("%w: %d bytes", ErrFormat, len(b))
+		err = fmt.Errorf("%w: %d bytes", disk.ErrFormat, len(b))
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &a)
 	}
 	if err == nil && (a.Model != model || a.Alias != alias) {
-		err = fmt.Errorf("%w: it belongs to model %q and alias %q", ErrFormat, a.Model, a.Alias)
+		err = fmt.Errorf("%w: it belongs to model %q and alias %q", disk.ErrFormat, a.Model, a.Alias)
 	}
 	if err == nil {
-		err = a.Last.sound(model, alias)
+		err = a.Last.Sound(model, alias)
 	}
 	if err != nil {
-		return Pointer{}, fmt.Errorf(
+		return format.Pointer{}, fmt.Errorf(
 			"state file %s: %w: give each watcher its own; without it, any version will be accepted first",
 			path,
 			err,
@@ -53,7 +55,7 @@ func readAccepted(path, model, alias string) (Pointer, error) {
 }
 
 // writeAccepted replaces the state file, durably.
-func writeAccepted(path, model, alias string, last Pointer) error {
+func writeAccepted(path, model, alias string, last format.Pointer) error {
 	if path == "" {
 		return nil
 	}

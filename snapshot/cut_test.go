@@ -2,42 +2,34 @@ package snapshot
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-)
 
-// largeCut is the cut of partitions of topics with the longest names that Kafka takes.
-func largeCut(partitions int) []Cut {
-	cut := make([]Cut, partitions)
-	for i := range cut {
-		cut[i] = Cut{
-			Topic:     fmt.Sprintf("%s%03d", strings.Repeat("t", 246), i/100),
-			Partition: int32(i % 100),
-			Next:      1<<52 + int64(i),
-		}
-	}
-	return cut
-}
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/verify"
+)
 
 // J10: a version of 600 or of 10,000 partitions is published, read, moved to and followed; its manifest does not grow
 // with them, and what a reader of today expects of a manifest is as it was.
 func TestLargeCut(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{600, 10_000} {
-		store, dir := publish(t, 1)
-		c := testContents(small)
-		c.Meta.Cut = largeCut(partitions)
+		store, dir := storeOf(t, 1)
+		c := snapshottest.TestContents(snapshottest.Small)
+		c.Meta.Cut = snapshottest.LargeCut(partitions)
 		began := time.Now()
 		m, err := store.Publish(t.Context(), "m", c)
-		must(t, err)
+		snapshottest.Must(t, err)
 		took := time.Since(began)
-		must(t, setAlias(t, store, Champion, 2))
-		b, err := os.ReadFile(at(dir, "2", ManifestFile))
-		must(t, err)
+		snapshottest.Must(t, setAlias(t, store, format.Champion, 2))
+		b, err := os.ReadFile(at(dir, "2", disk.ManifestFile))
+		snapshottest.Must(t, err)
 		if len(b) > 8<<10 || len(m.Files) != 3 || m.CutFile == nil || !strings.Contains(string(b), `"cut": []`) {
 			t.Errorf(
 				"%d partitions: manifest of %d bytes, %d files, cut in %+v",
@@ -54,11 +46,11 @@ func TestLargeCut(t *testing.T) {
 			m.CutFile.Bytes,
 			took,
 		)
-		opened, err := Open(dir, "m", Selector{})
-		must(t, err)
+		opened, err := Open(dir, "m", verify.Selector{})
+		snapshottest.Must(t, err)
 		read, err := store.Cut(&m)
-		must(t, err)
-		for _, got := range [][]Cut{opened.Manifest().Cut, opened.Contents().Meta.Cut, read} {
+		snapshottest.Must(t, err)
+		for _, got := range [][]format.Cut{opened.Manifest().Cut, opened.Contents().Meta.Cut, read} {
 			if !reflect.DeepEqual(got, c.Meta.Cut) {
 				t.Errorf("%d partitions: a cut of %d came back", partitions, len(got))
 			}
@@ -73,29 +65,29 @@ func TestLargeCut(t *testing.T) {
 
 // spoilCut damages the cut of version 2. Open and moves of aliases refuse the version. A watcher, which only scores,
 // does not need the cut.
-func spoilCut(t *testing.T, store *Store, dir string, m *Manifest) {
+func spoilCut(t *testing.T, store *publish.Store, dir string, m *format.Manifest) {
 	t.Helper()
-	path := at(dir, "2", cutFile)
+	path := at(dir, "2", format.CutFile)
 	b, err := os.ReadFile(path)
-	must(t, err)
+	snapshottest.Must(t, err)
 	b[len(b)/2] ^= 1
 	for name, spoil := range map[string]func() error{
 		"altered": func() error { return os.WriteFile(path, b, 0o644) },
 		"cut off": func() error { return os.Truncate(path, 100) },
 		"removed": func() error { return os.Remove(path) },
 	} {
-		must(t, os.WriteFile(path, b, 0o644))
-		must(t, spoil())
-		_, err := Open(dir, "m", Selector{Version: 2})
+		snapshottest.Must(t, os.WriteFile(path, b, 0o644))
+		snapshottest.Must(t, spoil())
+		_, err := Open(dir, "m", verify.Selector{Version: 2})
 		_, cutErr := store.Cut(m)
 		for _, err := range []error{err, cutErr, setAlias(t, store, "canary", 2)} {
-			if !errors.Is(err, ErrDigest) && !errors.Is(err, ErrNotFound) {
+			if !errors.Is(err, disk.ErrDigest) && !errors.Is(err, disk.ErrNotFound) {
 				t.Errorf("%s: %v, want ErrDigest or ErrNotFound", name, err)
 			}
 		}
 	}
 	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m"})
-	must(t, err)
+	snapshottest.Must(t, err)
 	defer w.Close()
 	if model, err := w.Wait(t.Context()); err != nil || model.Manifest().Version != 2 {
 		t.Errorf("a consumer: %v", err)
@@ -105,18 +97,18 @@ func spoilCut(t *testing.T, store *Store, dir string, m *Manifest) {
 // A cut that has room in the manifest stays there, and one without any bound is refused.
 func TestSmallAndEndlessCuts(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 0)
-	c := testContents(small)
-	c.Meta.Cut = largeCut(50)
+	store, dir := storeOf(t, 0)
+	c := snapshottest.TestContents(snapshottest.Small)
+	c.Meta.Cut = snapshottest.LargeCut(50)
 	m, err := store.Publish(t.Context(), "m", c)
 	if err != nil || m.CutFile != nil || len(m.Cut) != 50 {
 		t.Errorf("50 partitions: %+v, %v", m.CutFile, err)
 	}
-	if _, err := os.Stat(at(dir, "1", cutFile)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(at(dir, "1", format.CutFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a small cut has a file: %v", err)
 	}
-	c.Meta.Cut = largeCut(120_000)
-	if _, err := store.Publish(t.Context(), "m", c); !errors.Is(err, ErrContents) ||
+	c.Meta.Cut = snapshottest.LargeCut(120_000)
+	if _, err := store.Publish(t.Context(), "m", c); !errors.Is(err, disk.ErrContents) ||
 		!strings.Contains(err.Error(), "fewer partitions") {
 		t.Errorf("120,000 partitions: %v", err)
 	}

@@ -24,6 +24,12 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/scorer"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // appendEnv makes a run of the test binary append deltas to a store until it is killed: the directory, the salt of its
@@ -36,17 +42,17 @@ func appendUntilKilled(spec string) error {
 	first, second, _ := strings.Cut(rest, "|")
 	salt, err1 := strconv.ParseInt(first, 10, 64)
 	chain, err2 := strconv.ParseInt(second, 10, 64)
-	signer, err3 := NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)))
+	signer, err3 := format.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	ctx, store := context.Background(), NewStore(dir)
+	ctx, store := context.Background(), publish.NewStore(dir)
 	store.Signer, store.Keys = signer, signer.Keys()
 	if err := store.Recover(ctx, "m"); err != nil {
 		return err
 	}
 	for {
-		m, err := (Trust{Keys: store.Keys}).Open(dir, "m", Selector{Alias: Latest})
+		m, err := (verify.Trust{Keys: store.Keys}).Open(dir, "m", verify.Selector{Alias: format.Latest})
 		if err != nil {
 			return err
 		}
@@ -60,7 +66,7 @@ func appendUntilKilled(spec string) error {
 		fmt.Println("appending")
 		for m.Position().Sequence < chain {
 			var frame []byte
-			if frame, m, err = deltaAfter(m, salt, signer); err != nil {
+			if frame, m, err = snapshottest.DeltaAfter(m, salt, signer); err != nil {
 				return err
 			}
 			if err := c.Append(ctx, frame); err != nil {
@@ -68,7 +74,7 @@ func appendUntilKilled(spec string) error {
 			}
 		}
 		whole := m.Contents()
-		whole.Meta.Created = created
+		whole.Meta.Created = snapshottest.Created
 		published, err := store.Publish(ctx, "m", whole)
 		if err != nil {
 			return err
@@ -81,7 +87,7 @@ func appendUntilKilled(spec string) error {
 				want,
 			)
 		}
-		if _, err := store.Prune(ctx, "m", Retention{Keep: 3}); err != nil {
+		if _, err := store.Prune(ctx, "m", publish.Retention{Keep: 3}); err != nil {
 			return err
 		}
 	}
@@ -90,7 +96,7 @@ func appendUntilKilled(spec string) error {
 // deltaReader looks at what a watcher serves and keeps what is wrong with it.
 type deltaReader struct {
 	watcher atomic.Pointer[Watcher]
-	last    Position
+	last    format.Position
 	looks   int64
 	hundred sync.Map // digests of deltas at which the whole model was compared
 	count   int      // of them
@@ -126,14 +132,14 @@ func (s hundredsSource) Deltas(ctx context.Context, model string, version, after
 	defer stream.Close()
 	var frames []byte
 	for next := after + 1; ; next++ {
-		frame, err := ReadFrame(stream)
+		frame, err := format.ReadFrame(stream)
 		if frames = append(frames, frame...); err != nil || next%100 == 0 {
 			return io.NopCloser(bytes.NewReader(frames)), nil
 		}
 	}
 }
 
-func (r *deltaReader) look(in *Input, dst []float64, s *Scratch) error {
+func (r *deltaReader) look(in *format.Input, dst []float64, s *scorer.Scratch) error {
 	m := r.watcher.Load().Model()
 	if m == nil {
 		return nil
@@ -155,7 +161,7 @@ func (r *deltaReader) look(in *Input, dst []float64, s *Scratch) error {
 	}
 	r.last = p
 	if r.owes(p.Version, p.Sequence) {
-		if digest, err := PayloadDigest(m.Contents()); err != nil || digest != p.PayloadDigest {
+		if digest, err := format.PayloadDigest(m.Contents()); err != nil || digest != p.PayloadDigest {
 			return fmt.Errorf(
 				"delta %d of version %d: %s, %v, the publisher has %s",
 				p.Sequence,
@@ -194,12 +200,12 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 			watchOf(
 				t,
 				hundredsSource{DirSource{Dir: dir}, r},
-				WatchOptions{Trust: Trust{Keys: keys}, CheckDeltas: i%2 == 0},
+				WatchOptions{Trust: verify.Trust{Keys: keys}, CheckDeltas: i%2 == 0},
 			),
 		)
 		readers[i] = r
 		wg.Go(func() {
-			in, dst, s := testInputs()[0], make([]float64, 4), new(Scratch)
+			in, dst, s := snapshottest.TestInputs()[0], make([]float64, 4), new(scorer.Scratch)
 			for backoff.Sleep(ctx, often/2) == nil {
 				if err := r.look(&in, dst, s); err != nil {
 					errs <- err
@@ -214,7 +220,7 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d|500", appendEnv, dir, killed))
 		out, err := child.StdoutPipe()
-		must(t, err, child.Start())
+		snapshottest.Must(t, err, child.Start())
 		said := ""
 		if killed%4 != 0 { // else while it starts
 			said, err = bufio.NewReader(out).ReadString('\n')
@@ -223,7 +229,7 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 			t.Fatalf("the writer said %q, %v", said, err)
 		}
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
-		must(t, child.Process.Kill())
+		snapshottest.Must(t, child.Process.Kill())
 		if err := child.Wait(); err == nil || child.ProcessState.Exited() {
 			t.Fatalf("the writer ended before it was killed: %v", err)
 		}
@@ -270,8 +276,8 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 // damage cuts a part off the newest segment, as a crash of the machine may, or puts another version's deltas in its
 // place for a while. It reports whether it found something to damage.
 func damage(t *testing.T, dir string, rng *rand.Rand) bool {
-	segments, err := filepath.Glob(at(dir, "[0-9]*", deltasDir, "*"+segmentSuffix))
-	must(t, err)
+	segments, err := filepath.Glob(at(dir, "[0-9]*", disk.DeltasDir, "*.seg"))
+	snapshottest.Must(t, err)
 	if len(segments) == 0 {
 		return false
 	}
@@ -283,12 +289,12 @@ func damage(t *testing.T, dir string, rng *rand.Rand) bool {
 		}
 	}
 	if other == path || rng.IntN(2) == 0 {
-		must(t, os.Truncate(path, rng.Int64N(newest.Size()+1)))
+		snapshottest.Must(t, os.Truncate(path, rng.Int64N(newest.Size()+1)))
 		return true
 	}
 	aside := filepath.Join(dir, "aside")
-	must(t, os.Rename(path, aside), os.Rename(other, path))
+	snapshottest.Must(t, os.Rename(path, aside), os.Rename(other, path))
 	time.Sleep(10 * time.Millisecond)
-	must(t, os.Rename(path, other), os.Rename(aside, path))
+	snapshottest.Must(t, os.Rename(path, other), os.Rename(aside, path))
 	return true
 }

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
 // A DeltaSource is a Source that also hands out what changed since a version was published. It is not trusted with that
@@ -48,16 +51,16 @@ func (s DirSource) Deltas(ctx context.Context, model string, version, after int6
 // one, of its files.
 func (s DirSource) deltasPath(model string, version int64) string {
 	dir := filepath.Join(s.Dir, model, strconv.FormatInt(version, 10))
-	if _, err := os.Lstat(filepath.Join(dir, deltasDir)); err != nil {
+	if _, err := os.Lstat(filepath.Join(dir, disk.DeltasDir)); err != nil {
 		return dir
 	}
-	return filepath.Join(dir, deltasDir)
+	return filepath.Join(dir, disk.DeltasDir)
 }
 
 // lookForDeltas returns the deltas of a version after a sequence, nil if the next one is not there yet.
 func (s DirSource) lookForDeltas(at *place, model string, version, after int64) (io.ReadCloser, error) {
-	r, err := inModel(s.Dir, model, func(root *os.Root) (io.ReadCloser, error) {
-		dir, err := versionDir(root, version)
+	r, err := disk.InModel(s.Dir, model, func(root *os.Root) (io.ReadCloser, error) {
+		dir, err := disk.VersionDir(root, version)
 		if err != nil {
 			return nil, err
 		}
@@ -81,14 +84,14 @@ type place struct {
 // deltas returns the whole deltas of one segment that follow the one with sequence after, nil if the next one is not
 // there yet.
 func (p *place) deltas(version *os.Root, after int64) (io.ReadCloser, error) {
-	dir, err := openDeltas(version)
+	dir, err := disk.OpenDeltas(version)
 	if err != nil {
 		return nil, err
 	}
 	var segments []int64
 	if dir != nil {
 		defer dir.Close()
-		if segments, err = segmentsIn(dir); err != nil {
+		if segments, err = disk.SegmentsIn(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -101,11 +104,11 @@ func (p *place) deltas(version *os.Root, after int64) (io.ReadCloser, error) {
 	case after == 0 && len(segments) == 0:
 		return nil, nil
 	case len(segments) == 0:
-		return nil, fmt.Errorf("%w: delta %d is not there, and none before it", ErrChain, after)
+		return nil, fmt.Errorf("%w: delta %d is not there, and none before it", disk.ErrChain, after)
 	default:
-		return nil, fmt.Errorf("%w: delta %d is not there, the first is %d", ErrChain, after+1, segments[0])
+		return nil, fmt.Errorf("%w: delta %d is not there, the first is %d", disk.ErrChain, after+1, segments[0])
 	}
-	f, err := openRegular(dir, segmentName(segments[i]))
+	f, err := disk.OpenRegular(dir, disk.SegmentName(segments[i]))
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +118,13 @@ func (p *place) deltas(version *os.Root, after int64) (io.ReadCloser, error) {
 	case end > p.offset:
 		return section{io.NewSectionReader(f, p.offset, end-p.offset), f}, nil
 	case p.next <= after:
-		err = fmt.Errorf("%w: delta %d is not there, the newest is %d", ErrChain, after, p.next-1)
+		err = fmt.Errorf("%w: delta %d is not there, the newest is %d", disk.ErrChain, after, p.next-1)
 	case i+1 < len(segments):
-		err = fmt.Errorf("%w: it ends before delta %d, and %s follows it", ErrChain, p.next, segmentName(segments[i+1]))
+		err = fmt.Errorf("%w: it ends before delta %d, and %s follows it", disk.ErrChain, p.next, disk.SegmentName(segments[i+
+			1]))
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", segmentName(segments[i]), err)
+		err = fmt.Errorf("%s: %w", disk.SegmentName(segments[i]), err)
 	}
 	return nil, errors.Join(err, f.Close())
 }
@@ -158,20 +162,20 @@ func (p *place) seek(f *os.File, segment, after int64) (end int64, err error) {
 
 // frameBytes returns how long the frame is that a stream begins with.
 func frameBytes(r io.Reader) (int64, error) {
-	frame := make([]byte, deltaFixedBytes)
+	frame := make([]byte, format.DeltaFixedBytes)
 	if _, err := io.ReadFull(r, frame); err != nil {
 		return 0, err
 	}
-	length, err := headerLength(frame)
+	length, err := format.HeaderLength(frame)
 	if err != nil {
 		return 0, err
 	}
-	if frame, err = readMore(r, frame, length); err != nil {
+	if frame, err = format.ReadMore(r, frame, length); err != nil {
 		return 0, err
 	}
-	h, err := decodeDeltaHeader(frame)
+	h, err := format.ReadDeltaHeader(frame)
 	if err != nil {
 		return 0, err
 	}
-	return int64(len(frame)) + h.rest(), nil
+	return int64(len(frame)) + h.Rest(), nil
 }

@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 func ExampleOpen() {
-	m, err := snapshot.Open("testdata/v1", "ratings", snapshot.Selector{Alias: snapshot.Champion})
+	m, err := snapshot.Open("testdata/v1", "ratings", snapshot.Selector{Alias: format.Champion})
 	if err != nil {
 		fmt.Println(err) // keep the model you have
 		return

@@ -15,17 +15,17 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// server scores events with whatever version is champion.
-type server struct {
-	watcher *snapshot.Watcher
-	scratch sync.Pool // of *snapshot.Scratch: one for each request under way
+// Server scores events with whatever version is champion.
+type Server struct {
+	Watcher *snapshot.Watcher
+	Scratch sync.Pool // of *scorer.Scratch: one for each request under way
 }
 
 // ServeHTTP answers {"user":"u1","k":3} with the best items for a user.
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	m := s.watcher.Model() // once: the whole request is answered by one version
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m := s.Watcher.Model() // once: the whole request is answered by one version
 	if m == nil {
-		http.Error(w, "no model: "+fmt.Sprint(s.watcher.Status().Err), http.StatusServiceUnavailable)
+		http.Error(w, "no model: "+fmt.Sprint(s.Watcher.Status().Err), http.StatusServiceUnavailable)
 		return
 	}
 	var ask struct {
@@ -41,8 +41,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	scratch := s.scratch.Get().(*snapshot.Scratch)
-	defer s.scratch.Put(scratch)
+	scratch := s.Scratch.Get().(*snapshot.Scratch)
+	defer s.Scratch.Put(scratch)
 	items, err := m.TopK(nil, &snapshot.Query{Input: event, Over: "item", K: ask.K}, scratch)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -72,7 +72,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	handler := &server{watcher: watcher, scratch: sync.Pool{New: func() any { return new(snapshot.Scratch) }}}
+	handler := &Server{Watcher: watcher, Scratch: sync.Pool{New: func() any { return new(snapshot.Scratch) }}}
 
 	answer := httptest.NewRecorder() // in a program: http.ListenAndServe(address, handler)
 	handler.ServeHTTP(answer, httptest.NewRequest("POST", "/", strings.NewReader(`{"user":"u1","k":2}`)))

@@ -11,17 +11,20 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // A follower applies the deltas of the version that a watcher serves, on a separate goroutine.
 type follower struct {
 	watcher *Watcher
 	source  DeltaSource
-	pointer Pointer // of the version, as it was accepted
-	refused int     // in a row
-	warned  error   // the kind of refusal that the log has
+	pointer format.Pointer // of the version, as it was accepted
+	refused int            // in a row
+	warned  error          // the kind of refusal that the log has
 	// at the newest multiple of markEvery, to be compared; nil before the first, and unless WatchOptions.CheckDeltas
-	marked *Model
+	marked *scorer.Model
 }
 
 // replayAfter is how often the next delta is refused before the version is read again, and its deltas from the first.
@@ -41,7 +44,7 @@ const markEvery = 100
 var errReplaced = errors.New("another version is served")
 
 // follow starts applying the deltas of m, which is served. stop ends it, and returns when nothing runs any more.
-func (w *Watcher) follow(ctx context.Context, p Pointer, m *Model) (stop func()) {
+func (w *Watcher) follow(ctx context.Context, p format.Pointer, m *scorer.Model) (stop func()) {
 	source, ok := w.source.(DeltaSource)
 	if !ok || w.options.NoDeltas {
 		return func() {}
@@ -66,11 +69,11 @@ const catchUpTimeout = time.Second
 // catchUp returns an update that is about to be served with the deltas that there are of it, as far as it knows fewer
 // events than what is served without:
 // readers do not go back in time for a moment. A refit or an earlier version, as by a rollback, is served as it is.
-func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
+func (w *Watcher) catchUp(ctx context.Context, p format.Pointer, m *scorer.Model) *scorer.Model {
 	source, ok := w.source.(DeltaSource)
 	served := w.model.Load()
-	if !ok || w.options.NoDeltas || served == nil || m.manifest.Kind != "update" ||
-		p.Version < served.manifest.Version {
+	if !ok || w.options.NoDeltas || served == nil || m.Manifest().Kind != "update" ||
+		p.Version < served.Manifest().Version {
 		return m
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
@@ -80,7 +83,7 @@ func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
 	defer idle.Stop()
 	f := &follower{watcher: w, source: source, pointer: p}
 	for isBehind(m, w.model.Load()) { // which changes during the loop
-		next, err := f.take(ctx, m, func(_, _ *Model) error {
+		next, err := f.take(ctx, m, func(_, _ *scorer.Model) error {
 			idle.Reset(timeout)
 			return nil
 		})
@@ -93,18 +96,18 @@ func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
 }
 
 // isBehind reports whether a model knows fewer events of a partition than another.
-func isBehind(m, other *Model) bool {
+func isBehind(m, other *scorer.Model) bool {
 	cut, than := m.Position().Cut, other.Position().Cut
-	return slices.ContainsFunc(than, func(o Cut) bool {
+	return slices.ContainsFunc(than, func(o format.Cut) bool {
 		return slices.ContainsFunc(
 			cut,
-			func(c Cut) bool { return c.Topic == o.Topic && c.Partition == o.Partition && c.Next < o.Next },
+			func(c format.Cut) bool { return c.Topic == o.Topic && c.Partition == o.Partition && c.Next < o.Next },
 		)
 	})
 }
 
 // run serves the model after each delta of the chain of m until ctx is done or another version is served.
-func (f *follower) run(ctx context.Context, m *Model) {
+func (f *follower) run(ctx context.Context, m *scorer.Model) {
 	failures := 0
 	for ctx.Err() == nil {
 		next, err := f.take(ctx, m, f.serve)
@@ -136,7 +139,8 @@ func (f *follower) run(ctx context.Context, m *Model) {
 
 // take applies what the source has after m, calls each with every step, and returns how far it came: to the end of the
 // stream, or to an error of the source, of a delta that is refused, or of each.
-func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Model) error) (*Model, error) {
+func (f *follower) take(ctx context.Context, m *scorer.Model, each func(old, next *scorer.Model) error) (*scorer.Model,
+	error) {
 	o, at := &f.watcher.options, m.Position()
 	stream, err := f.source.Deltas(ctx, o.Model, at.Version, at.Sequence)
 	if err != nil {
@@ -144,14 +148,14 @@ func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Mode
 	}
 	defer stream.Close()
 	for {
-		frame, err := ReadFrame(stream)
+		frame, err := format.ReadFrame(stream)
 		if err == io.EOF {
 			return m, nil
 		}
-		var next *Model
-		var d *Delta
+		var next *scorer.Model
+		var d *format.Delta
 		if err == nil {
-			d, err = DecodeDelta(frame, m, o.Trust.Keys)
+			d, err = format.DecodeDelta(frame, m.Shape(), o.Trust.Keys)
 		}
 		if err == nil {
 			next, err = m.Apply(d)
@@ -170,22 +174,22 @@ func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Mode
 }
 
 // compare returns ErrDigest if the digest that a delta has of a model of the chain differs from ours.
-func (f *follower) compare(d *Delta, next *Model) error {
+func (f *follower) compare(d *format.Delta, next *scorer.Model) error {
 	if !f.watcher.options.CheckDeltas {
 		return nil
 	}
 	if d.Sequence%markEvery == 0 {
 		f.marked = next
 	}
-	for _, m := range []*Model{f.marked, next} {
+	for _, m := range []*scorer.Model{f.marked, next} {
 		if m == nil || d.Checked == nil || d.Checked.Sequence != m.Position().Sequence {
 			continue
 		}
-		digest, err := PayloadDigest(m.Contents())
+		digest, err := format.PayloadDigest(m.Contents())
 		if err == nil && digest != d.Checked.PayloadDigest {
 			err = fmt.Errorf(
 				"%w: the model at delta %d is %s, the publisher has %s",
-				ErrDigest,
+				disk.ErrDigest,
 				d.Checked.Sequence,
 				digest,
 				d.Checked.PayloadDigest,
@@ -197,7 +201,7 @@ func (f *follower) compare(d *Delta, next *Model) error {
 }
 
 // serve puts the next model in the place of the last one, unless that is not served any more.
-func (f *follower) serve(old, next *Model) error {
+func (f *follower) serve(old, next *scorer.Model) error {
 	from, to, ok := old.Position(), next.Position(), false
 	f.watcher.note(func(s *Status) {
 		if ok = f.watcher.model.CompareAndSwap(old, next); ok {
@@ -211,7 +215,7 @@ func (f *follower) serve(old, next *Model) error {
 }
 
 // report notes why there are no deltas, and logs each cause once.
-func (f *follower) report(m *Model, err error) {
+func (f *follower) report(m *scorer.Model, err error) {
 	w, cause := f.watcher, refusal(err)
 	w.note(func(s *Status) {
 		if s.DeltaErr = err; cause != nil {
@@ -244,7 +248,7 @@ func (f *follower) report(m *Model, err error) {
 // refusal returns the kind of what is wrong with a delta or the files of a chain, nil if the source does not answer or
 // has no such version.
 func refusal(err error) error {
-	for _, cause := range []error{ErrSignature, ErrChain, ErrContents, ErrDigest, ErrFormat} {
+	for _, cause := range []error{disk.ErrSignature, disk.ErrChain, disk.ErrContents, disk.ErrDigest, disk.ErrFormat} {
 		if errors.Is(err, cause) {
 			return cause
 		}
@@ -253,7 +257,7 @@ func refusal(err error) error {
 }
 
 // recovered notes that the source answers and the chain of m continues.
-func (f *follower) recovered(m *Model) {
+func (f *follower) recovered(m *scorer.Model) {
 	w := f.watcher
 	w.note(func(s *Status) { s.DeltaErr = nil })
 	if f.warned != nil {
@@ -267,16 +271,16 @@ func (f *follower) recovered(m *Model) {
 // replay reads the version again and its deltas from the first, and serves that once it is further than m: a
 // publisher that lost its newest deltas may have continued with others. If it does not come that far, m is still
 // served.
-func (f *follower) replay(ctx context.Context, m *Model) *Model {
+func (f *follower) replay(ctx context.Context, m *scorer.Model) *scorer.Model {
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
 	o, at := &f.watcher.options, m.Position()
 	other := &follower{watcher: f.watcher, source: f.source}
-	again, err := o.Trust.load(o.Model, f.pointer, sourceReader(ctx, f.source, o.Model, f.pointer.Version))
+	again, err := o.Trust.Load(o.Model, f.pointer, sourceReader(ctx, f.source, o.Model, f.pointer.Version))
 	for err == nil && again.Position().Sequence <= at.Sequence {
 		before := again
-		if again, err = other.take(ctx, again, func(_, _ *Model) error { return nil }); again == before && err == nil {
-			err = fmt.Errorf("%w: it has no more than %d deltas now", ErrChain, again.Position().Sequence)
+		if again, err = other.take(ctx, again, func(_, _ *scorer.Model) error { return nil }); again == before && err == nil {
+			err = fmt.Errorf("%w: it has no more than %d deltas now", disk.ErrChain, again.Position().Sequence)
 		}
 	}
 	if err == nil {

@@ -16,6 +16,12 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/scorer"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // atDelta waits until a watcher serves a version with a number of deltas.
@@ -34,11 +40,11 @@ func TestWatchAppliesDeltas(t *testing.T) {
 	c, base := openChain(t, store, dir, 1)
 	m := grow(t, c, base, 5, 0)
 	loads := 0
-	now := created.Add(time.Minute)
+	now := snapshottest.Created.Add(time.Minute)
 	options := WatchOptions{
-		Trust:     Trust{Keys: keys, Now: func() time.Time { return now }},
+		Trust:     verify.Trust{Keys: keys, Now: func() time.Time { return now }},
 		StateFile: filepath.Join(t.TempDir(), "accepted"),
-		OnLoad:    func(*Model) error { loads++; return nil },
+		OnLoad:    func(*scorer.Model) error { loads++; return nil },
 	}
 	w := watchOf(t, DirSource{dir, often}, options)
 	s := atDelta(t, w, 1, 5)
@@ -51,12 +57,12 @@ func TestWatchAppliesDeltas(t *testing.T) {
 		t.Errorf("signed by %q, manifest %+v", w.Model().SignedBy(), w.Model().Manifest())
 	}
 	held := w.Model()
-	want, err := PayloadDigest(held.Contents())
-	must(t, err)
+	want, err := format.PayloadDigest(held.Contents())
+	snapshottest.Must(t, err)
 	m = grow(t, c, m, 20, 0)
 	atDelta(t, w, 1, 25)
 	sameState(t, w.Model(), m)
-	if got, err := PayloadDigest(held.Contents()); err != nil || got != want || held.Position().Sequence != 5 {
+	if got, err := format.PayloadDigest(held.Contents()); err != nil || got != want || held.Position().Sequence != 5 {
 		t.Errorf("the model that was handed out has changed: %s, %v, want %s", got, err, want)
 	}
 	w.Close()
@@ -74,7 +80,7 @@ func TestWatchAppliesDeltas(t *testing.T) {
 	if s := plain.Status(); s.Position.Sequence != 0 || s.DeltasApplied != 0 {
 		t.Errorf("deltas were applied where none are asked for: %+v", s)
 	}
-	if m, err := Open(dir, "m", Selector{Alias: Latest}); err != nil || m.Position().Sequence != 0 {
+	if m, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); err != nil || m.Position().Sequence != 0 {
 		t.Errorf("Open: %v, %v, want the version as it was published", m, err)
 	}
 }
@@ -103,13 +109,13 @@ func (s slowDeltas) Deltas(ctx context.Context, model string, version, after int
 // served at once.
 func TestWatchDoesNotGoBack(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	at5 := grow(t, c, base, 5, 0)
 	whole := at5.Contents()
 	grow(t, c, at5, 7, 0)
-	var next *Chain
-	var model *Model
+	var next *publish.Chain
+	var model *scorer.Model
 	grown := 0
 	const catchUp = 5 * time.Second // on a busy machine a second or two pass between two deltas
 	source := slowDeltas{DirSource{dir, often}, catchUp / 6, func() {
@@ -122,17 +128,17 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 		}
 	}}
 	served := make(chan struct{})
-	load := func(m *Model) error {
-		if m.manifest.Version == 2 {
+	load := func(m *scorer.Model) error {
+		if m.Manifest().Version == 2 {
 			<-served
 		}
 		return nil
 	}
 	w := watchOf(t, source, WatchOptions{OnLoad: load, catchUp: catchUp})
 	atDelta(t, w, 1, 12)
-	whole.Meta.Created, whole.Meta.Kind = created.Add(time.Hour), "update"
+	whole.Meta.Created, whole.Meta.Kind = snapshottest.Created.Add(time.Hour), "update"
 	_, err := store.Publish(t.Context(), "m", whole)
-	must(t, err)
+	snapshottest.Must(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -146,24 +152,24 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 	close(served)
 	<-done
 	atDelta(t, w, 2, 13)
-	must(t, setAlias(t, store, Latest, 1))
+	snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
 	atDelta(t, w, 1, 12)
 }
 
 // Another version has a separate chain: a promotion, a compaction and a rollback, whose chain is as it was left.
 func TestWatchChangesChains(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	first := grow(t, c, base, 12, 0)
 	w := watchOf(t, DirSource{dir, often}, WatchOptions{})
 	atDelta(t, w, 1, 12)
 	whole := first.Contents()
-	whole.Meta.Created = created.Add(time.Hour)
+	whole.Meta.Created = snapshottest.Created.Add(time.Hour)
 	compacted, err := store.Publish(t.Context(), "m", whole)
-	must(t, err)
+	snapshottest.Must(t, err)
 	s := atDelta(t, w, 2, 0)
-	if digest, err := PayloadDigest(first.Contents()); err != nil || digest != compacted.PayloadDigest ||
+	if digest, err := format.PayloadDigest(first.Contents()); err != nil || digest != compacted.PayloadDigest ||
 		s.PayloadDigest != digest {
 		t.Errorf(
 			"compacted to %s, status %s, the consumer had %s, %v",
@@ -177,14 +183,14 @@ func TestWatchChangesChains(t *testing.T) {
 	second := grow(t, next, base2, 3, 1)
 	atDelta(t, w, 2, 3)
 	sameState(t, w.Model(), second)
-	must(t, setAlias(t, store, Latest, 1))
+	snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
 	s = atDelta(t, w, 1, 12)
 	sameState(t, w.Model(), first)
 	if s.Loads != 3 || s.DeltasApplied != 12+3+12 || s.DeltasRefused != 0 {
 		t.Errorf("status %+v", s)
 	}
 	grow(t, next, second, 1, 1) // of a version that is not served any more
-	must(t, setAlias(t, store, Latest, 2))
+	snapshottest.Must(t, setAlias(t, store, format.Latest, 2))
 	atDelta(t, w, 2, 4)
 }
 
@@ -192,7 +198,7 @@ func TestWatchChangesChains(t *testing.T) {
 // another one ignores it.
 func TestWatchCompares(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	hundred := grow(t, c, base, 100, 0)
 	m := grow(t, c, hundred, 2, 0)
@@ -200,40 +206,41 @@ func TestWatchCompares(t *testing.T) {
 	plain := watchOf(t, DirSource{dir, often}, WatchOptions{})
 	atDelta(t, checking, 1, 102)
 	at := m.Position()
-	checkedBy := func(digest string) *Delta {
-		return &Delta{
+	checkedBy := func(digest string) *format.Delta {
+		return &format.Delta{
 			Model:      "m",
 			Base:       1,
-			BaseDigest: base.manifest.Digest,
+			BaseDigest: base.Manifest().Digest,
 			Sequence:   at.Sequence + 1,
 			Previous:   at.Digest,
-			Created:    created,
+			Created:    snapshottest.Created,
 			Basis:      []float64{},
 			Linear:     []float64{},
-			Checked:    &CheckedState{Sequence: 100, PayloadDigest: digest},
+			Checked:    &format.CheckedState{Sequence: 100, PayloadDigest: digest},
 		}
 	}
-	frame, err := checkedBy("sha256:00").Encode(m, nil)
-	must(t, err)
-	must(t, c.Append(t.Context(), frame))
+	frame, err := checkedBy("sha256:00").Encode(m.Shape(), nil)
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, c.Append(t.Context(), frame))
 	until(
 		t,
 		checking,
 		"a refusal",
-		func(s Status) bool { return s.DeltasRefused > replayAfter && errors.Is(s.DeltaErr, ErrDigest) },
+		func(s Status) bool { return s.DeltasRefused > replayAfter && errors.Is(s.DeltaErr, disk.ErrDigest) },
 	)
 	sameState(t, checking.Model(), m)
 	atDelta(t, plain, 1, 103)
-	must(t, os.Truncate(segmentPath(dir, 1, 1), c.size-int64(len(frame))))
+	segment := segmentPath(dir, 1, 1)
+	snapshottest.Must(t, os.Truncate(segment, sizeOf(t, segment)-int64(len(frame))))
 	again, _ := openChain(t, store, dir, 1)
-	digest, err := PayloadDigest(hundred.Contents())
-	must(t, err)
+	digest, err := format.PayloadDigest(hundred.Contents())
+	snapshottest.Must(t, err)
 	d := checkedBy(digest)
-	frame, err = d.Encode(m, nil)
-	must(t, err)
-	must(t, again.Append(t.Context(), frame))
+	frame, err = d.Encode(m.Shape(), nil)
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, again.Append(t.Context(), frame))
 	next, err := m.Apply(d)
-	must(t, err)
+	snapshottest.Must(t, err)
 	s := atDelta(t, checking, 1, 103)
 	sameState(t, checking.Model(), next)
 	if s.DeltasApplied != 103 {
@@ -244,10 +251,10 @@ func TestWatchCompares(t *testing.T) {
 // A delta that is ready when another version has come is not served.
 func TestWatchLateDelta(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 2)
+	store, dir := storeOf(t, 2)
 	_, late := openChain(t, store, dir, 1)
-	_, next, err := deltaAfter(late, 0, nil)
-	must(t, err)
+	_, next, err := snapshottest.DeltaAfter(late, 0, nil)
+	snapshottest.Must(t, err)
 	w := watchOf(t, DirSource{dir, often}, WatchOptions{})
 	before := atDelta(t, w, 2, 0)
 	f := follower{watcher: w}
@@ -267,12 +274,12 @@ func TestWatchDeltasExpire(t *testing.T) {
 	c, m := openChain(t, store, dir, 1)
 	var now atomic.Pointer[time.Time]
 	set := func(after time.Duration) {
-		at := created.Add(after)
+		at := snapshottest.Created.Add(after)
 		now.Store(&at)
 	}
 	set(0)
 	store.Now = func() time.Time { return *now.Load() }
-	w := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: store.Now}})
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: verify.Trust{Now: store.Now}})
 	m = grow(t, c, m, 1, 0)
 	atDelta(t, w, 1, 1)
 	set(2 * time.Hour)
@@ -284,8 +291,8 @@ func TestWatchDeltasExpire(t *testing.T) {
 	if w.Model() != nil {
 		t.Error("a delta gave an expired version a new life")
 	}
-	_, err := store.Renew(t.Context(), "m", Latest, created.Add(3*time.Hour))
-	must(t, err)
+	_, err := store.Renew(t.Context(), "m", format.Latest, snapshottest.Created.Add(3*time.Hour))
+	snapshottest.Must(t, err)
 	until(t, w, "the renewal", func(s Status) bool { return !s.Expired })
 	sameState(t, w.Model(), m)
 }
@@ -298,12 +305,12 @@ func TestWatchFollowsAFork(t *testing.T) {
 	c, base := openChain(t, store, dir, 1)
 	m := grow(t, c, base, 6, 0)
 	path := segmentPath(dir, 1, 1)
-	six := c.size
+	six := sizeOf(t, path)
 	lost := grow(t, c, m, 4, 0)
-	w := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Keys: keys}})
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: verify.Trust{Keys: keys}})
 	atDelta(t, w, 1, 10)
-	must(t, os.Truncate(path, six))
-	until(t, w, "that the delta is not there", func(s Status) bool { return errors.Is(s.DeltaErr, ErrChain) })
+	snapshottest.Must(t, os.Truncate(path, six))
+	until(t, w, "that the delta is not there", func(s Status) bool { return errors.Is(s.DeltaErr, disk.ErrChain) })
 	again, _ := openChain(t, store, dir, 1)
 	fork := grow(t, again, m, 4, 9)
 	time.Sleep(20 * often)
@@ -341,7 +348,7 @@ func TestWatchOddDeltaSources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, dir := publish(t, 1)
+			_, dir := storeOf(t, 1)
 			asked := new(atomic.Int64)
 			w := watchOf(
 				t,
@@ -358,7 +365,7 @@ func TestWatchOddDeltaSources(t *testing.T) {
 				t.Errorf("asked %d times in 300 ms", n)
 			}
 			if (name == "errors") != errors.Is(s.DeltaErr, down) ||
-				(name == "noise") != errors.Is(s.DeltaErr, ErrFormat) ||
+				(name == "noise") != errors.Is(s.DeltaErr, disk.ErrFormat) ||
 				s.Position.Sequence != 0 {
 				t.Errorf("status %+v", s)
 			}
@@ -373,7 +380,7 @@ func TestWatchOddDeltaSources(t *testing.T) {
 // The deltas of one version are followed at a time, and of none after Close.
 func TestWatchEndsFollowing(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	var asked, active atomic.Int64
 	w := watchOf(t, oddSource{DirSource{dir, often}, func(ctx context.Context, _ int64) (io.ReadCloser, error) {
 		active.Add(1)
@@ -383,8 +390,8 @@ func TestWatchEndsFollowing(t *testing.T) {
 		return nil, ctx.Err()
 	}}, WatchOptions{})
 	until(t, w, "the first question", func(Status) bool { return asked.Load() == 1 })
-	_, err := store.Publish(t.Context(), "m", testContents(small))
-	must(t, err)
+	_, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
+	snapshottest.Must(t, err)
 	until(t, w, "the second", func(Status) bool { return asked.Load() == 2 })
 	if n := active.Load(); n != 1 {
 		t.Errorf("%d versions are followed", n)
@@ -406,11 +413,11 @@ func (zeros) Read(b []byte) (int, error) {
 // Append to served by a watching consumer: 8,000 rows of a million names, k = 20, as 10,000 events a second touch them.
 func BenchmarkDeltaToServed(b *testing.B) {
 	dir := b.TempDir()
-	store := NewStore(dir)
-	if _, err := store.Publish(b.Context(), "m", userItem(500_000, 20, 1)); err != nil {
+	store := publish.NewStore(dir)
+	if _, err := store.Publish(b.Context(), "m", snapshottest.UserItem(500_000, 20, 1)); err != nil {
 		b.Fatal(err)
 	}
-	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: Latest})
+	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: format.Latest})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -452,11 +459,11 @@ func BenchmarkDeltaToServed(b *testing.B) {
 // single calls.
 func BenchmarkScoreWhileDeltasArrive(b *testing.B) {
 	dir := b.TempDir()
-	store := NewStore(dir)
-	if _, err := store.Publish(b.Context(), "m", userItem(500_000, 20, 1)); err != nil {
+	store := publish.NewStore(dir)
+	if _, err := store.Publish(b.Context(), "m", snapshottest.UserItem(500_000, 20, 1)); err != nil {
 		b.Fatal(err)
 	}
-	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: Latest})
+	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: format.Latest})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -470,12 +477,12 @@ func BenchmarkScoreWhileDeltasArrive(b *testing.B) {
 		b.Fatal(err)
 	}
 	var took [2][]int64
-	dst, s := make([]float64, 1), new(Scratch)
+	dst, s := make([]float64, 1), new(scorer.Scratch)
 	names := make([]string, 1000)
 	for i := range names {
 		names[i] = strconv.Itoa(i * 499)
 	}
-	in := Input{Categorical: make([]string, 2)}
+	in := format.Input{Categorical: make([]string, 2)}
 	for second := 0; b.Loop(); second++ {
 		b.StopTimer()
 		frame := frameOfRows(b, m, 8_000)
@@ -505,15 +512,15 @@ func BenchmarkScoreWhileDeltasArrive(b *testing.B) {
 }
 
 // frameOfRows returns the next delta of a model with rows spread over its columns.
-func frameOfRows(b *testing.B, m *Model, rows int) []byte {
-	at, c := m.Position(), &m.contents
-	d := &Delta{
+func frameOfRows(b *testing.B, m *scorer.Model, rows int) []byte {
+	at, c := m.Position(), m.Shape()
+	d := &format.Delta{
 		Model:      "m",
 		Base:       at.Version,
-		BaseDigest: m.manifest.Digest,
+		BaseDigest: m.Manifest().Digest,
 		Sequence:   at.Sequence + 1,
 		Previous:   at.Digest,
-		Created:    created,
+		Created:    snapshottest.Created,
 		Columns:    make([]int32, rows),
 		Linear:     make([]float64, rows*c.NumOutputs),
 		Basis:      make([]float64, rows*c.NumBasis),
@@ -522,7 +529,7 @@ func frameOfRows(b *testing.B, m *Model, rows int) []byte {
 	for i := range d.Columns {
 		d.Columns[i] = int32(i*step + int(at.Sequence)%step)
 	}
-	frame, err := d.Encode(m, nil)
+	frame, err := d.Encode(m.Shape(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

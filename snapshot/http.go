@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
 // HTTPSource is a Source that asks a refitd daemon:
@@ -41,7 +43,7 @@ const (
 const maxAnswerBytes = 64 << 10
 
 // Wait asks the daemon for an alias, and waits there for a change.
-func (s HTTPSource) Wait(ctx context.Context, model, alias string, last Pointer) (Pointer, error) {
+func (s HTTPSource) Wait(ctx context.Context, model, alias string, last format.Pointer) (format.Pointer, error) {
 	hold := s.hold()
 	ctx, cancel := context.WithTimeout(ctx, hold+patience)
 	defer cancel()
@@ -52,19 +54,19 @@ func (s HTTPSource) Wait(ctx context.Context, model, alias string, last Pointer)
 	}
 	answer, err := s.get(ctx, query, last.ETag(), "models", model, "aliases", alias)
 	if err != nil {
-		return Pointer{}, err
+		return format.Pointer{}, err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusNotModified {
 		return last, nil
 	}
-	b, err := readAtMost(answer.Body, "alias "+alias, maxAnswerBytes)
+	b, err := disk.ReadAtMost(answer.Body, "alias "+alias, maxAnswerBytes)
 	if err != nil {
-		return Pointer{}, err
+		return format.Pointer{}, err
 	}
-	var p Pointer
+	var p format.Pointer
 	if err := json.Unmarshal(b, &p); err != nil {
-		return Pointer{}, fmt.Errorf("alias %s: %w: %v", alias, ErrFormat, err)
+		return format.Pointer{}, fmt.Errorf("alias %s: %w: %v", alias, disk.ErrFormat, err)
 	}
 	return p, nil
 }
@@ -115,14 +117,6 @@ func (b body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// ETag returns the entity tag of a pointer, as HTTP quotes it, empty for the zero Pointer.
-func (p *Pointer) ETag() string {
-	if p.Version == 0 {
-		return ""
-	}
-	return fmt.Sprintf(`"%d-%d-%s"`, p.Sequence, p.Version, strings.TrimPrefix(p.ManifestDigest, "sha256:"))
-}
-
 // get sends a request and returns an answer of status 200 or 304, whose body the caller closes. It returns ErrNotFound
 // and ErrChain.
 func (s HTTPSource) get(ctx context.Context, query, etag string, path ...string) (*http.Response, error) {
@@ -152,9 +146,9 @@ func (s HTTPSource) get(ctx context.Context, query, etag string, path ...string)
 	case http.StatusOK, http.StatusNotModified:
 		return answer, nil
 	case http.StatusNotFound:
-		err = fmt.Errorf("%w: %w", ErrNotFound, fs.ErrNotExist)
+		err = fmt.Errorf("%w: %w", disk.ErrNotFound, fs.ErrNotExist)
 	case http.StatusConflict, http.StatusGone: // of deltas that do not follow
-		err = ErrChain
+		err = disk.ErrChain
 	default:
 		err = errors.New("unexpected answer")
 	}

@@ -17,6 +17,11 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // serve answers the requests of an HTTPSource from a store, as a daemon does.
@@ -32,10 +37,10 @@ func serve(t *testing.T, dir string, polls *atomic.Int64) *httptest.Server {
 		wait, err := time.ParseDuration(r.URL.Query().Get("wait"))
 		ctx, cancel := context.WithTimeout(r.Context(), wait)
 		defer cancel()
-		store := NewStore(dir)
+		store := publish.NewStore(dir)
 		for {
 			p, aliasErr := store.Alias(r.PathValue("m"), r.PathValue("a"))
-			if errors.Is(aliasErr, ErrNotFound) {
+			if errors.Is(aliasErr, disk.ErrNotFound) {
 				http.Error(w, `{"error":"no such alias"}`, http.StatusNotFound)
 				return
 			}
@@ -43,7 +48,7 @@ func serve(t *testing.T, dir string, polls *atomic.Int64) *httptest.Server {
 				p.ETag() != r.Header.Get("If-None-Match") {
 				json.NewEncoder(w).Encode(struct {
 					Model string `json:"model"`
-					Pointer
+					format.Pointer
 				}{"m", p})
 				return
 			}
@@ -69,9 +74,9 @@ func serve(t *testing.T, dir string, polls *atomic.Int64) *httptest.Server {
 		defer cancel()
 		stream, err := DirSource{dir, often}.Deltas(ctx, r.PathValue("m"), base, after)
 		switch {
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, disk.ErrNotFound):
 			http.Error(w, err.Error(), http.StatusNotFound)
-		case errors.Is(err, ErrChain):
+		case errors.Is(err, disk.ErrChain):
 			http.Error(w, err.Error(), http.StatusConflict)
 		case err == nil:
 			defer stream.Close()
@@ -95,22 +100,22 @@ func TestHTTPSourceDeltas(t *testing.T) {
 		LongPoll: 20 * time.Millisecond,
 	}
 	stream, err := source.Deltas(t.Context(), "m", 1, 0)
-	must(t, err)
+	snapshottest.Must(t, err)
 	if b, err := io.ReadAll(stream); err != nil || len(b) != 0 {
 		t.Errorf("no news: %d bytes, %v", len(b), err)
 	}
-	must(t, stream.Close())
+	snapshottest.Must(t, stream.Close())
 	c, m := openChain(t, store, dir, 1)
 	m = grow(t, c, m, 3, 0)
-	w := watchOf(t, source, WatchOptions{Trust: Trust{Keys: keys}})
+	w := watchOf(t, source, WatchOptions{Trust: verify.Trust{Keys: keys}})
 	atDelta(t, w, 1, 3)
 	m = grow(t, c, m, 3, 0)
 	atDelta(t, w, 1, 6)
 	sameState(t, w.Model(), m)
-	if _, err := source.Deltas(t.Context(), "m", 9, 0); !errors.Is(err, ErrNotFound) {
+	if _, err := source.Deltas(t.Context(), "m", 9, 0); !errors.Is(err, disk.ErrNotFound) {
 		t.Errorf("of a version that is not there: %v, want ErrNotFound", err)
 	}
-	if _, err := source.Deltas(t.Context(), "m", 1, 9); !errors.Is(err, ErrChain) {
+	if _, err := source.Deltas(t.Context(), "m", 1, 9); !errors.Is(err, disk.ErrChain) {
 		t.Errorf("after a delta that is not there: %v, want ErrChain", err)
 	}
 }
@@ -118,11 +123,11 @@ func TestHTTPSourceDeltas(t *testing.T) {
 // An answer that ends within a delta is asked for again from that delta on, and refuses nothing.
 func TestHTTPSourceDeltasCutOff(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	m := grow(t, c, base, 5, 0)
 	whole, err := os.ReadFile(segmentPath(dir, 1, 1))
-	must(t, err)
+	snapshottest.Must(t, err)
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) == 1 {
@@ -160,12 +165,12 @@ func TestHTTPSource(t *testing.T) {
 		Header:   http.Header{"Authorization": {"Bearer secret"}},
 		LongPoll: 20 * time.Millisecond,
 	}
-	w := watchOf(t, source, WatchOptions{Trust: Trust{Keys: keys}})
+	w := watchOf(t, source, WatchOptions{Trust: verify.Trust{Keys: keys}})
 	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 && s.SignedBy != "" })
 	before := polls.Load()
 	until(t, w, "a long poll without news", func(Status) bool { return polls.Load() > before+1 })
-	_, err := store.Publish(t.Context(), "m", testContents(small))
-	must(t, err)
+	_, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
+	snapshottest.Must(t, err)
 	s := until(t, w, "version 2", func(s Status) bool { return s.Version == 2 })
 	if s.Loads != 2 || s.Refused != 0 || s.Err != nil {
 		t.Errorf("status %+v", s)
@@ -177,17 +182,17 @@ func TestHTTPSource(t *testing.T) {
 	if !strings.Contains(s.Err.Error(), "401") || !strings.Contains(s.Err.Error(), "who are you?") {
 		t.Errorf("without credentials: %v", s.Err)
 	}
-	if _, err := source.Wait(t.Context(), "m", "none", Pointer{}); !errors.Is(err, ErrNotFound) {
+	if _, err := source.Wait(t.Context(), "m", "none", format.Pointer{}); !errors.Is(err, disk.ErrNotFound) {
 		t.Errorf("no such alias: %v, want ErrNotFound", err)
 	}
-	if _, err := source.File(t.Context(), "m", 9, ManifestFile); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := source.File(t.Context(), "m", 9, disk.ManifestFile); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such version: %v, want fs.ErrNotExist", err)
 	}
 }
 
 // A server that lies about sizes, cuts off or sends without end is given up on without taking memory.
 func TestHTTPSourceBounds(t *testing.T) {
-	_, dir := publish(t, 1)
+	_, dir := storeOf(t, 1)
 	files := http.FileServer(http.Dir(dir))
 	var mode atomic.Pointer[string]
 	set := func(s string) { mode.Store(&s) }
@@ -200,10 +205,10 @@ func TestHTTPSourceBounds(t *testing.T) {
 		case strings.HasPrefix(path, "aliases/"):
 			r.URL.Path = "/m/" + path
 			files.ServeHTTP(w, r)
-		case *mode.Load() == "cut off" && strings.HasSuffix(path, tensorsFile):
+		case *mode.Load() == "cut off" && strings.HasSuffix(path, disk.TensorsFile):
 			w.Header().Set("Content-Length", "600")
 			w.Write(make([]byte, 100))
-		case *mode.Load() == "endless file" && strings.HasSuffix(path, tensorsFile):
+		case *mode.Load() == "endless file" && strings.HasSuffix(path, disk.TensorsFile):
 			for r.Context().Err() == nil {
 				w.Write(make([]byte, 1<<16))
 			}

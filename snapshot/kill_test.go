@@ -15,6 +15,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // killEnv makes a run of the test binary publish to a store and kill itself: the directory and the number of the step.
@@ -41,12 +46,13 @@ func publishAndDie(spec string) error {
 	if err != nil {
 		return err
 	}
-	store := NewStore(dir)
-	if store.Signer, err = NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))); err != nil {
+	store := publish.NewStore(dir)
+	if store.Signer, err = format.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1},
+		ed25519.SeedSize))); err != nil {
 		return err
 	}
-	store.logBytes = 1000 // so that it begins another file, too
-	store.step = func(site string) error {
+	store.LogBytes = 1000 // so that it begins another file, too
+	store.Step = func(site string) error {
 		if left--; left < 0 {
 			fmt.Println(site)
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -54,33 +60,35 @@ func publishAndDie(spec string) error {
 		return nil
 	}
 	ctx := context.Background()
-	published, err := store.Publish(ctx, "m", testContents(small), Move{Alias: Champion})
+	published, err := store.Publish(ctx, "m", snapshottest.TestContents(snapshottest.Small),
+		publish.Move{Alias: format.Champion})
 	if err != nil {
 		return err
 	}
 	if err := appendTwo(ctx, store, dir, published.Version); err != nil {
 		return err
 	}
-	if _, err := store.MoveAlias(ctx, "m", Move{Alias: Champion, To: 2, Event: EventRollback}); err != nil {
+	if _, err := store.MoveAlias(ctx, "m", publish.Move{Alias: format.Champion, To: 2,
+		Event: publish.EventRollback}); err != nil {
 		return err
 	}
-	if _, err = store.Prune(ctx, "m", Retention{Keep: 1}); err != nil {
+	if _, err = store.Prune(ctx, "m", publish.Retention{Keep: 1}); err != nil {
 		return err
 	}
-	_, err = store.Publish(ctx, "m", testContents(small)) // after a record without moves
+	_, err = store.Publish(ctx, "m", snapshottest.TestContents(snapshottest.Small)) // after a record without moves
 	return err
 }
 
-func appendTwo(ctx context.Context, store *Store, dir string, version int64) error {
+func appendTwo(ctx context.Context, store *publish.Store, dir string, version int64) error {
 	c, err := store.OpenChain(ctx, "m", version)
 	if err != nil {
 		return err
 	}
-	m, err := Open(dir, "m", Selector{Version: version})
+	m, err := Open(dir, "m", verify.Selector{Version: version})
 	for range 2 {
 		var frame []byte
 		if err == nil {
-			frame, m, err = deltaAfter(m, 0, store.Signer)
+			frame, m, err = snapshottest.DeltaAfter(m, 0, store.Signer)
 		}
 		if err == nil {
 			err = c.Append(ctx, frame)
@@ -90,11 +98,11 @@ func appendTwo(ctx context.Context, store *Store, dir string, version int64) err
 }
 
 // checkChain reads what there is of the deltas of a version, and continues them.
-func checkChain(t *testing.T, store *Store, dir string, version int64, keys Keys) {
+func checkChain(t *testing.T, store *publish.Store, dir string, version int64, keys format.Keys) {
 	t.Helper()
 	c, m := openChain(t, store, dir, version)
 	m, err := readDeltas(t.Context(), DirSource{dir, often}, m, c.Sequence(), keys)
-	must(t, err)
+	snapshottest.Must(t, err)
 	if m.Position().Digest != c.Previous() || m.Position().Sequence != c.Sequence() {
 		t.Errorf("version %d: read up to %d, the chain is at %d", version, m.Position().Sequence, c.Sequence())
 	}
@@ -108,7 +116,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	var steps []string
 	for number := 0; ; number++ {
 		store, dir, keys := publishSigned(t, 2)
-		must(t, setAlias(t, store, Champion, 1))
+		snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), killEnv+"="+dir+"|"+strconv.Itoa(number))
 		out, err := child.Output()
@@ -119,18 +127,18 @@ func TestKilledAtEveryStep(t *testing.T) {
 		step := strings.TrimSpace(string(out))
 		check := func(when string) {
 			aliases, err := store.Aliases("m")
-			if err != nil || aliases[Latest] < 2 || aliases[Champion] < 1 {
+			if err != nil || aliases[format.Latest] < 2 || aliases[format.Champion] < 1 {
 				t.Errorf("%s %q: aliases %v, %v", when, step, aliases, err)
 			}
 			for alias := range aliases {
-				if _, err := (Trust{Keys: keys}).Open(dir, "m", Selector{Alias: alias}); err != nil {
+				if _, err := (verify.Trust{Keys: keys}).Open(dir, "m", verify.Selector{Alias: alias}); err != nil {
 					t.Errorf("%s %q: %s: %v", when, step, alias, err)
 				}
 			}
 			versions, err := store.Versions("m")
-			must(t, err)
+			snapshottest.Must(t, err)
 			for _, v := range versions {
-				if _, err := (Trust{Keys: keys}).Open(dir, "m", Selector{Version: v}); err != nil {
+				if _, err := (verify.Trust{Keys: keys}).Open(dir, "m", verify.Selector{Version: v}); err != nil {
 					t.Errorf("%s %q: version %d: %v", when, step, v, err)
 				}
 				if when == "recovered from" {
@@ -139,18 +147,18 @@ func TestKilledAtEveryStep(t *testing.T) {
 			}
 		}
 		check("killed at")
-		must(t, store.Recover(t.Context(), "m"))
+		snapshottest.Must(t, store.Recover(t.Context(), "m"))
 		check("recovered from")
 		if left, err := filepath.Glob(filepath.Join(dir, "m", "*", ".new")); err != nil || len(left) > 0 {
 			t.Errorf("%q: left behind: %v, %v", step, left, err)
 		}
-		if left, err := filepath.Glob(filepath.Join(dir, "m", staging+"*")); err != nil || len(left) > 0 {
+		if left, err := filepath.Glob(filepath.Join(dir, "m", ".staging-*")); err != nil || len(left) > 0 {
 			t.Errorf("%q: left behind: %v, %v", step, left, err)
 		}
 		all := records(t, store)
-		for _, alias := range []string{Latest, Champion} {
+		for _, alias := range []string{format.Latest, format.Champion} {
 			p, err := store.Alias("m", alias)
-			must(t, err)
+			snapshottest.Must(t, err)
 			if live, err := store.LiveAt("m", p.Moved); err != nil || live[alias].Sequence != p.Sequence {
 				t.Errorf(
 					"%q: the log says %s was moved by %+v, %v; the alias says %d",
@@ -162,8 +170,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 				)
 			}
 		}
-		m, err := store.Publish(t.Context(), "m", testContents(small))
-		must(t, err)
+		m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
+		snapshottest.Must(t, err)
 		if last := records(t, store); len(last) != len(all)+1 || last[len(all)].Sequence <= all[len(all)-1].Sequence ||
 			m.Version < 3 {
 			t.Errorf("%q: version %d, record %+v", step, m.Version, last[len(all)])

@@ -4,229 +4,26 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/verify"
 )
-
-// expectedManifest is a manifest with one field set, and the payload digest that its fields and files have.
-type expectedManifest struct {
-	Field         string `json:"field"`
-	Manifest      []byte `json:"manifest"`
-	PayloadDigest string `json:"payload_digest"`
-}
-
-// oddText has every character that JSON may escape, and some that take several bytes.
-var oddText = func() string {
-	var b strings.Builder
-	for c := rune(1); c < 0x80; c++ {
-		b.WriteRune(c)
-	}
-	return b.String() + "é\u2028\u2029\ufffd😀"
-}()
-
-// oddFloats are numbers whose decimals are unusual.
-var oddFloats = []float64{
-	0.1,
-	math.Copysign(0, -1),
-	-1,
-	100,
-	1e-6,
-	1e-7,
-	5e-324,
-	1e20,
-	1e21,
-	123456789012345680000,
-	-math.MaxFloat64,
-	1 << 53,
-}
-
-// valuesOf are values other than zero for the fields of a type; a named type takes those of its kind.
-var valuesOf = map[reflect.Type][]any{
-	reflect.TypeFor[string]():       {oddText, "user"},
-	reflect.TypeFor[float64]():      boxed(oddFloats),
-	reflect.TypeFor[int]():          {3, math.MaxInt32},
-	reflect.TypeFor[int32]():        {3, math.MaxInt32},
-	reflect.TypeFor[int64]():        {3, math.MaxInt64},
-	reflect.TypeFor[uint64]():       {3, uint64(math.MaxUint64)},
-	reflect.TypeFor[bool]():         {true},
-	reflect.TypeFor[time.Time]():    {created},
-	reflect.TypeFor[[]string]():     {[]string{"user", oddText}},
-	reflect.TypeFor[[][]string]():   {[][]string{{"user", oddText}, {}}},
-	reflect.TypeFor[[]float64]():    {oddFloats},
-	reflect.TypeFor[[]int]():        {[]int{1, 0, -1}},
-	reflect.TypeFor[[]MapScaling](): {[]MapScaling{}, []MapScaling{{-1, 1e-7}}},
-}
-
-func boxed[T any](list []T) (values []any) {
-	for _, v := range list {
-		values = append(values, v)
-	}
-	return values
-}
-
-// leaf is a field without fields below it: its name, the fields on the way to it, and the values to try.
-type leaf struct {
-	name   string
-	path   []int
-	values []any
-}
-
-// leavesOf returns the leaves of a type of struct, those of the structs in it included.
-func leavesOf(t *testing.T, typ reflect.Type, name string, path []int) (list []leaf) {
-	t.Helper()
-	for i := range typ.NumField() {
-		f := typ.Field(i)
-		if !f.IsExported() || f.Tag.Get("json") == "-" {
-			continue
-		}
-		at, inner := slices.Concat(path, []int{i}), f.Type
-		name := name + "." + f.Name
-		values, ok := valuesOf[inner]
-		for !ok && (inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map) {
-			inner = inner.Elem()
-			values, ok = valuesOf[inner]
-		}
-		for plain, v := range valuesOf {
-			if !ok && inner.Kind() != reflect.Struct && plain.Kind() == inner.Kind() && plain.PkgPath() == "" {
-				values, ok = v, true
-			}
-		}
-		switch {
-		case ok:
-			list = append(list, leaf{name, at, values})
-		case inner.Kind() == reflect.Struct:
-			list = append(list, leavesOf(t, inner, name, at)...)
-		default:
-			t.Fatalf("%s: no values for fields of type %s: add some to valuesOf", name, inner)
-		}
-	}
-	return list
-}
-
-// set sets a leaf below a value. It makes what pointers on the way point to, and an element of each list and map.
-func (l leaf) set(v reflect.Value, path []int, value any) {
-	switch {
-	case len(path) == 0 && reflect.TypeOf(value).ConvertibleTo(v.Type()):
-		v.Set(reflect.ValueOf(value).Convert(v.Type()))
-	case v.Kind() == reflect.Struct:
-		l.set(v.Field(path[0]), path[1:], value)
-	case v.Kind() == reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		l.set(v.Elem(), path, value)
-	case v.Kind() == reflect.Slice:
-		one := reflect.MakeSlice(v.Type(), max(1, v.Len()), max(1, v.Len()))
-		reflect.Copy(one, v)
-		v.Set(one)
-		l.set(v.Index(0), path, value)
-	case v.Kind() == reflect.Map:
-		one := reflect.New(v.Type().Elem()).Elem()
-		l.set(one, path, value)
-		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(reflect.ValueOf(oddText), one)
-	default:
-		panic("snapshot: " + l.name + " takes no " + reflect.TypeOf(value).String())
-	}
-}
-
-// plainManifest has what every manifest has.
-func plainManifest() *Manifest {
-	files := []File{
-		{tensorsFile, 1, hexSum([]byte("a"))},
-		{vocabularyFile, 2, hexSum([]byte("b"))},
-		{goldenFile, 3, hexSum([]byte("c"))},
-	}
-	return &Manifest{Format: FormatVersion, Model: "m", Version: 1, Degree: 2, Files: files,
-		Schema: Schema{Task: Binary, Label: "y", Categorical: []string{"user"}}}
-}
-
-// digestedManifest returns the bytes of a manifest, with its payload digest in it.
-func digestedManifest(t *testing.T, field string, m *Manifest) expectedManifest {
-	t.Helper()
-	var err error
-	m.PayloadDigest, err = m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
-	must(t, err)
-	b, err := m.encode()
-	must(t, err)
-	return expectedManifest{field, b, m.PayloadDigest}
-}
-
-// unset are leaves that cannot have any value: the format, and fields that a schema has to have.
-var unset = []string{".Format", ".Schema.Derived.Name", ".Schema.Derived.Of"}
-
-// manifestsOfEveryField sets each field of a manifest alone, to each of its values.
-func manifestsOfEveryField(t *testing.T) (list []expectedManifest) {
-	t.Helper()
-	leaves := leavesOf(t, reflect.TypeFor[Manifest](), "", nil)
-	for _, l := range leaves {
-		for _, value := range l.values {
-			if slices.Contains(unset, l.name) && value != "user" {
-				continue
-			}
-			m := plainManifest()
-			l.set(reflect.ValueOf(m).Elem(), l.path, value)
-			list = append(list, digestedManifest(t, l.name, m))
-		}
-	}
-	return list
-}
-
-// TestEveryFieldOfManifests: a manifest with any field set is read as it was written, and its payload digest covers the
-// fields that scores depend on and no others. A field that is added to the schema changes the digest, or has to be
-// named here.
-func TestEveryFieldOfManifests(t *testing.T) {
-	t.Parallel()
-	plain := digestedManifest(t, "", plainManifest())
-	scored := []string{".Kernel", ".Degree", ".Link", ".NumFeatures", ".NumOutputs", ".NumBasis", ".Files.SHA256"}
-	for _, want := range manifestsOfEveryField(t) {
-		m, err := decodeManifest(want.Manifest)
-		if err != nil {
-			t.Errorf("%s: %v", want.Field, err)
-			continue
-		}
-		got, err := m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
-		must(t, err)
-		if got != want.PayloadDigest {
-			t.Errorf(
-				"%s: read with payload digest %s, written with %s:\n%s",
-				want.Field,
-				got,
-				want.PayloadDigest,
-				want.Manifest,
-			)
-		}
-		inSchema, _ := strings.CutPrefix(want.Field, ".Schema.")
-		covered := slices.Contains(scored, want.Field) ||
-			inSchema != want.Field && inSchema != "Optional" && !strings.HasPrefix(inSchema, "Derived.")
-		if same := bytes.Equal(want.Manifest, plain.Manifest); !same &&
-			covered != (want.PayloadDigest != plain.PayloadDigest) {
-			t.Errorf("%s: the payload digest covers it: %t, want %t", want.Field, !covered, covered)
-		}
-	}
-}
-
-// TestPythonDigestsEveryField: the package in Python reads those manifests, too, and digests them to the same.
-func TestPythonDigestsEveryField(t *testing.T) {
-	b, err := json.Marshal(manifestsOfEveryField(t))
-	must(t, err)
-	path := filepath.Join(t.TempDir(), "manifests.json")
-	must(t, os.WriteFile(path, b, 0o644))
-	python(t, "numpy", []string{"REFITD_MANIFESTS=" + path}, "-W", "error", "-m", "unittest", "tests.test_manifest")
-}
 
 // TestNewerFormatIsSaid: a version whose schema has a member that this build does not know is refused as one of a newer
 // format where scores depend on it, and read where they do not.
 func TestNewerFormatIsSaid(t *testing.T) {
 	t.Parallel()
-	for scored, want := range map[bool]error{true: ErrFormat, false: nil} {
-		_, dir := publish(t, 1)
+	for scored, want := range map[bool]error{true: disk.ErrFormat, false: nil} {
+		_, dir := storeOf(t, 1)
 		withNewMember(t, filepath.Join(dir, "m"), scored)
-		_, err := Open(dir, "m", Selector{Version: 1})
+		_, err := Open(dir, "m", verify.Selector{Version: 1})
 		if !errors.Is(err, want) ||
 			want != nil &&
 				(!strings.Contains(err.Error(), "newer format") || !strings.Contains(err.Error(), `"ranking"`)) {
@@ -239,41 +36,42 @@ func TestNewerFormatIsSaid(t *testing.T) {
 // writes it would, and moves the alias latest to it.
 func withNewMember(t *testing.T, model string, scored bool) {
 	t.Helper()
-	path := filepath.Join(model, "1", ManifestFile)
+	path := filepath.Join(model, "1", disk.ManifestFile)
 	b, err := os.ReadFile(path)
-	must(t, err)
-	m, err := decodeManifest(b)
-	must(t, err)
+	snapshottest.Must(t, err)
+	m, err := format.DecodeManifest(b)
+	snapshottest.Must(t, err)
 	const old, grown = `"schema":{"task"`, `"schema":{"ranking":[{"by":1}],"task"`
 	body := bytes.Replace(
-		b[:len(b)-tailBytes],
+		unsealed(b),
 		[]byte(strings.Replace(old, ":", ": ", 1)),
 		[]byte(strings.Replace(grown, ":", ": ", 1)),
 		1,
 	)
 	if scored {
 		head, err := json.Marshal(struct {
-			Kernel      string `json:"kernel"`
-			Degree      int    `json:"degree"`
-			Link        string `json:"link"`
-			NumFeatures int    `json:"features"`
-			NumOutputs  int    `json:"outputs"`
-			NumBasis    int    `json:"k"`
-			Schema      Schema `json:"schema"`
-		}{m.Kernel, m.Degree, m.Link, m.NumFeatures, m.NumOutputs, m.NumBasis, m.Schema.digested()})
-		must(t, err)
+			Kernel      string        `json:"kernel"`
+			Degree      int           `json:"degree"`
+			Link        string        `json:"link"`
+			NumFeatures int           `json:"features"`
+			NumOutputs  int           `json:"outputs"`
+			NumBasis    int           `json:"k"`
+			Schema      format.Schema `json:"schema"`
+		}{m.Kernel, m.Degree, m.Link, m.NumFeatures, m.NumOutputs, m.NumBasis, m.Schema.Digested()})
+		snapshottest.Must(t, err)
 		head = bytes.Replace(head, []byte(old), []byte(grown), 1)
-		digest := "sha256:" + hexSum([]byte(string(head)+"\n"+m.Files[0].SHA256+"\n"+m.Files[1].SHA256+"\n"))
+		digest := "sha256:" + disk.HexSum([]byte(string(head)+"\n"+m.Files[0].SHA256+"\n"+m.Files[1].SHA256+"\n"))
 		body = bytes.Replace(body, []byte(m.PayloadDigest), []byte(digest), 1)
 	}
-	if len(body) == len(b)-tailBytes {
+	if len(body) == len(unsealed(b)) {
 		t.Fatalf("no member was added:\n%s", b)
 	}
-	sum := hexSum(body)
-	must(t, os.WriteFile(path, []byte(string(body)+manifestTail+sum+manifestEnd), 0o644))
-	p := Pointer{Version: 1, ManifestDigest: "sha256:" + sum, Sequence: 1, Moved: created, Event: EventAlias}
-	p.seal("m", Latest, nil)
-	b, err = p.encode()
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(model, aliasDir, Latest), b, 0o644))
+	sum := disk.HexSum(body)
+	snapshottest.Must(t, os.WriteFile(path, sealed(body), 0o644))
+	p := format.Pointer{Version: 1, ManifestDigest: "sha256:" + sum, Sequence: 1, Moved: snapshottest.Created,
+		Event: publish.EventAlias}
+	p.Seal("m", format.Latest, nil)
+	b, err = p.Encode()
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, os.WriteFile(filepath.Join(model, disk.AliasDir, format.Latest), b, 0o644))
 }

@@ -3,12 +3,9 @@ package snapshot
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -16,33 +13,12 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-)
 
-// modelKeys writes an ECDSA key pair and returns the paths of both halves.
-func modelKeys(t *testing.T, curve elliptic.Curve) (private, public string, key *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(curve, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sec1, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkix, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	private, public = filepath.Join(dir, "oms.key"), filepath.Join(dir, "oms.pub")
-	for path, block := range map[string]*pem.Block{private: {Type: "EC PRIVATE KEY", Bytes: sec1},
-		public: {Type: "PUBLIC KEY", Bytes: pkix}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return private, public, key
-}
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/verify"
+)
 
 // checkBundle verifies a version's directory by its bundle as the specification says, with nothing of the code that
 // wrote it.
@@ -115,26 +91,28 @@ func checkBundle(dir string, key *ecdsa.PublicKey) error {
 // TestModelSignature: the bundle covers every other file of a version, one altered byte in any is refused, and readers
 // do not mind it.
 func TestModelSignature(t *testing.T) {
-	private, public, key := modelKeys(t, elliptic.P256())
+	private, public, key := snapshottest.ModelKeys(t, elliptic.P256())
 	for _, signed := range []bool{false, true} {
-		store := NewStore(t.TempDir())
+		root := t.TempDir()
+		store := publish.NewStore(root)
 		var err error
-		if store.ModelSigner, err = LoadModelSigner(private); err != nil {
+		if store.ModelSigner, err = publish.LoadModelSigner(private); err != nil {
 			t.Fatal(err)
 		}
 		if signed {
-			store.Signer, _ = signer(t, 1)
+			store.Signer, _ = snapshottest.Signer(t, 1)
 		}
-		if _, err := store.Publish(t.Context(), "m", testContents(shape{Regression, Identity, ANOVA, 2, true,
-			""})); err != nil {
+		if _, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Shape{Task: format.Regression,
+			Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true,
+			Mapped: ""})); err != nil {
 			t.Fatal(err)
 		}
-		dir := filepath.Join(store.dir, "m", "1")
+		dir := filepath.Join(root, "m", "1")
 		if err := checkBundle(dir, &key.PublicKey); err != nil {
 			t.Fatal(err)
 		}
 		verifyInPython(t, dir, public, true)
-		if _, err := Open(store.dir, "m", Selector{Version: 1}); err != nil {
+		if _, err := Open(root, "m", verify.Selector{Version: 1}); err != nil {
 			t.Error(err)
 		}
 		files, err := os.ReadDir(dir)
@@ -162,7 +140,7 @@ func TestModelSignature(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c, m := openChain(t, store, store.dir, 1)
+		c, m := openChain(t, store, root, 1)
 		grow(t, c, m, 1, 0)
 		if err := checkBundle(dir, &key.PublicKey); err != nil {
 			t.Errorf("with deltas: %v", err)
@@ -186,19 +164,5 @@ func verifyInPython(t *testing.T, dir, public string, want bool) {
 		t.Errorf("model_signing verify: %v: %s", err, out)
 	} else {
 		t.Logf("model_signing verify: %.200s", out)
-	}
-}
-
-// TestModelKeysRefused: other curves, other keys and files that others may read are no keys to sign with.
-func TestModelKeysRefused(t *testing.T) {
-	other, public, _ := modelKeys(t, elliptic.P384())
-	open, _, _ := modelKeys(t, elliptic.P256())
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{other, public, open, filepath.Join(t.TempDir(), "none")} {
-		if s, err := LoadModelSigner(path); !errors.Is(err, ErrKey) {
-			t.Errorf("%s: %v, error %v", path, s, err)
-		}
 	}
 }

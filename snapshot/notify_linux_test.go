@@ -14,6 +14,10 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // never is longer than any test: what is noticed earlier was an event.
@@ -45,7 +49,7 @@ func settle(t *testing.T, w *dirWatch) {
 func TestDirWatchNotices(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	must(t, os.WriteFile(at("file"), nil, 0o644))
+	snapshottest.Must(t, os.WriteFile(at("file"), nil, 0o644))
 	w := watchDir(dir)
 	defer w.close()
 	for _, change := range []struct {
@@ -64,13 +68,13 @@ func TestDirWatchNotices(t *testing.T) {
 		{"a link", func() error { return os.Link(at("file"), at("link")) }},
 		{"a file that is removed", func() error { return os.Remove(at("file")) }},
 	} {
-		must(t, change.do())
+		snapshottest.Must(t, change.do())
 		if !noticed(t, w, soon) {
 			t.Errorf("%s: not noticed", change.what)
 		}
 		settle(t, w)
 	}
-	must(t, os.WriteFile(at(".new"), []byte{1}, 0o644))
+	snapshottest.Must(t, os.WriteFile(at(".new"), []byte{1}, 0o644))
 	if noticed(t, w, quiet) {
 		t.Error("a file that is still being written counts")
 	}
@@ -79,7 +83,7 @@ func TestDirWatchNotices(t *testing.T) {
 	if err := w.wait(ctx, never); !errors.Is(err, context.Canceled) {
 		t.Errorf("wait with a context that is done: %v", err)
 	}
-	must(t, w.wait(t.Context(), time.Millisecond)) // by time alone
+	snapshottest.Must(t, w.wait(t.Context(), time.Millisecond)) // by time alone
 }
 
 // A directory that is removed, renamed, or not there yet is watched again once there is one at its path.
@@ -95,15 +99,15 @@ func TestDirWatchOfAnotherDirectory(t *testing.T) {
 		"removed": func() error { return os.RemoveAll(dir) },
 		"renamed": func() error { return os.Rename(dir, dir+".old") },
 	} {
-		must(t, os.Mkdir(dir, 0o755))
-		must(t, w.wait(t.Context(), time.Millisecond)) // the poll that finds it
+		snapshottest.Must(t, os.Mkdir(dir, 0o755))
+		snapshottest.Must(t, w.wait(t.Context(), time.Millisecond)) // the poll that finds it
 		settle(t, w)
-		must(t, os.WriteFile(file, []byte{1}, 0o644))
+		snapshottest.Must(t, os.WriteFile(file, []byte{1}, 0o644))
 		if !noticed(t, w, soon) {
 			t.Fatalf("not %s yet: a change is not noticed", name)
 		}
 		settle(t, w)
-		must(t, remove())
+		snapshottest.Must(t, remove())
 		if !noticed(t, w, soon) {
 			t.Errorf("%s: not noticed", name)
 		}
@@ -114,7 +118,7 @@ func TestDirWatchOfAnotherDirectory(t *testing.T) {
 // inotifies counts the open inotify descriptors of the process, and their watches.
 func inotifies(t *testing.T) (descriptors, watches int) {
 	entries, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	snapshottest.Must(t, err)
 	for _, e := range entries {
 		if link, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.Contains(link, "inotify") {
 			descriptors++
@@ -131,13 +135,13 @@ func TestDirWatchesShareOneDescriptor(t *testing.T) {
 	var all []*dirWatch
 	for i := range 3000 {
 		dir := filepath.Join(parent, fmt.Sprint(i%100))
-		must(t, os.MkdirAll(dir, 0o755))
+		snapshottest.Must(t, os.MkdirAll(dir, 0o755))
 		all = append(all, watchDir(dir))
 	}
 	if d, n := inotifies(t); d != 1 || n != 100 {
 		t.Errorf("%d descriptors with %d watches, want 1 with 100", d, n)
 	}
-	must(t, os.WriteFile(filepath.Join(parent, "7", "file"), nil, 0o644))
+	snapshottest.Must(t, os.WriteFile(filepath.Join(parent, "7", "file"), nil, 0o644))
 	for i, w := range all {
 		if within := map[bool]time.Duration{true: soon, false: 0}[i%100 == 7]; noticed(t, w, within) != (i%100 == 7) {
 			t.Fatalf("watch %d of directory %d: noticed %t", i, i%100, i%100 != 7)
@@ -157,7 +161,7 @@ func TestDirWatchesShareOneDescriptor(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d descriptors that nobody uses", d)
 		}
-		must(t, backoff.Sleep(t.Context(), time.Millisecond))
+		snapshottest.Must(t, backoff.Sleep(t.Context(), time.Millisecond))
 	}
 	inotify.mu.Lock()
 	defer inotify.mu.Unlock()
@@ -203,12 +207,12 @@ func TestDirWatchWithoutNotifier(t *testing.T) {
 	inotify.mu.Lock()
 	f := inotify.file
 	inotify.mu.Unlock()
-	must(t, f.Close()) // its reader gets an error
+	snapshottest.Must(t, f.Close()) // its reader gets an error
 	if !noticed(t, w, soon) {
 		t.Error("nobody says that the notifier has failed")
 	}
 	settle(t, w)
-	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o644))
+	snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o644))
 	if !noticed(t, w, soon) {
 		t.Error("a change is not noticed by another notifier")
 	}
@@ -216,12 +220,12 @@ func TestDirWatchWithoutNotifier(t *testing.T) {
 
 // A version is loaded when it is published, not at the next poll.
 func TestWatchIsWoken(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	w := watchOf(t, DirSource{dir, never}, WatchOptions{})
 	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 })
 	for v := int64(2); v < 5; v++ {
-		_, err := store.Publish(t.Context(), "m", testContents(small))
-		must(t, err)
+		_, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
+		snapshottest.Must(t, err)
 		until(t, w, "the next version", func(s Status) bool { return s.Version == v })
 	}
 }
@@ -231,23 +235,23 @@ func TestWatchIsWoken(t *testing.T) {
 func TestArrivalIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	source := DirSource{Dir: filepath.Join(dir, "store")}
-	must(t, os.Mkdir(source.Dir, 0o755))
+	snapshottest.Must(t, os.Mkdir(source.Dir, 0o755))
 	published := make(chan error, 1)
 	for looks := 0; ; looks++ {
-		_, err := source.Wait(t.Context(), "m", Latest, Pointer{})
+		_, err := source.Wait(t.Context(), "m", format.Latest, format.Pointer{})
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, disk.ErrNotFound) {
 			t.Fatal(err)
 		}
 		if looks == 0 {
 			go func() {
-				_, err := NewStore(source.Dir).Publish(t.Context(), "m", testContents(small))
+				_, err := publish.NewStore(source.Dir).Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
 				published <- err
 			}()
 		}
-		must(t, source.arrival(t.Context(), "m", Latest, never))
+		snapshottest.Must(t, source.arrival(t.Context(), "m", format.Latest, never))
 	}
-	must(t, <-published)
+	snapshottest.Must(t, <-published)
 }

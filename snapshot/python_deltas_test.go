@@ -11,6 +11,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/scorer"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // expectedChain is a version with deltas, and what it then is; or the error of the first that is refused.
@@ -33,22 +40,23 @@ func TestPythonTakesDeltas(t *testing.T) {
 	list := append(expectedChains(t), refusedChains(t)...)
 	path := filepath.Join(t.TempDir(), "chains.json")
 	b, err := json.Marshal(list)
-	must(t, err)
-	must(t, os.WriteFile(path, b, 0o644))
-	python(t, "numpy", []string{"REFITD_CHAINS=" + path}, "-W", "error", "-m", "unittest", "tests.test_deltas")
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
+	snapshottest.Python(t, "numpy", []string{"REFITD_CHAINS=" + path}, "-W", "error", "-m", "unittest",
+		"tests.test_deltas")
 }
 
 // The package asks a daemon as HTTPSource does.
 func TestPythonAsksOverHTTP(t *testing.T) {
 	store, dir, _ := publishSigned(t, 1)
-	must(t, setAlias(t, store, Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
 	chain, m := openChain(t, store, dir, 1)
 	grow(t, chain, m, 9, 1)
 	var polls atomic.Int64
-	python(
+	snapshottest.Python(
 		t,
 		"numpy, cryptography",
-		[]string{"REFITD_URL=" + serve(t, dir, &polls).URL, "REFITD_KEY=" + keyFile(t, t.TempDir(), 1)},
+		[]string{"REFITD_URL=" + serve(t, dir, &polls).URL, "REFITD_KEY=" + snapshottest.KeyFile(t, t.TempDir(), 1)},
 		"-W",
 		"error",
 		"-m",
@@ -63,30 +71,30 @@ func TestPythonAsksOverHTTP(t *testing.T) {
 // expectedChains publishes deltas after versions of every kind.
 func expectedChains(t *testing.T) (list []expectedChain) {
 	t.Helper()
-	dir, shapes := t.TempDir(), chainShapes()
+	dir, shapes := t.TempDir(), snapshottest.ChainShapes()
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
-		c, rng, store := shapes[name], rand.New(rand.NewPCG(7, 8)), NewStore(dir)
+		c, rng, store := shapes[name], rand.New(rand.NewPCG(7, 8)), publish.NewStore(dir)
 		for i := range c.Golden {
 			c.Golden[i].Outputs = nil
 		}
 		e := expectedChain{Name: name, Store: dir, Model: strings.ReplaceAll(strings.ToLower(name), " ", "-")}
 		_, err := store.Publish(t.Context(), e.Model, c)
-		must(t, err)
+		snapshottest.Must(t, err)
 		chain, err := store.OpenChain(t.Context(), e.Model, 1)
-		must(t, err)
-		m, err := Open(dir, e.Model, Selector{Version: 1})
-		must(t, err)
+		snapshottest.Must(t, err)
+		m, err := Open(dir, e.Model, verify.Selector{Version: 1})
+		snapshottest.Must(t, err)
 		for range 12 {
-			d := someDelta(rng, m)
-			frame, err := d.Encode(m, nil)
-			must(t, err)
-			must(t, chain.Append(t.Context(), frame))
+			d := snapshottest.SomeDelta(rng, m)
+			frame, err := d.Encode(m.Shape(), nil)
+			snapshottest.Must(t, err)
+			snapshottest.Must(t, chain.Append(t.Context(), frame))
 			m, err = m.Apply(d)
-			must(t, err)
+			snapshottest.Must(t, err)
 		}
 		e.state(t, m)
-		for _, in := range chainInputs(rng, m) {
-			e.Events = append(e.Events, scoreOf(m.Schema(), m.Schema().toMap(&in), m.Predict))
+		for _, in := range snapshottest.ChainInputs(rng, m.Contents()) {
+			e.Events = append(e.Events, scoreOf(m.Schema(), m.Schema().ToMap(&in), m.Predict))
 		}
 		top := expectedTop{
 			Event:   map[string]any{"user": "u1", "age": 30.0, "tags": []string{"a"}},
@@ -98,19 +106,20 @@ func expectedChains(t *testing.T) (list []expectedChain) {
 		}
 		e.Tops = []expectedTop{top.of(t, m.Schema(), m.TopK)}
 		if c.FoldIn != nil {
-			e.Folds = []expectedFold{foldOf(t, m, "", append(historyOf(c, "u1", 6), historyOf(c, "u9", 5)...))}
+			e.Folds = []expectedFold{foldOf(t, m, "", append(snapshottest.HistoryOf(c, "u1", 6), snapshottest.HistoryOf(c, "u9",
+				5)...))}
 		}
 		list = append(list, e)
 	}
 	return list
 }
 
-func (e *expectedChain) state(t *testing.T, m *Model) {
+func (e *expectedChain) state(t *testing.T, m *scorer.Model) {
 	t.Helper()
 	var err error
 	e.Sequence, e.Digest = m.Position().Sequence, m.Position().Digest
-	e.Payload, err = PayloadDigest(m.Contents())
-	must(t, err)
+	e.Payload, err = format.PayloadDigest(m.Contents())
+	snapshottest.Must(t, err)
 }
 
 // refusedChains damages a signed chain and asks the library.
@@ -119,27 +128,27 @@ func refusedChains(t *testing.T) (list []expectedChain) {
 	store, dir, keys := publishSigned(t, 1)
 	chain, m := openChain(t, store, dir, 1)
 	grow(t, chain, m, 9, 1)
-	file := keyFile(t, t.TempDir(), 1)
-	segment := filepath.Join("m", "1", deltasDir, segmentName(1))
+	file := snapshottest.KeyFile(t, t.TempDir(), 1)
+	segment := filepath.Join("m", "1", disk.DeltasDir, disk.SegmentName(1))
 	whole, err := os.ReadFile(filepath.Join(dir, segment))
-	must(t, err)
+	snapshottest.Must(t, err)
 	var frames [][]byte
 	for r := bytes.NewReader(whole); r.Len() > 0; {
-		frame, err := ReadFrame(r)
-		must(t, err)
+		frame, err := format.ReadFrame(r)
+		snapshottest.Must(t, err)
 		frames = append(frames, frame)
 	}
 	ask := func(name string, content []byte, until int64) {
 		copied := t.TempDir()
-		must(t, os.CopyFS(copied, os.DirFS(dir)))
-		must(t, os.WriteFile(filepath.Join(copied, segment), content, 0o644))
-		for _, trusted := range []Keys{nil, keys} {
+		snapshottest.Must(t, os.CopyFS(copied, os.DirFS(dir)))
+		snapshottest.Must(t, os.WriteFile(filepath.Join(copied, segment), content, 0o644))
+		for _, trusted := range []format.Keys{nil, keys} {
 			e := expectedChain{Name: name, Store: copied, Model: "m"}
 			if trusted != nil {
 				e.Keys = []string{file}
 			}
-			base, err := Trust{Keys: trusted}.Open(copied, "m", Selector{Version: 1})
-			must(t, err)
+			base, err := verify.Trust{Keys: trusted}.Open(copied, "m", verify.Selector{Version: 1})
+			snapshottest.Must(t, err)
 			got, err := readDeltas(t.Context(), DirSource{copied, often}, base, until, trusted)
 			if e.Error = pythonError(err); err == nil {
 				e.state(t, got)
@@ -160,22 +169,24 @@ func refusedChains(t *testing.T) (list []expectedChain) {
 	other, elsewhere, _ := publishSigned(t, 2)
 	foreign, m2 := openChain(t, other, elsewhere, 2)
 	grow(t, foreign, m2, 1, 1)
-	b, err := os.ReadFile(filepath.Join(elsewhere, "m", "2", deltasDir, segmentName(1)))
-	must(t, err)
+	b, err := os.ReadFile(filepath.Join(elsewhere, "m", "2", disk.DeltasDir, disk.SegmentName(1)))
+	snapshottest.Must(t, err)
 	ask("of another chain", b, 1)
-	for name, change := range map[string]func(d *Delta){
-		"nothing changed":      func(*Delta) {},
-		"a column too far":     func(d *Delta) { d.Columns[len(d.Columns)-1] = 999 },
-		"a name that is there": func(d *Delta) { d.Added, d.Columns[1] = []AddedName{{0, "u1"}}, int32(m.NumColumns()) },
-		"another first one":    func(d *Delta) { d.Previous = "sha256:0" },
+	for name, change := range map[string]func(d *format.Delta){
+		"nothing changed":  func(*format.Delta) {},
+		"a column too far": func(d *format.Delta) { d.Columns[len(d.Columns)-1] = 999 },
+		"a name that is there": func(d *format.Delta) {
+			d.Added, d.Columns[1] = []format.AddedName{{Field: 0, Name: "u1"}}, int32(m.NumColumns())
+		},
+		"another first one": func(d *format.Delta) { d.Previous = "sha256:0" },
 	} {
-		frame, _, err := deltaAfter(m, 1, nil)
-		must(t, err)
-		d, err := DecodeDelta(frame, m, nil)
-		must(t, err)
+		frame, _, err := snapshottest.DeltaAfter(m, 1, nil)
+		snapshottest.Must(t, err)
+		d, err := format.DecodeDelta(frame, m.Shape(), nil)
+		snapshottest.Must(t, err)
 		change(d)
-		frame, err = d.Encode(m, nil) // unsigned
-		must(t, err)
+		frame, err = d.Encode(m.Shape(), nil) // unsigned
+		snapshottest.Must(t, err)
 		ask(name, frame, 1)
 	}
 	return list

@@ -2,11 +2,8 @@ package snapshot
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
-	"encoding/pem"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // expectedRefusal is how a version is opened and the name of the error, empty for none.
@@ -47,45 +50,34 @@ type watchedStage struct {
 	Expires string `json:"expires"` // empty is never
 }
 
-// keyFile writes the public key of a seed.
-func keyFile(t *testing.T, dir string, seed byte) string {
-	t.Helper()
-	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize)).Public()
-	der, err := x509.MarshalPKIXPublicKey(key)
-	must(t, err)
-	path := filepath.Join(dir, strconv.Itoa(int(seed))+".pub")
-	must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644))
-	return path
-}
-
 // expectedRefusals damages versions in every way and asks the library.
 func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 	t.Helper()
 	store, dir, _ := publishSigned(t, 1)
-	must(t, setAlias(t, store, Champion, 1))
-	_, unsigned := publish(t, 1)
+	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	_, unsigned := storeOf(t, 1)
 	_, expired := expiring(t)
 	keys := t.TempDir()
-	one, two := keyFile(t, keys, 1), keyFile(t, keys, 2)
+	one, two := snapshottest.KeyFile(t, keys, 1), snapshottest.KeyFile(t, keys, 2)
 	ask := func(e expectedRefusal) {
 		if e.Model == "" {
 			e.Model = "m"
 		}
 		if e.Alias == "" {
-			e.Alias = Champion
+			e.Alias = format.Champion
 		}
-		trust := Trust{Now: func() time.Time { return created }}
+		trust := verify.Trust{Now: func() time.Time { return snapshottest.Created }}
 		if e.Now != "" {
-			trust.Now = func() time.Time { at, err := time.Parse(time.RFC3339, e.Now); must(t, err); return at }
+			trust.Now = func() time.Time { at, err := time.Parse(time.RFC3339, e.Now); snapshottest.Must(t, err); return at }
 		} else {
-			e.Now = created.Format(time.RFC3339)
+			e.Now = snapshottest.Created.Format(time.RFC3339)
 		}
 		if e.Keys != nil {
 			var err error
-			trust.Keys, err = LoadKeys(e.Keys...)
-			must(t, err)
+			trust.Keys, err = format.LoadKeys(e.Keys...)
+			snapshottest.Must(t, err)
 		}
-		_, err := trust.Open(e.Store, e.Model, Selector{Alias: e.Alias, Version: e.Version})
+		_, err := trust.Open(e.Store, e.Model, verify.Selector{Alias: e.Alias, Version: e.Version})
 		e.Error = pythonError(err)
 		list = append(list, e)
 	}
@@ -96,7 +88,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 	ask(expectedRefusal{Name: "another key, by number", Store: dir, Version: 1, Keys: []string{two}})
 	ask(expectedRefusal{Name: "no key at all", Store: dir, Keys: []string{}})
 	ask(expectedRefusal{Name: "unsigned", Store: unsigned, Version: 1, Keys: []string{one}})
-	ask(expectedRefusal{Name: "unsigned alias", Store: unsigned, Alias: Latest, Keys: []string{one}})
+	ask(expectedRefusal{Name: "unsigned alias", Store: unsigned, Alias: format.Latest, Keys: []string{one}})
 	ask(expectedRefusal{Name: "no alias", Store: unsigned})
 	ask(expectedRefusal{Name: "no version", Store: unsigned, Version: 7})
 	ask(expectedRefusal{Name: "no model", Store: unsigned, Model: "n"})
@@ -107,23 +99,23 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		expectedRefusal{
 			Name:  "not yet expired",
 			Store: expired,
-			Alias: Latest,
-			Now:   created.Add(time.Hour - time.Second).Format(time.RFC3339),
+			Alias: format.Latest,
+			Now:   snapshottest.Created.Add(time.Hour - time.Second).Format(time.RFC3339),
 		},
 	)
 	ask(
 		expectedRefusal{
 			Name:  "expired",
 			Store: expired,
-			Alias: Latest,
-			Now:   created.Add(time.Hour).Format(time.RFC3339),
+			Alias: format.Latest,
+			Now:   snapshottest.Created.Add(time.Hour).Format(time.RFC3339),
 		},
 	)
 	damaged := func(name, of string, change func(dir string)) {
 		copied := t.TempDir()
-		must(t, os.CopyFS(copied, os.DirFS(of)))
+		snapshottest.Must(t, os.CopyFS(copied, os.DirFS(of)))
 		change(filepath.Join(copied, "m"))
-		e := expectedRefusal{Name: name, Store: copied, Alias: Latest}
+		e := expectedRefusal{Name: name, Store: copied, Alias: format.Latest}
 		if ask(e); of == dir {
 			e.Keys = []string{one}
 			ask(e)
@@ -132,38 +124,40 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 	for _, file := range []string{"aliases/latest", "1/manifest.json", "1/manifest.sig", "1/model.safetensors",
 		"1/vocabulary", "1/golden.jsonl"} {
 		whole, err := os.ReadFile(filepath.Join(dir, "m", file))
-		must(t, err)
+		snapshottest.Must(t, err)
 		for _, at := range []int{0, len(whole) / 3, len(whole) / 2, len(whole) - 20, len(whole) - 1} {
 			damaged("bit of byte "+strconv.Itoa(at)+" of "+file, dir, func(model string) {
 				b := bytes.Clone(whole)
 				b[at] ^= 1
-				must(t, os.WriteFile(filepath.Join(model, file), b, 0o644))
+				snapshottest.Must(t, os.WriteFile(filepath.Join(model, file), b, 0o644))
 			})
 		}
-		damaged("without "+file, dir, func(model string) { must(t, os.Remove(filepath.Join(model, file))) })
+		damaged("without "+file, dir, func(model string) { snapshottest.Must(t, os.Remove(filepath.Join(model, file))) })
 		damaged(
 			"cut off: "+file,
 			dir,
-			func(model string) { must(t, os.Truncate(filepath.Join(model, file), int64(len(whole)/2))) },
+			func(model string) { snapshottest.Must(t, os.Truncate(filepath.Join(model, file), int64(len(whole)/2))) },
 		)
 		damaged("a directory: "+file, dir, func(model string) {
-			must(t, os.Remove(filepath.Join(model, file)))
-			must(t, os.Mkdir(filepath.Join(model, file), 0o755))
+			snapshottest.Must(t, os.Remove(filepath.Join(model, file)))
+			snapshottest.Must(t, os.Mkdir(filepath.Join(model, file), 0o755))
 		})
 		damaged("a link out of the model: "+file, dir, func(model string) {
-			must(t, os.Remove(filepath.Join(model, file)))
-			must(t, os.Symlink(filepath.Join(dir, "m", file), filepath.Join(model, file)))
+			snapshottest.Must(t, os.Remove(filepath.Join(model, file)))
+			snapshottest.Must(t, os.Symlink(filepath.Join(dir, "m", file), filepath.Join(model, file)))
 		})
 	}
 	damaged("another alias", dir, func(model string) {
-		must(t, os.Rename(filepath.Join(model, "aliases", Champion), filepath.Join(model, "aliases", Latest)))
+		snapshottest.Must(t, os.Rename(filepath.Join(model, "aliases", format.Champion), filepath.Join(model, "aliases",
+			format.Latest)))
 	})
 	damaged("an invented number", unsigned, func(model string) {
-		p := Pointer{Version: 1, ManifestDigest: "sha256:0", Sequence: 1 << 50, Moved: created, Event: EventAlias}
-		p.seal("m", Latest, nil)
-		b, err := p.encode()
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(model, "aliases", Latest), b, 0o644))
+		p := format.Pointer{Version: 1, ManifestDigest: "sha256:0", Sequence: 1 << 50, Moved: snapshottest.Created,
+			Event: publish.EventAlias}
+		p.Seal("m", format.Latest, nil)
+		b, err := p.Encode()
+		snapshottest.Must(t, err)
+		snapshottest.Must(t, os.WriteFile(filepath.Join(model, "aliases", format.Latest), b, 0o644))
 	})
 	damaged("a part of a newer schema", unsigned, func(model string) { withNewMember(t, model, true) })
 	damaged(
@@ -179,7 +173,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 
 // forged is a version whose digests are made anew after a change.
 type forged struct {
-	manifest Manifest
+	manifest format.Manifest
 	files    map[string][]byte
 }
 
@@ -194,11 +188,11 @@ func resealed() map[string]func(f *forged) {
 		"a format of zero":       func(f *forged) { f.manifest.Format = 0 },
 		"limits in format 1":     func(f *forged) { f.manifest.Schema.Numeric[0].Clip = 2 },
 		"degree 3 in format 1":   func(f *forged) { f.manifest.Degree = 3 },
-		"another degree":         func(f *forged) { f.manifest.Degree, f.manifest.Format = 4, formatDegree },
+		"another degree":         func(f *forged) { f.manifest.Degree, f.manifest.Format = 4, 5 },
 		"no degree":              func(f *forged) { f.manifest.Degree = 0 },
 		"another model":          func(f *forged) { f.manifest.Model = "other" },
 		"another version":        func(f *forged) { f.manifest.Version = 2 },
-		"another link":           func(f *forged) { f.manifest.Link = Softmax },
+		"another link":           func(f *forged) { f.manifest.Link = format.Softmax },
 		"another kernel":         func(f *forged) { f.manifest.Kernel = "cubic" },
 		"another task":           func(f *forged) { f.manifest.Schema.Task = "ranking" },
 		"too many features":      func(f *forged) { f.manifest.NumFeatures++ },
@@ -209,47 +203,52 @@ func resealed() map[string]func(f *forged) {
 		"optional: no field":     func(f *forged) { f.manifest.Schema.Optional = []string{"nothing"} },
 		"a cross of one": func(f *forged) {
 			f.manifest.Schema.Cross, f.manifest.Format = [][]string{{"user"}},
-				formatCrosses
+				4
 		},
 		"weights of lists in format 5": func(f *forged) {
-			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightSqrt}, formatDegree
+			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{format.WeightSqrt}, 5
 		},
 		"weights of more lists": func(f *forged) {
-			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightMean, WeightSqrt}, formatWeights
+			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{format.WeightMean, format.WeightSqrt}, 6
 		},
 		"a weight of no kind": func(f *forged) {
 			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{"one"},
-				formatWeights
+				6
 		},
 		"a map of no kind": func(f *forged) {
-			f.manifest.Schema.FeatureMap, f.manifest.Format = &FeatureMap{Kind: "wavelets"}, formatMap
+			f.manifest.Schema.FeatureMap, f.manifest.Format = &format.FeatureMap{Kind: "wavelets"}, 3
 		},
-		"a fold-in of nothing": func(f *forged) { f.manifest.FoldIn = &FoldIn{Likelihood: LogisticLikelihood} },
+		"a fold-in of nothing": func(f *forged) { f.manifest.FoldIn = &format.FoldIn{Likelihood: format.LogisticLikelihood} },
 		"two files":            func(f *forged) { f.manifest.Files = f.manifest.Files[:2] },
 		"another file":         func(f *forged) { f.manifest.Files[1].Name = "../vocabulary" },
-		"a cut file":           func(f *forged) { f.manifest.CutFile = &File{"cut.json", 2, hexSum([]byte("[]"))} },
+		"a cut file": func(f *forged) {
+			f.manifest.CutFile = &format.File{Name: "cut.json", Bytes: 2, SHA256: disk.HexSum([]byte("[]"))}
+		},
 		"a number that is none": func(f *forged) {
-			b := f.files[tensorsFile]
+			b := f.files[disk.TensorsFile]
 			binary.LittleEndian.PutUint64(b[len(b)-8:], math.Float64bits(math.NaN()))
 		},
-		"another header":        replace(tensorsFile, "basis", "bases"),
-		"a tensor more":         func(f *forged) { f.files[tensorsFile] = append(f.files[tensorsFile], 0) },
-		"a name twice":          replace(vocabularyFile, `"u2"`, `"u1"`),
-		"an empty name":         replace(vocabularyFile, `"u2"`, `""`),
-		"another field":         replace(vocabularyFile, `"user"`, `"nobody"`),
-		"fields out of order":   replace(vocabularyFile, `"user"`, `"item"`),
-		"a name less":           replace(vocabularyFile, "[\"user\",\"u2\"]\n", ""),
-		"two names on a line":   replace(vocabularyFile, "\"]\n[", "\"],["),
-		"a name without an end": func(f *forged) { f.files[vocabularyFile] = bytes.TrimSpace(f.files[vocabularyFile]) },
-		"names that are not UTF-8": func(f *forged) {
-			f.files[vocabularyFile] = bytes.Replace(f.files[vocabularyFile], []byte("u2"), []byte{0xff}, 1)
+		"another header":      replace(disk.TensorsFile, "basis", "bases"),
+		"a tensor more":       func(f *forged) { f.files[disk.TensorsFile] = append(f.files[disk.TensorsFile], 0) },
+		"a name twice":        replace(disk.VocabularyFile, `"u2"`, `"u1"`),
+		"an empty name":       replace(disk.VocabularyFile, `"u2"`, `""`),
+		"another field":       replace(disk.VocabularyFile, `"user"`, `"nobody"`),
+		"fields out of order": replace(disk.VocabularyFile, `"user"`, `"item"`),
+		"a name less":         replace(disk.VocabularyFile, "[\"user\",\"u2\"]\n", ""),
+		"two names on a line": replace(disk.VocabularyFile, "\"]\n[", "\"],["),
+		"a name without an end": func(f *forged) {
+			f.files[disk.VocabularyFile] = bytes.TrimSpace(
+				f.files[disk.VocabularyFile])
 		},
-		"no golden events":      func(f *forged) { f.files[goldenFile] = nil },
-		"golden events of JSON": func(f *forged) { f.files[goldenFile] = append(f.files[goldenFile], "{"...) },
-		"golden outputs less":   replace(goldenFile, `"outputs":[`, `"outputs":[1,`),
-		"golden outputs":        replace(goldenFile, `"outputs":[`, `"outputs":[1`),
-		"golden prediction":     replace(goldenFile, `"prediction":`, `"prediction":1`),
-		"golden event":          replace(goldenFile, `"user":"u1"`, `"user":7.5`),
+		"names that are not UTF-8": func(f *forged) {
+			f.files[disk.VocabularyFile] = bytes.Replace(f.files[disk.VocabularyFile], []byte("u2"), []byte{0xff}, 1)
+		},
+		"no golden events":      func(f *forged) { f.files[disk.GoldenFile] = nil },
+		"golden events of JSON": func(f *forged) { f.files[disk.GoldenFile] = append(f.files[disk.GoldenFile], "{"...) },
+		"golden outputs less":   replace(disk.GoldenFile, `"outputs":[`, `"outputs":[1,`),
+		"golden outputs":        replace(disk.GoldenFile, `"outputs":[`, `"outputs":[1`),
+		"golden prediction":     replace(disk.GoldenFile, `"prediction":`, `"prediction":1`),
+		"golden event":          replace(disk.GoldenFile, `"user":"u1"`, `"user":7.5`),
 	}
 }
 
@@ -259,59 +258,60 @@ func reseal(t *testing.T, model string, change func(*forged)) {
 	path := func(name string) string { return filepath.Join(model, "1", name) }
 	read := func(name string) []byte {
 		b, err := os.ReadFile(path(name))
-		must(t, err)
+		snapshottest.Must(t, err)
 		return b
 	}
 	f := &forged{files: map[string][]byte{}}
-	for _, name := range []string{tensorsFile, vocabularyFile, goldenFile} {
+	for _, name := range []string{disk.TensorsFile, disk.VocabularyFile, disk.GoldenFile} {
 		f.files[name] = read(name)
 	}
 	var err error
-	f.manifest, err = decodeManifest(read(ManifestFile))
-	must(t, err)
+	f.manifest, err = format.DecodeManifest(read(disk.ManifestFile))
+	snapshottest.Must(t, err)
 	change(f)
 	m := &f.manifest
 	for i := range m.Files {
 		if b, ok := f.files[m.Files[i].Name]; ok {
-			m.Files[i].Bytes, m.Files[i].SHA256 = int64(len(b)), hexSum(b)
-			must(t, os.WriteFile(path(m.Files[i].Name), b, 0o644))
+			m.Files[i].Bytes, m.Files[i].SHA256 = int64(len(b)), disk.HexSum(b)
+			snapshottest.Must(t, os.WriteFile(path(m.Files[i].Name), b, 0o644))
 		}
 	}
-	m.PayloadDigest, err = m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
-	must(t, err)
-	b, err := m.encode()
-	must(t, err)
-	must(t, os.WriteFile(path(ManifestFile), b, 0o644))
-	p := Pointer{Version: 1, ManifestDigest: m.Digest, Sequence: 1, Moved: created, Event: EventAlias}
-	p.seal("m", Latest, nil)
-	b, err = p.encode()
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(model, "aliases", Latest), b, 0o644))
+	m.PayloadDigest, err = m.DigestPayload(m.Files[0].SHA256, m.Files[1].SHA256)
+	snapshottest.Must(t, err)
+	b, err := m.Encode()
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, os.WriteFile(path(disk.ManifestFile), b, 0o644))
+	p := format.Pointer{Version: 1, ManifestDigest: m.Digest, Sequence: 1, Moved: snapshottest.Created,
+		Event: publish.EventAlias}
+	p.Seal("m", format.Latest, nil)
+	b, err = p.Encode()
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, os.WriteFile(filepath.Join(model, "aliases", format.Latest), b, 0o644))
 }
 
 // expectedMoves moves an alias of a signed store, of which version 1 expires.
 func expectedMoves(t *testing.T) expectedWatch {
 	t.Helper()
 	store, dir, _ := publishSigned(t, 0)
-	store.Now = func() time.Time { return created }
-	c := testContents(small)
-	c.Meta.Expires = created.Add(time.Hour)
-	for _, contents := range []*Contents{c, testContents(small)} {
+	store.Now = func() time.Time { return snapshottest.Created }
+	c := snapshottest.TestContents(snapshottest.Small)
+	c.Meta.Expires = snapshottest.Created.Add(time.Hour)
+	for _, contents := range []*format.Contents{c, snapshottest.TestContents(snapshottest.Small)} {
 		_, err := store.Publish(t.Context(), "m", contents)
-		must(t, err)
+		snapshottest.Must(t, err)
 	}
 	w := expectedWatch{
 		Store:     dir,
-		Keys:      []string{keyFile(t, t.TempDir(), 1)},
+		Keys:      []string{snapshottest.KeyFile(t, t.TempDir(), 1)},
 		StateFile: filepath.Join(t.TempDir(), "accepted"),
-		Now:       created.Format(time.RFC3339),
+		Now:       snapshottest.Created.Format(time.RFC3339),
 	}
 	model := filepath.Join(dir, "m")
 	stage := func(name string, version int64, sentinel error, expires time.Time) watchedStage {
-		alias, err := os.ReadFile(filepath.Join(model, aliasDir, Champion))
-		must(t, err)
+		alias, err := os.ReadFile(filepath.Join(model, disk.AliasDir, format.Champion))
+		snapshottest.Must(t, err)
 		s := watchedStage{Name: name, Alias: alias, Version: version, Error: pythonError(sentinel)}
-		if s.Renewal, err = os.ReadFile(filepath.Join(model, renewalDir, Champion)); err != nil {
+		if s.Renewal, err = os.ReadFile(filepath.Join(model, disk.RenewalDir, format.Champion)); err != nil {
 			s.Renewal = nil
 		}
 		if !expires.IsZero() {
@@ -320,33 +320,33 @@ func expectedMoves(t *testing.T) expectedWatch {
 		w.Stages = append(w.Stages, s)
 		return s
 	}
-	must(t, setAlias(t, store, Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
 	first := stage("version 1", 1, nil, c.Meta.Expires)
-	must(t, setAlias(t, store, Champion, 2))
+	snapshottest.Must(t, setAlias(t, store, format.Champion, 2))
 	second := stage("version 2", 2, nil, time.Time{})
 	first.Name, first.Version, first.Error, first.Expires = "the old alias", 2, "OlderError", ""
 	w.Stages = append(w.Stages, first)
-	forger := NewStore(dir)
+	forger := publish.NewStore(dir)
 	forger.Now = store.Now
-	must(t, setAlias(t, forger, Champion, 1))
-	stage("an unsigned alias", 2, ErrSignature, time.Time{})
+	snapshottest.Must(t, setAlias(t, forger, format.Champion, 1))
+	stage("an unsigned alias", 2, disk.ErrSignature, time.Time{})
 	second.Name = "as it was"
 	w.Stages = append(w.Stages, second)
-	must(t, os.WriteFile(filepath.Join(model, aliasDir, Champion), second.Alias, 0o644))
-	must(t, setAlias(t, store, Champion, 1))
+	snapshottest.Must(t, os.WriteFile(filepath.Join(model, disk.AliasDir, format.Champion), second.Alias, 0o644))
+	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
 	stage("a rollback", 1, nil, c.Meta.Expires)
-	_, err := store.Renew(t.Context(), "m", Champion, created.Add(3*time.Hour))
-	must(t, err)
-	stage("a renewal", 1, nil, created.Add(3*time.Hour))
-	renewal := filepath.Join(model, renewalDir, Champion)
-	var r Renewal
+	_, err := store.Renew(t.Context(), "m", format.Champion, snapshottest.Created.Add(3*time.Hour))
+	snapshottest.Must(t, err)
+	stage("a renewal", 1, nil, snapshottest.Created.Add(3*time.Hour))
+	renewal := filepath.Join(model, disk.RenewalDir, format.Champion)
+	var r format.Renewal
 	b, err := os.ReadFile(renewal)
-	must(t, err)
-	must(t, json.Unmarshal(b, &r))
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, json.Unmarshal(b, &r))
 	r.Expires = r.Expires.Add(time.Hour)
 	b, err = json.Marshal(r)
-	must(t, err)
-	must(t, os.WriteFile(renewal, b, 0o644))
-	stage("a forged renewal", 1, nil, created.Add(3*time.Hour))
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, os.WriteFile(renewal, b, 0o644))
+	stage("a forged renewal", 1, nil, snapshottest.Created.Add(3*time.Hour))
 	return w
 }

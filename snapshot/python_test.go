@@ -14,6 +14,12 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/scorer"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // expectations are what the library says of versions in stores, for the package in python to say the same.
@@ -33,7 +39,7 @@ type expectedModel struct {
 	Folds     []expectedFold   `json:"folds"`
 	Unfolded  string           `json:"unfolded"` // name of the error of a history; empty for no error
 	Form      string           `json:"form"`
-	Gaps      []*Number        `json:"gaps"`
+	Gaps      []*format.Number `json:"gaps"`
 	GapKind   string           `json:"gap_kind"`
 	GapLimit  string           `json:"gap_limit"`
 	Example   []map[string]any `json:"example"` // such a history
@@ -45,7 +51,7 @@ type expectedScore struct {
 	Error  string         `json:"error"`
 	Label  any            `json:"label"`
 	Ranked []string       `json:"ranked"`
-	Prediction
+	format.Prediction
 }
 
 type expectedTop struct {
@@ -53,12 +59,12 @@ type expectedTop struct {
 	K       int            `json:"k"`
 	Exclude []string       `json:"exclude"`
 	Class   string         `json:"class"`
-	Items   []Item         `json:"items"`
+	Items   []format.Item  `json:"items"`
 }
 
 type expectedTerms struct {
 	Event map[string]any `json:"event"`
-	Terms []Term         `json:"terms"`
+	Terms []scorer.Term  `json:"terms"`
 }
 
 type expectedFold struct {
@@ -72,17 +78,17 @@ type expectedFold struct {
 
 // pythonErrors names the errors of the library as the package does.
 var pythonErrors = map[error]string{
-	ErrNotFound:  "NotFoundError",
-	ErrDigest:    "DigestError",
-	ErrFormat:    "FormatError",
-	ErrGolden:    "GoldenError",
-	ErrSignature: "SignatureError",
-	ErrExpired:   "ExpiredError",
-	ErrOlder:     "OlderError",
-	ErrName:      "BadNameError",
-	ErrNoFoldIn:  "NoFoldInError",
-	ErrChain:     "ChainError",
-	ErrContents:  "ContentsError",
+	disk.ErrNotFound:   "NotFoundError",
+	disk.ErrDigest:     "DigestError",
+	disk.ErrFormat:     "FormatError",
+	disk.ErrGolden:     "GoldenError",
+	disk.ErrSignature:  "SignatureError",
+	disk.ErrExpired:    "ExpiredError",
+	disk.ErrOlder:      "OlderError",
+	disk.ErrName:       "BadNameError",
+	scorer.ErrNoFoldIn: "NoFoldInError",
+	disk.ErrChain:      "ChainError",
+	disk.ErrContents:   "ContentsError",
 }
 
 func pythonError(err error) string {
@@ -92,29 +98,12 @@ func pythonError(err error) string {
 		}
 	}
 	switch { // after those, which may be caused by it
-	case errors.Is(err, ErrInput):
+	case errors.Is(err, disk.ErrInput):
 		return "InputError"
 	case err != nil:
 		return "unexpected: " + err.Error()
 	}
 	return ""
-}
-
-// python runs Python in a copy of the package, with what environ adds, or skips the test where no Python can run it.
-// The copy lets the cache of test results know the files.
-func python(t *testing.T, needs string, environ []string, arguments ...string) {
-	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import "+needs).CombinedOutput(); err != nil {
-		t.Skipf("not checked: python3 (3.9 or later) with %s is needed (%v): %s", needs, err, out)
-	}
-	dir := t.TempDir()
-	must(t, os.CopyFS(dir, os.DirFS("python")))
-	cmd := exec.CommandContext(t.Context(), "python3", arguments...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
-	out, err := cmd.CombinedOutput()
-	if t.Logf("%s", out); err != nil {
-		t.Error(err)
-	}
 }
 
 // The package in python says of every kind of version what the library says, refuses what it refuses, and follows an
@@ -124,13 +113,15 @@ func TestPythonIsTheLibrary(t *testing.T) {
 	want := expectations{Models: expectedModels(t, dir), Refusals: expectedRefusals(t), Watch: expectedMoves(t)}
 	path := filepath.Join(dir, "expectations.json")
 	b, err := json.Marshal(want)
-	must(t, err)
-	must(t, os.WriteFile(path, b, 0o644))
-	python(t, "numpy", []string{"REFITD_EXPECTATIONS=" + path}, "-W", "error", "-m", "unittest", "tests.test_library")
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
+	snapshottest.Python(t, "numpy", []string{"REFITD_EXPECTATIONS=" + path}, "-W", "error", "-m", "unittest",
+		"tests.test_library")
 	if t.Failed() {
 		return
 	}
-	if p, err := readAccepted(want.Watch.StateFile, "m", Champion); exec.Command("python3", "-c", "import cryptography").
+	if p, err := readAccepted(want.Watch.StateFile, "m", format.Champion); exec.Command("python3", "-c",
+		"import cryptography").
 		Run() ==
 		nil &&
 		(err != nil || p.Version != 1 || p.Sequence == 0) {
@@ -138,80 +129,82 @@ func TestPythonIsTheLibrary(t *testing.T) {
 	}
 }
 
-// The package has types throughout.
-func TestPythonIsTyped(t *testing.T) {
-	python(t, "numpy, mypy, cryptography", nil, "-m", "mypy", "--cache-dir", t.TempDir(), "refitd_snapshot", "tests")
-}
-
 // expectedModels publishes versions of every kind.
 func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 	t.Helper()
 	n := tier.Size(300, 1000)
-	publish := func(name string, c *Contents) (*Model, expectedModel) {
+	publishAs := func(name string, c *format.Contents) (*scorer.Model, expectedModel) {
 		name = strings.ToLower(name)
-		_, err := NewStore(dir).Publish(t.Context(), name, c)
-		must(t, err)
-		m, err := Open(dir, name, Selector{Version: 1})
-		must(t, err)
+		_, err := publish.NewStore(dir).Publish(t.Context(), name, c)
+		snapshottest.Must(t, err)
+		m, err := Open(dir, name, verify.Selector{Version: 1})
+		snapshottest.Must(t, err)
 		x := m.Manifest()
 		return m, expectedModel{
 			Store:    dir,
 			Model:    name,
 			Form:     x.Form,
-			Gaps:     []*Number{x.Gap, x.GapRelative, x.BasisGap, x.BasisGapRelative},
+			Gaps:     []*format.Number{x.Gap, x.GapRelative, x.BasisGap, x.BasisGapRelative},
 			GapKind:  x.GapKind,
 			GapLimit: x.GapLimit,
-			Example: []map[string]any{labelledMap(m.Schema(), &historyOf(c,
+			Example: []map[string]any{labelledMap(m.Schema(), &snapshottest.HistoryOf(c,
 				"u1", 1)[0])},
 		}
 	}
 	tasks := map[string]bool{}
-	for _, s := range shapes {
-		types := []string{F64}
-		isNew := slices.Contains(newForms(), s)
-		if !tasks[s.task] || isNew { // F32 of every task
-			types = append(types, F32)
+	for _, s := range snapshottest.Shapes {
+		types := []string{format.F64}
+		isNew := slices.Contains(snapshottest.NewForms(), s)
+		if !tasks[s.Task] || isNew { // F32 of every task
+			types = append(types, format.F32)
 		}
-		tasks[s.task] = true
+		tasks[s.Task] = true
 		for _, tensors := range types {
-			c := testContents(s)
+			c := snapshottest.TestContents(s)
 			c.Tensors = tensors
-			m, e := publish(s.String()+"-"+tensors, c)
+			m, e := publishAs(s.String()+"-"+tensors, c)
 			if e = e.of(t, m, n); isNew {
 				e.rankedAndExplained(t, m)
 			}
 			list = append(list, e)
 		}
-		m, e := publish(s.String()+"-crosses", withCrosses(s))
+		m, e := publishAs(s.String()+"-crosses", snapshottest.WithCrosses(s))
 		list = append(list, e.of(t, m, 50))
-		m, e = publish(s.String()+"-limited", withLimit(testContents(s), 0.75))
+		m, e = publishAs(s.String()+"-limited", snapshottest.WithLimit(snapshottest.TestContents(s), 0.75))
 		e = e.of(t, m, 50)
 		e.rankedAndExplained(t, m)
 		list = append(list, e)
 	}
 	for name, c := range oddContents() {
-		m, e := publish(name, c)
+		m, e := publishAs(name, c)
 		list = append(list, e.of(t, m, 50))
 	}
-	folds := foldShapes()
-	for _, s := range []shape{{Ordinal, OrdinalLink, ANOVA, 3, true, ""}, {Regression, Identity, ANOVA, 0, true, ""},
-		{Binary, Logistic, ANOVA, 0, true, ""}} {
-		folds[s.String()+"-apart"] = foldable(s, false)
+	folds := snapshottest.FoldShapes()
+	for _, s := range []snapshottest.Shape{{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 3,
+		Linear: true, Mapped: ""}, {Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 0, Linear: true,
+		Mapped: ""},
+		{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 0, Linear: true, Mapped: ""}} {
+		folds[s.String()+"-apart"] = snapshottest.Foldable(s, false)
 	}
-	folds["many-rates"] = foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
+	folds["many-rates"] = snapshottest.Foldable(snapshottest.Shape{Task: format.Binary, Link: format.Logistic,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
 	user := &folds["many-rates"].FoldIn.Fields[0]
 	user.Rates, user.Losses = []float64{1, 0.99, 0.97, 0.9, 0.5}, []float64{0, 1, 2, 0.5, 3}
-	folds["range"] = foldable(shape{Regression, Identity, ANOVA, 2, true, ""}, true)
+	folds["range"] = snapshottest.Foldable(snapshottest.Shape{Task: format.Regression, Link: format.Identity,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
 	folds["range"].FoldIn.LabelRange = []float64{-0.5, 0.5}
-	folds["list-weights"] = foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
-	folds["list-weights"].Schema.MultiWeights = []string{WeightSqrt}
-	folds["limited"] = withLimit(foldable(shape{Ordinal, OrdinalLink, ANOVA, 3, true, ""}, true), 0.75)
-	folds["co-choices"] = withCoChoices(foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true))
+	folds["list-weights"] = snapshottest.Foldable(snapshottest.Shape{Task: format.Binary, Link: format.Logistic,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
+	folds["list-weights"].Schema.MultiWeights = []string{format.WeightSqrt}
+	folds["limited"] = snapshottest.WithLimit(snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal,
+		Link: format.OrdinalLink, Kernel: format.ANOVA, K: 3, Linear: true, Mapped: ""}, true), 0.75)
+	folds["co-choices"] = withCoChoices(snapshottest.Foldable(snapshottest.Shape{Task: format.Binary,
+		Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true))
 	for name, c := range folds {
-		m, e := publish("fold-"+name, c)
+		m, e := publishAs("fold-"+name, c)
 		e = e.of(t, m, 50)
 		for _, field := range []string{"", "item"} {
-			history := append(historyOf(c, "u1", 15), historyOf(c, "u9", 12)...)
+			history := append(snapshottest.HistoryOf(c, "u1", 15), snapshottest.HistoryOf(c, "u9", 12)...)
 			e.Folds = append(e.Folds, foldOf(t, m, field, history))
 			for i := range 18 { // of the entity that the version does not know, too
 				history[i].Held = true
@@ -224,9 +217,9 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 }
 
 // oddContents are versions whose names, numbers and sizes are unusual.
-func oddContents() map[string]*Contents {
-	escaped := testContents(small)
-	escaped.Schema.Label, escaped.Schema.Numeric[0] = "y<&>\u2028\"\\\n", NumericField{
+func oddContents() map[string]*format.Contents {
+	escaped := snapshottest.TestContents(snapshottest.Small)
+	escaped.Schema.Label, escaped.Schema.Numeric[0] = "y<&>\u2028\"\\\n", format.NumericField{
 		Name:   "a\tge",
 		Center: 1e21,
 		Scale:  1e-7,
@@ -236,56 +229,59 @@ func oddContents() map[string]*Contents {
 	for i := range escaped.Golden {
 		escaped.Golden[i].Outputs = nil
 	}
-	clipped := testContents(shapes[2])
+	clipped := snapshottest.TestContents(snapshottest.Shapes[2])
 	clipped.Schema.Numeric[0].Clip = 0.75
-	cut := testContents(small)
+	cut := snapshottest.TestContents(snapshottest.Small)
 	for i := range 1000 {
-		cut.Meta.Cut = append(cut.Meta.Cut, Cut{"a-topic-of-some-length", int32(i), 1 << 40})
+		cut.Meta.Cut = append(cut.Meta.Cut, format.Cut{Topic: "a-topic-of-some-length", Partition: int32(i), Next: 1 << 40})
 	}
-	some := testContents(small)
+	some := snapshottest.TestContents(snapshottest.Small)
 	some.Schema.Optional, some.Golden = []string{"age", "tags"}, some.Golden[:2]
-	none := testContents(small)
+	none := snapshottest.TestContents(snapshottest.Small)
 	none.Schema.Optional, none.Golden = []string{}, none.Golden[:1]
-	for _, c := range []*Contents{clipped} {
+	for _, c := range []*format.Contents{clipped} {
 		for i := range c.Golden {
 			c.Golden[i].Outputs = nil
 		}
 	}
-	numbered := testContents(small)
+	numbered := snapshottest.TestContents(snapshottest.Small)
 	numbered.Vocabulary = [][]string{{"1", "3", "5"}, {"1006", "7"}, {"-2", "7", "a"}}
 	for i := range numbered.Golden {
 		numbered.Golden[i].Outputs = nil
 	}
-	named, half := testContents(shape{Binary, Logistic, ANOVA, 2, true, ""}), foldable(
-		shape{Binary, Logistic, ANOVA, 2, true, ""},
+	named, half := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}), snapshottest.Foldable(
+		snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""},
 		true,
 	)
 	named.Schema.Positive, named.Schema.Negative = "UP", "DOWN"
 	half.Schema.Positive = "2"
-	gap := Number(0.25)
-	for kind, c := range map[string]*Contents{"refit": some, "update": none, "swept": cut} { // of builds that said no form
+	gap := format.Number(0.25)
+	// of builds that said no form
+	for kind, c := range map[string]*format.Contents{"refit": some, "update": none, "swept": cut} {
 		c.Meta.Kind, c.Meta.Gap, c.Meta.GapRelative, c.Meta.GapKind = kind, &gap, &gap, "certified"
 		if c.Meta.GapLimit = "vectors"; kind == "swept" {
 			c.Meta.Kind, c.Meta.Sweeps = "refit", 3
 		}
 	}
-	return map[string]*Contents{
-		"escaped":       escaped,
-		"numbered":      numbered,
-		"named":         named,
-		"half-named":    half,
-		"clipped":       clipped,
-		"cut":           cut,
-		"co-choices":    withCoChoices(testContents(shape{Binary, Logistic, ANOVA, 2, true, ""})),
-		"list-weights":  withWeights(shapes[0], []string{WeightSqrt}),
-		"list-means":    withWeights(shapes[0], []string{WeightMean}),
+	return map[string]*format.Contents{
+		"escaped":    escaped,
+		"numbered":   numbered,
+		"named":      named,
+		"half-named": half,
+		"clipped":    clipped,
+		"cut":        cut,
+		"co-choices": withCoChoices(snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic,
+			Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})),
+		"list-weights":  snapshottest.WithWeights(snapshottest.Shapes[0], []string{format.WeightSqrt}),
+		"list-means":    snapshottest.WithWeights(snapshottest.Shapes[0], []string{format.WeightMean}),
 		"some-optional": some,
 		"none-optional": none,
 	}
 }
 
 // of adds what a version says of n random events and of odd ones.
-func (e expectedModel) of(t *testing.T, m *Model, n int) expectedModel {
+func (e expectedModel) of(t *testing.T, m *scorer.Model, n int) expectedModel {
 	t.Helper()
 	s := m.Schema()
 	number := s.Numeric[0].Name
@@ -313,7 +309,7 @@ func (e expectedModel) of(t *testing.T, m *Model, n int) expectedModel {
 	for _, odd := range []map[string]any{{}, {"user": 3}, {"user": 5, "item": 1006, "tags": []any{7, "a"}}, {"user": 1.5},
 		{"user": true},
 		{"tags": "a"}, {"tags": 7}, {"tags": []any{1.5}}, {"tags": []any{nil}},
-		{"tags": longList()}, {number: "1"}, {number: true}, {number: 1e308}, {number: -5}} {
+		{"tags": snapshottest.LongList()}, {number: "1"}, {number: true}, {number: 1e308}, {number: -5}} {
 		e.Events = append(e.Events, scoreOf(s, odd, m.Predict))
 	}
 	for i, class := range append([]string{""}, s.Classes...) {
@@ -330,20 +326,20 @@ func (e expectedModel) of(t *testing.T, m *Model, n int) expectedModel {
 	for _, event := range []map[string]any{{"user": "u1", "item": "i2", number: 31.0, "tags": []string{"a", "b"}},
 		{"user": "u9", "item": "i1", number: 60.0, "tags": []string{}}} {
 		in, err := s.InputFromMap(event)
-		must(t, err)
+		snapshottest.Must(t, err)
 		x, err := m.Explain(&in)
-		must(t, err)
+		snapshottest.Must(t, err)
 		e.Explained = append(e.Explained, expectedTerms{event, x.Terms})
 	}
 	history, err := s.LabelledFromMap(e.Example[0])
-	must(t, err)
-	_, err = m.Fold([]LabelledEvent{history})
+	snapshottest.Must(t, err)
+	_, err = m.Fold([]format.LabelledEvent{history})
 	e.Unfolded = pythonError(err)
 	return e
 }
 
 // rankedAndExplained adds the items of every event that has a score, and the terms of every fifth, which take longest.
-func (e *expectedModel) rankedAndExplained(t *testing.T, m *Model) {
+func (e *expectedModel) rankedAndExplained(t *testing.T, m *scorer.Model) {
 	t.Helper()
 	s := m.Schema()
 	for i, score := range e.Events {
@@ -351,10 +347,10 @@ func (e *expectedModel) rankedAndExplained(t *testing.T, m *Model) {
 			continue
 		}
 		in, err := s.InputFromMap(score.Event)
-		must(t, err)
+		snapshottest.Must(t, err)
 		if i%5 == 0 {
 			x, err := m.Explain(&in)
-			must(t, err)
+			snapshottest.Must(t, err)
 			e.Explained = append(e.Explained, expectedTerms{score.Event, x.Terms})
 		}
 		top := expectedTop{Event: score.Event, K: 1 + i%3}
@@ -366,14 +362,15 @@ func (e *expectedModel) rankedAndExplained(t *testing.T, m *Model) {
 }
 
 // scoreOf returns what predict says of an event.
-func scoreOf(s *Schema, event map[string]any, predict func(*Input) (Prediction, error)) expectedScore {
+func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input) (format.Prediction,
+	error)) expectedScore {
 	e := expectedScore{Event: event}
 	in, err := s.InputFromMap(event)
 	if err == nil {
 		e.Prediction, err = predict(&in)
 	}
 	if err != nil {
-		e.Prediction, e.Error = Prediction{}, pythonError(err)
+		e.Prediction, e.Error = format.Prediction{}, pythonError(err)
 		return e
 	}
 	e.Label, e.Ranked = e.Prediction.Label(), e.Prediction.Ranked()
@@ -381,16 +378,18 @@ func scoreOf(s *Schema, event map[string]any, predict func(*Input) (Prediction, 
 }
 
 // of adds the items; a ranking that is refused has none.
-func (e expectedTop) of(t *testing.T, s *Schema, topK func([]Item, *Query, *Scratch) ([]Item, error)) expectedTop {
+func (e expectedTop) of(t *testing.T, s *format.Schema, topK func([]format.Item, *format.Query, *scorer.Scratch) (
+	[]format.Item, error)) expectedTop {
 	t.Helper()
 	whole := map[string]any{"item": "i1"}
 	for k, v := range e.Event {
 		whole[k] = v
 	}
 	in, err := s.InputFromMap(whole)
-	must(t, err)
-	e.Items, err = topK(nil, &Query{Input: in, Over: "item", K: e.K, Exclude: e.Exclude, Class: e.Class}, &Scratch{})
-	if err != nil && !errors.Is(err, ErrInput) {
+	snapshottest.Must(t, err)
+	e.Items, err = topK(nil, &format.Query{Input: in, Over: "item", K: e.K, Exclude: e.Exclude, Class: e.Class},
+		&scorer.Scratch{})
+	if err != nil && !errors.Is(err, disk.ErrInput) {
 		t.Fatal(err)
 	}
 	if err != nil {
@@ -400,7 +399,7 @@ func (e expectedTop) of(t *testing.T, s *Schema, topK func([]Item, *Query, *Scra
 }
 
 // foldOf returns what a version says with a history, by a field.
-func foldOf(t *testing.T, m *Model, field string, history []LabelledEvent) expectedFold {
+func foldOf(t *testing.T, m *scorer.Model, field string, history []format.LabelledEvent) expectedFold {
 	t.Helper()
 	e := expectedFold{Field: field}
 	for i := range history {
@@ -413,8 +412,8 @@ func foldOf(t *testing.T, m *Model, field string, history []LabelledEvent) expec
 		e.History = append(e.History, labelledMap(s, &history[i]))
 		e.Weights = append(e.Weights, cmp.Or(history[i].Weight, 1))
 	}
-	over := new(Overlay)
-	must(t, m.FoldInto(over, field, history))
+	over := new(scorer.Overlay)
+	snapshottest.Must(t, m.FoldInto(over, field, history))
 	for i := range 20 {
 		event := map[string]any{
 			"user":            fmt.Sprintf("u%d", 1+i%9),
@@ -433,15 +432,30 @@ func foldOf(t *testing.T, m *Model, field string, history []LabelledEvent) expec
 }
 
 // labelledMap is the inverse of LabelledFromMap, but for the weight.
-func labelledMap(s *Schema, e *LabelledEvent) map[string]any {
-	event := s.toMap(&e.Input)
+func labelledMap(s *format.Schema, e *format.LabelledEvent) map[string]any {
+	event := s.ToMap(&e.Input)
 	switch s.Task {
-	case Multiclass:
+	case format.Multiclass:
 		event[s.Label] = e.Classes[0]
-	case Multilabel:
+	case format.Multilabel:
 		event[s.Label] = e.Classes
 	default:
 		event[s.Label] = e.Label
 	}
 	return event
+}
+
+// The package has types throughout.
+func TestPythonIsTyped(t *testing.T) {
+	snapshottest.Python(
+		t,
+		"numpy, mypy, cryptography",
+		nil,
+		"-m",
+		"mypy",
+		"--cache-dir",
+		t.TempDir(),
+		"refitd_snapshot",
+		"tests",
+	)
 }

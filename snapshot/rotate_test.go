@@ -1,26 +1,34 @@
 package snapshot
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // The publish log is bounded: full files are put aside, the oldest of many removed, and what was live is known all the
 // same. A reader meets every record that is left once, in order.
 func TestLogRotates(t *testing.T) {
-	store, dir := publish(t, 0)
-	store.logBytes = 1500
-	clock := created
+	store, dir := storeOf(t, 0)
+	store.LogBytes = 1500
+	clock := snapshottest.Created
 	store.Now = func() time.Time {
 		clock = clock.Add(time.Second)
 		return clock
 	}
-	var all []Record
+	var all []publish.Record
 	live := func(until time.Time) map[string]int64 { // by the records themselves, all of them
 		aliases := map[string]int64{}
 		for _, r := range all {
@@ -35,19 +43,24 @@ func TestLogRotates(t *testing.T) {
 		}
 		return aliases
 	}
-	aside := func() []int64 {
-		root, err := openModel(dir, "m")
-		must(t, err)
-		defer root.Close()
-		names, err := asideLogs(root)
-		must(t, err)
-		return names
+	aside := func() (sequences []int64) {
+		names, err := filepath.Glob(filepath.Join(dir, "m", "log-*.jsonl"))
+		snapshottest.Must(t, err)
+		for _, name := range names {
+			number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "log-"), ".jsonl")
+			sequence, err := strconv.ParseInt(number, 10, 64)
+			snapshottest.Must(t, err)
+			sequences = append(sequences, sequence)
+		}
+		slices.Sort(sequences)
+		return sequences
 	}
+	const maxLogs = 16 // see the package comment
 	check := func() {
 		t.Helper()
-		var got []Record
+		var got []publish.Record
 		for r, err := range store.Log("m") {
-			must(t, err)
+			snapshottest.Must(t, err)
 			if len(got) > 0 && r.Sequence <= got[len(got)-1].Sequence {
 				t.Fatalf("record %d after %d", r.Sequence, got[len(got)-1].Sequence)
 			}
@@ -65,12 +78,12 @@ func TestLogRotates(t *testing.T) {
 			t.Fatalf("the last record is %d, want %d", got[len(got)-1].Sequence, last.Sequence)
 		}
 		found, err := store.LiveAt("m", clock)
-		must(t, err)
+		snapshottest.Must(t, err)
 		now := map[string]int64{}
 		for alias, r := range found {
-			i := slices.IndexFunc(r.Moves, func(m AliasMove) bool { return m.Alias == alias })
+			i := slices.IndexFunc(r.Moves, func(m publish.AliasMove) bool { return m.Alias == alias })
 			now[alias] = r.Moves[i].To
-			if i := slices.IndexFunc(all, func(o Record) bool { return o.Sequence == r.Sequence }); i < 0 ||
+			if i := slices.IndexFunc(all, func(o publish.Record) bool { return o.Sequence == r.Sequence }); i < 0 ||
 				!all[i].Time.Equal(r.Time) {
 				t.Fatalf("%s was moved by %+v, which never was", alias, r)
 			}
@@ -81,37 +94,34 @@ func TestLogRotates(t *testing.T) {
 	}
 	note := func() {
 		t.Helper()
-		f, err := os.Open(filepath.Join(dir, "m", logFile))
-		must(t, err)
-		defer f.Close()
-		var last Record
-		for r, err := range linesOf(f) {
-			must(t, err)
-			last = r
-		}
+		b, err := os.ReadFile(filepath.Join(dir, "m", "log.jsonl"))
+		snapshottest.Must(t, err)
+		lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
+		var last publish.Record
+		snapshottest.Must(t, json.Unmarshal(lines[len(lines)-1], &last))
 		all = append(all, last)
 	}
-	contents := testContents(small)
+	contents := snapshottest.TestContents(snapshottest.Small)
 	for i := range 120 {
-		_, err := store.Publish(t.Context(), "m", contents, Move{Alias: Champion})
-		must(t, err)
+		_, err := store.Publish(t.Context(), "m", contents, publish.Move{Alias: format.Champion})
+		snapshottest.Must(t, err)
 		note()
 		switch {
 		case i == 3:
-			_, err = store.MoveAlias(t.Context(), "m", Move{Alias: "kept", To: 2})
-			must(t, err)
+			_, err = store.MoveAlias(t.Context(), "m", publish.Move{Alias: "kept", To: 2})
+			snapshottest.Must(t, err)
 			note()
 		case i%7 == 5:
 			alias := fmt.Sprint("other", i%3)
-			_, err = store.MoveAlias(t.Context(), "m", Move{Alias: alias, To: int64(i)})
-			must(t, err)
+			_, err = store.MoveAlias(t.Context(), "m", publish.Move{Alias: alias, To: int64(i)})
+			snapshottest.Must(t, err)
 			note()
 		case i%20 == 19:
-			_, err := store.MoveAlias(t.Context(), "m", Move{Alias: "other2"})
-			must(t, err)
+			_, err := store.MoveAlias(t.Context(), "m", publish.Move{Alias: "other2"})
+			snapshottest.Must(t, err)
 			note()
-			removed, err := store.Prune(t.Context(), "m", Retention{Keep: 5})
-			must(t, err)
+			removed, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 5})
+			snapshottest.Must(t, err)
 			if len(removed) > 0 {
 				note()
 			}
@@ -134,7 +144,7 @@ func TestLogRotates(t *testing.T) {
 	}
 	for at := first; !at.After(clock); at = at.Add(3 * time.Second) {
 		found, err := store.LiveAt("m", at)
-		must(t, err)
+		snapshottest.Must(t, err)
 		want := map[string]int64{}
 		for _, r := range all {
 			for _, m := range r.Moves {
@@ -156,11 +166,11 @@ func TestLogRotates(t *testing.T) {
 		}
 	}
 	// A reader that comes between the two renames of a writer. TestKilledAtEveryStep ends writers there.
-	path := filepath.Join(dir, "m", logFile)
-	must(t, os.Rename(path, path+".away"))
+	path := filepath.Join(dir, "m", "log.jsonl")
+	snapshottest.Must(t, os.Rename(path, path+".away"))
 	var got int64
 	for r, err := range store.Log("m") {
-		must(t, err)
+		snapshottest.Must(t, err)
 		got = r.Sequence
 	}
 	if last := aside()[maxLogs-1]; got != last {

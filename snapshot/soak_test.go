@@ -13,6 +13,12 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/scorer"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // residentBytes is the resident memory of this process, 0 where the system does not show it.
@@ -36,12 +42,12 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 	if tier.Asked(tier.Load) {
 		publishes = 10_000
 	}
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	var reads atomic.Int64
 	errs := make(chan error, 8)
-	read := func(last *int64, m *Model) error {
+	read := func(last *int64, m *scorer.Model) error {
 		v := m.Manifest().Version
 		if v < *last {
 			return fmt.Errorf("version %d after %d", v, *last)
@@ -53,7 +59,7 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for last := int64(0); backoff.Sleep(ctx, often) == nil; { // or the readers would leave the publisher no processor
-				m, err := Open(dir, "m", Selector{Alias: Latest})
+				m, err := Open(dir, "m", verify.Selector{Alias: format.Latest})
 				if err == nil {
 					err = read(&last, m)
 				}
@@ -65,7 +71,7 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 		})
 		w := watchOf(t, DirSource{dir, often}, WatchOptions{})
 		wg.Go(func() {
-			in, s := testInputs()[0], new(Scratch)
+			in, s := snapshottest.TestInputs()[0], new(scorer.Scratch)
 			dst := make([]float64, 4)
 			for last := int64(0); backoff.Sleep(ctx, often/4) == nil; {
 				m := w.Model()
@@ -82,11 +88,11 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 	}
 	var warm int64
 	for i := range publishes {
-		if _, err := store.Publish(t.Context(), "m", testContents(small)); err != nil {
+		if _, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil {
 			t.Fatal(err)
 		}
 		if i%5 == 4 {
-			if _, err := store.Prune(t.Context(), "m", Retention{Keep: 3}); err != nil {
+			if _, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 3}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -108,7 +114,7 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 		t.Errorf("resident memory grew from %d to %d MiB", warm>>20, now>>20)
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "m"))
-	must(t, err)
+	snapshottest.Must(t, err)
 	if len(entries) > 12 {
 		t.Errorf("%d entries in the model's directory", len(entries))
 	}
@@ -123,19 +129,19 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 
 // E14: what a reader has open can be read to its end after the version was pruned.
 func TestOpenFilesOutliveAPrune(t *testing.T) {
-	store, dir := publish(t, 3)
+	store, dir := storeOf(t, 3)
 	source := DirSource{Dir: dir}
-	f, err := source.File(t.Context(), "m", 1, tensorsFile)
-	must(t, err)
+	f, err := source.File(t.Context(), "m", 1, disk.TensorsFile)
+	snapshottest.Must(t, err)
 	defer f.Close()
-	removed, err := store.Prune(t.Context(), "m", Retention{Keep: 1})
-	must(t, err)
+	removed, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 1})
+	snapshottest.Must(t, err)
 	if len(removed) != 2 {
 		t.Errorf("removed %v, want 1 and 2", removed)
 	}
-	kept, err := os.ReadFile(filepath.Join(dir, "m", "3", tensorsFile))
-	must(t, err)
-	if b, err := readAtMost(f, tensorsFile, maxModelBytes); err != nil || string(b) != string(kept) {
+	kept, err := os.ReadFile(filepath.Join(dir, "m", "3", disk.TensorsFile))
+	snapshottest.Must(t, err)
+	if b, err := disk.ReadAtMost(f, disk.TensorsFile, format.MaxModelBytes); err != nil || string(b) != string(kept) {
 		t.Errorf("%d bytes, %v, want %d", len(b), err, len(kept))
 	}
 }

@@ -11,17 +11,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
-var small = shape{Ordinal, OrdinalLink, ANOVA, 1, true, ""}
-
-// publish publishes n versions of a model "m" in a new store.
-func publish(t *testing.T, n int) (*Store, string) {
+// storeOf publishes n versions of a model "m" in a new store.
+func storeOf(t *testing.T, n int) (*publish.Store, string) {
 	t.Helper()
 	dir := t.TempDir()
-	store := NewStore(dir)
+	store := publish.NewStore(dir)
 	for range n {
-		if _, err := store.Publish(t.Context(), "m", testContents(small)); err != nil {
+		if _, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -29,14 +33,14 @@ func publish(t *testing.T, n int) (*Store, string) {
 }
 
 func TestPublishAndOpen(t *testing.T) {
-	for _, s := range shapes {
+	for _, s := range snapshottest.Shapes {
 		t.Run(s.String(), func(t *testing.T) {
-			dir, c := filepath.Join(t.TempDir(), "new", "store"), testContents(s)
-			published, err := NewStore(dir).Publish(t.Context(), "ratings.v2", c)
+			dir, c := filepath.Join(t.TempDir(), "new", "store"), snapshottest.TestContents(s)
+			published, err := publish.NewStore(dir).Publish(t.Context(), "ratings.v2", c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := Open(dir, "ratings.v2", Selector{Alias: Latest})
+			m, err := Open(dir, "ratings.v2", verify.Selector{Alias: format.Latest})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,13 +57,13 @@ func TestPublishAndOpen(t *testing.T) {
 			}
 			manifest := m.Manifest()
 			if manifest.Digest != published.Digest || manifest.Version != 1 || manifest.Lambda != 0.5 ||
-				!manifest.Created.Equal(created) {
+				!manifest.Created.Equal(snapshottest.Created) {
 				t.Errorf("manifest %+v, published %+v", manifest, published)
 			}
 			if manifest.Objective == manifest.Objective {
 				t.Errorf("objective %v, want NaN: it was not finite", manifest.Objective)
 			}
-			if digest, err := PayloadDigest(got); err != nil || digest != manifest.PayloadDigest {
+			if digest, err := format.PayloadDigest(got); err != nil || digest != manifest.PayloadDigest {
 				t.Errorf(
 					"PayloadDigest of what was read is %s, %v, the manifest has %s",
 					digest,
@@ -73,15 +77,15 @@ func TestPublishAndOpen(t *testing.T) {
 
 // Publishing what was read gives the same files but for version and origin.
 func TestPublishIsDeterministic(t *testing.T) {
-	store, dir := publish(t, 2)
-	m, err := Open(dir, "m", Selector{Version: 1})
+	store, dir := storeOf(t, 2)
+	m, err := Open(dir, "m", verify.Selector{Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.Publish(t.Context(), "m", m.Contents()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{tensorsFile, vocabularyFile, goldenFile} {
+	for _, name := range []string{disk.TensorsFile, disk.VocabularyFile, disk.GoldenFile} {
 		first, err1 := os.ReadFile(filepath.Join(dir, "m", "1", name))
 		for _, version := range []string{"2", "3"} {
 			again, err2 := os.ReadFile(filepath.Join(dir, "m", version, name))
@@ -93,33 +97,34 @@ func TestPublishIsDeterministic(t *testing.T) {
 }
 
 func TestVersionsAndAliases(t *testing.T) {
-	store, dir := publish(t, 3)
-	if _, err := Open(dir, "m", Selector{}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "latest") {
+	store, dir := storeOf(t, 3)
+	if _, err := Open(dir, "m", verify.Selector{}); !errors.Is(err, disk.ErrNotFound) || !strings.Contains(err.Error(),
+		"latest") {
 		t.Errorf("no champion yet: %v, want ErrNotFound that names the aliases there are", err)
 	}
-	if err := moveAlias(t, store, Champion, 0, 2); err != nil {
+	if err := moveAlias(t, store, format.Champion, 0, 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := moveAlias(t, store, Champion, 1, 3); !errors.Is(err, ErrConflict) {
+	if err := moveAlias(t, store, format.Champion, 1, 3); !errors.Is(err, disk.ErrConflict) {
 		t.Errorf("swap from 1 while it is 2: %v, want ErrConflict", err)
 	}
-	if err := moveAlias(t, store, Champion, 0, 3); !errors.Is(err, ErrConflict) {
+	if err := moveAlias(t, store, format.Champion, 0, 3); !errors.Is(err, disk.ErrConflict) {
 		t.Errorf("swap from none while it is 2: %v, want ErrConflict", err)
 	}
-	if err := setAlias(t, store, Champion, 9); !errors.Is(err, ErrNotFound) {
+	if err := setAlias(t, store, format.Champion, 9); !errors.Is(err, disk.ErrNotFound) {
 		t.Errorf("alias to version 9: %v, want ErrNotFound", err)
 	}
-	if err := setAlias(t, store, "../x", 1); !errors.Is(err, ErrName) {
+	if err := setAlias(t, store, "../x", 1); !errors.Is(err, disk.ErrName) {
 		t.Errorf("alias ../x: %v, want ErrName", err)
 	}
-	want := map[string]int64{Champion: 2, Latest: 3}
+	want := map[string]int64{format.Champion: 2, format.Latest: 3}
 	if got, err := store.Aliases("m"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Aliases = %v, %v, want %v", got, err, want)
 	}
-	if m, err := Open(dir, "m", Selector{}); err != nil || m.Manifest().Version != 2 {
+	if m, err := Open(dir, "m", verify.Selector{}); err != nil || m.Manifest().Version != 2 {
 		t.Errorf("champion: %v, want version 2", err)
 	}
-	if p, err := store.Alias("m", Champion); err != nil || p.Version != 2 {
+	if p, err := store.Alias("m", format.Champion); err != nil || p.Version != 2 {
 		t.Errorf("Alias = %+v, %v, want 2", p, err)
 	}
 	if m, err := store.Manifest("m", 3); err != nil || m.Version != 3 {
@@ -128,50 +133,53 @@ func TestVersionsAndAliases(t *testing.T) {
 }
 
 func TestVersionNumbersGrowOverGaps(t *testing.T) {
-	store, dir := publish(t, 1)
-	must(t, os.Mkdir(filepath.Join(dir, "m", "7"), 0o755)) // half restored: no version, but its number is taken
-	must(t, os.Mkdir(filepath.Join(dir, "m", "007"), 0o755))
-	must(t, os.Mkdir(filepath.Join(dir, "m", "notes"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "m", "20"), nil, 0o644)) // no version, whatever its name
-	m, err := store.Publish(t.Context(), "m", testContents(small))
+	store, dir := storeOf(t, 1)
+	// half restored: no version, but its number is taken
+	snapshottest.Must(t, os.Mkdir(filepath.Join(dir, "m", "7"), 0o755))
+	snapshottest.Must(t, os.Mkdir(filepath.Join(dir, "m", "007"), 0o755))
+	snapshottest.Must(t, os.Mkdir(filepath.Join(dir, "m", "notes"), 0o755))
+	snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "m", "20"), nil, 0o644)) // no version, whatever its name
+	m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
 	if err != nil || m.Version != 8 {
 		t.Fatalf("version %d, %v, want 8", m.Version, err)
 	}
-	must(t, os.RemoveAll(filepath.Join(dir, "m", "8"))) // "latest" remembers it
-	if m, err = store.Publish(t.Context(), "m", testContents(small)); err != nil || m.Version != 9 {
+	snapshottest.Must(t, os.RemoveAll(filepath.Join(dir, "m", "8"))) // "latest" remembers it
+	if m, err = store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil ||
+		m.Version != 9 {
 		t.Errorf("version %d, %v, want 9", m.Version, err)
 	}
-	if _, err := Open(dir, "m", Selector{Version: 7}); !errors.Is(err, ErrNotFound) {
+	if _, err := Open(dir, "m", verify.Selector{Version: 7}); !errors.Is(err, disk.ErrNotFound) {
 		t.Errorf("version without a manifest: %v, want ErrNotFound", err)
 	}
 }
 
 func TestPrune(t *testing.T) {
-	store, dir := publish(t, 6)
-	must(t, setAlias(t, store, Champion, 2))
-	removed, err := store.Prune(t.Context(), "m", Retention{Keep: 2})
+	store, dir := storeOf(t, 6)
+	snapshottest.Must(t, setAlias(t, store, format.Champion, 2))
+	removed, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 2})
 	if want := []int64{1, 3, 4}; err != nil || !slices.Equal(removed, want) {
 		t.Fatalf("removed %v, %v, want %v", removed, err, want)
 	}
-	if removed, err = store.Prune(t.Context(), "m", Retention{Keep: 0}); err != nil ||
+	if removed, err = store.Prune(t.Context(), "m", publish.Retention{Keep: 0}); err != nil ||
 		!slices.Equal(removed, []int64{5}) {
 		t.Errorf("keep 0 removed %v, %v, want 5 only: the newest stays", removed, err)
 	}
 	if v, err := store.Versions("m"); err != nil || !slices.Equal(v, []int64{2, 6}) {
 		t.Errorf("Versions = %v, %v, want 2 and 6", v, err)
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "m", aliasDir, "pinned"), []byte("6"), 0o644)) // which no writer made
-	if removed, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); err != nil || len(removed) > 0 {
+	// which no writer made
+	snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, "pinned"), []byte("6"), 0o644))
+	if removed, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 1}); err != nil || len(removed) > 0 {
 		t.Errorf("a stray file: removed %v, %v", removed, err)
 	}
-	must(
+	snapshottest.Must(
 		t,
 		errors.Join(
-			os.Remove(filepath.Join(dir, "m", logFile)),
-			os.WriteFile(filepath.Join(dir, "m", aliasDir, Champion), []byte("6"), 0o644),
+			os.Remove(filepath.Join(dir, "m", "log.jsonl")),
+			os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, format.Champion), []byte("6"), 0o644),
 		),
 	)
-	if _, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); !errors.Is(err, ErrFormat) {
+	if _, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 1}); !errors.Is(err, disk.ErrFormat) {
 		t.Errorf("unreadable alias: %v, want ErrFormat and nothing removed", err)
 	}
 }
@@ -179,44 +187,47 @@ func TestPrune(t *testing.T) {
 // A publisher killed at any step leaves a staging directory that nobody sees and the next one removes, or a whole
 // version.
 func TestKilledPublisher(t *testing.T) {
-	store, dir := publish(t, 2)
-	for step, remains := range [][]string{{}, {tensorsFile}, {tensorsFile, vocabularyFile, goldenFile}, {tensorsFile,
-		vocabularyFile, goldenFile, ManifestFile}} {
-		torn := filepath.Join(dir, "m", staging+"3")
-		must(t, os.Mkdir(torn, 0o755))
+	store, dir := storeOf(t, 2)
+	for step, remains := range [][]string{{}, {disk.TensorsFile}, {disk.TensorsFile, disk.VocabularyFile, disk.GoldenFile},
+		{disk.TensorsFile,
+			disk.VocabularyFile, disk.GoldenFile, disk.ManifestFile}} {
+		torn := filepath.Join(dir, "m", ".staging-3")
+		snapshottest.Must(t, os.Mkdir(torn, 0o755))
 		for _, name := range remains {
 			b, err := os.ReadFile(filepath.Join(dir, "m", "2", name))
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(torn, name), b, 0o644))
+			snapshottest.Must(t, err)
+			snapshottest.Must(t, os.WriteFile(filepath.Join(torn, name), b, 0o644))
 		}
-		must(t, os.WriteFile(filepath.Join(dir, "m", aliasDir, ".new"), []byte(`{"ver`), 0o644))
+		snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, ".new"), []byte(`{"ver`), 0o644))
 		want := []int64{1, 2}
 		if v, err := store.Versions("m"); err != nil || !slices.Equal(v, want) {
 			t.Errorf("step %d: Versions = %v, %v, want %v", step, v, err, want)
 		}
-		if m, err := Open(dir, "m", Selector{Alias: Latest}); err != nil || m.Manifest().Version != 2 {
+		if m, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); err != nil || m.Manifest().Version != 2 {
 			t.Errorf("step %d: latest: %v, want version 2", step, err)
 		}
 		if aliases, err := store.Aliases("m"); err != nil || len(aliases) != 1 {
 			t.Errorf("step %d: Aliases = %v, %v, want latest only", step, aliases, err)
 		}
-		must(t, setAlias(t, store, Latest, 2))
+		snapshottest.Must(t, setAlias(t, store, format.Latest, 2))
 		if _, err := os.Lstat(torn); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("step %d: the staging directory is still there: %v", step, err)
 		}
 	}
 	// Killed between the rename and the alias: the version exists and its number is not used again.
-	must(t, os.Rename(filepath.Join(dir, "m", "2"), filepath.Join(dir, "m", "3")))
-	if m, err := store.Publish(t.Context(), "m", testContents(small)); err != nil || m.Version != 4 {
+	snapshottest.Must(t, os.Rename(filepath.Join(dir, "m", "2"), filepath.Join(dir, "m", "3")))
+	if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil ||
+		m.Version != 4 {
 		t.Errorf("version %d, %v, want 4", m.Version, err)
 	}
 }
 
 func TestPublishCanceled(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := store.Publish(ctx, "m", testContents(small)); !errors.Is(err, context.Canceled) {
+	if _, err := store.Publish(ctx, "m", snapshottest.TestContents(snapshottest.Small)); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("Publish: %v, want context.Canceled", err)
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "m"))
@@ -226,25 +237,27 @@ func TestPublishCanceled(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	_, dir := publish(t, 1)
+	_, dir := storeOf(t, 1)
 	for _, name := range []string{"", ".", "..", "../m", "m/1", "/etc", "a\x00b", "Ratings", "-m", ".lock", strings.Repeat(
 		"a", 65), "ümlaut"} {
-		if _, err := NewStore(dir).Publish(t.Context(), name, testContents(small)); !errors.Is(err, ErrName) {
+		if _, err := publish.NewStore(dir).Publish(t.Context(), name, snapshottest.TestContents(
+			snapshottest.Small)); !errors.Is(err, disk.ErrName) {
 			t.Errorf("Publish %q: %v, want ErrName", name, err)
 		}
-		if _, err := Open(dir, name, Selector{Alias: Latest}); !errors.Is(err, ErrName) {
+		if _, err := Open(dir, name, verify.Selector{Alias: format.Latest}); !errors.Is(err, disk.ErrName) {
 			t.Errorf("Open model %q: %v, want ErrName", name, err)
 		}
-		if _, err := Open(dir, "m", Selector{Alias: name}); name != "" && !errors.Is(err, ErrName) {
+		if _, err := Open(dir, "m", verify.Selector{Alias: name}); name != "" && !errors.Is(err, disk.ErrName) {
 			t.Errorf("Open alias %q: %v, want ErrName", name, err)
 		}
 	}
 	for _, test := range []struct {
 		dir, model string
-		sel        Selector
-	}{{filepath.Join(dir, "none"), "m", Selector{}}, {dir, "other", Selector{}}, {dir, "m", Selector{Version: 2}}, {dir,
-		"m", Selector{Version: -1}}} {
-		if _, err := Open(test.dir, test.model, test.sel); !errors.Is(err, ErrNotFound) {
+		sel        verify.Selector
+	}{{filepath.Join(dir, "none"), "m", verify.Selector{}}, {dir, "other", verify.Selector{}}, {dir, "m",
+		verify.Selector{Version: 2}}, {dir,
+		"m", verify.Selector{Version: -1}}} {
+		if _, err := Open(test.dir, test.model, test.sel); !errors.Is(err, disk.ErrNotFound) {
 			t.Errorf("Open(%v): %v, want ErrNotFound", test, err)
 		}
 	}
@@ -254,14 +267,14 @@ func TestNames(t *testing.T) {
 // pruned.
 func TestReadersDuringPublishes(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	errs := make(chan error, 8)
 	for range 4 {
 		wg.Go(func() {
 			for last := int64(0); ctx.Err() == nil; {
-				m, err := Open(dir, "m", Selector{Alias: Latest})
+				m, err := Open(dir, "m", verify.Selector{Alias: format.Latest})
 				if err != nil {
 					errs <- err
 					return
@@ -279,9 +292,9 @@ func TestReadersDuringPublishes(t *testing.T) {
 	for range 2 {
 		publishers.Go(func() {
 			for range 15 {
-				_, err := store.Publish(t.Context(), "m", testContents(small))
+				_, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
 				if err == nil {
-					_, err = store.Prune(t.Context(), "m", Retention{Keep: 1})
+					_, err = store.Prune(t.Context(), "m", publish.Retention{Keep: 1})
 				}
 				if err != nil {
 					errs <- err
@@ -305,16 +318,16 @@ func TestReadersDuringPublishes(t *testing.T) {
 // A reader sees the old or the new alias, also when the two files have different lengths.
 func TestReadersDuringAliasMoves(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
-	must(t, os.Mkdir(filepath.Join(dir, "m", "1234567"), 0o755))
-	_, err := store.Publish(t.Context(), "m", testContents(small))
-	must(t, err)
+	store, dir := storeOf(t, 1)
+	snapshottest.Must(t, os.Mkdir(filepath.Join(dir, "m", "1234567"), 0o755))
+	_, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
+	snapshottest.Must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if p, err := store.Alias("m", Latest); err != nil || p.Version != 1 && p.Version != 1234568 {
+				if p, err := store.Alias("m", format.Latest); err != nil || p.Version != 1 && p.Version != 1234568 {
 					t.Errorf("%+v, %v, want version 1 or 1234568", p, err)
 					return
 				}
@@ -322,8 +335,8 @@ func TestReadersDuringAliasMoves(t *testing.T) {
 		})
 	}
 	for range 50 {
-		must(t, setAlias(t, store, Latest, 1))
-		must(t, setAlias(t, store, Latest, 1234568))
+		snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
+		snapshottest.Must(t, setAlias(t, store, format.Latest, 1234568))
 	}
 	stop()
 	wg.Wait()
@@ -331,19 +344,19 @@ func TestReadersDuringAliasMoves(t *testing.T) {
 
 // Of many that swap from the same version, one wins.
 func TestOneSwapWins(t *testing.T) {
-	store, dir := publish(t, 2)
-	must(t, setAlias(t, store, Champion, 1))
+	store, dir := storeOf(t, 2)
+	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
 	var wg sync.WaitGroup
 	results := make([]error, 8)
 	for i := range results {
-		wg.Go(func() { results[i] = moveAlias(t, NewStore(dir), Champion, 1, 2) })
+		wg.Go(func() { results[i] = moveAlias(t, publish.NewStore(dir), format.Champion, 1, 2) })
 	}
 	wg.Wait()
 	won := 0
 	for _, err := range results {
 		if err == nil {
 			won++
-		} else if !errors.Is(err, ErrConflict) {
+		} else if !errors.Is(err, disk.ErrConflict) {
 			t.Error(err)
 		}
 	}
@@ -353,55 +366,12 @@ func TestOneSwapWins(t *testing.T) {
 }
 
 // setAlias moves an alias wherever it is, moveAlias only from a version.
-func setAlias(t *testing.T, store *Store, alias string, version int64) error {
-	_, err := store.MoveAlias(t.Context(), "m", Move{Alias: alias, To: version})
+func setAlias(t *testing.T, store *publish.Store, alias string, version int64) error {
+	_, err := store.MoveAlias(t.Context(), "m", publish.Move{Alias: alias, To: version})
 	return err
 }
 
-func moveAlias(t *testing.T, store *Store, alias string, from, to int64) error {
-	_, err := store.MoveAlias(t.Context(), "m", Move{Alias: alias, From: &from, To: to})
+func moveAlias(t *testing.T, store *publish.Store, alias string, from, to int64) error {
+	_, err := store.MoveAlias(t.Context(), "m", publish.Move{Alias: alias, From: &from, To: to})
 	return err
-}
-
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// BenchmarkPublishIntoMany measures a publish into a model with that many versions, without syncs where the system has
-// a directory in memory.
-func BenchmarkPublishIntoMany(b *testing.B) {
-	for _, versions := range []int{1, 1000, 10000} {
-		b.Run(fmt.Sprint("versions=", versions), func(b *testing.B) {
-			dir := b.TempDir()
-			if memory, err := os.MkdirTemp("/dev/shm", "publish-"); err == nil {
-				dir = memory
-				b.Cleanup(func() { _ = os.RemoveAll(memory) })
-			}
-			store, c := NewStore(dir), testContents(small)
-			for v := range versions { // of which a writer looks at the names alone
-				if err := os.MkdirAll(filepath.Join(dir, "m", fmt.Sprint(v+1)), 0o755); err != nil {
-					b.Fatal(err)
-				}
-			}
-			for range 300 { // records of the log
-				if _, err := store.Publish(b.Context(), "m", c); err != nil {
-					b.Fatal(err)
-				}
-			}
-			for b.Loop() {
-				m, err := store.Publish(b.Context(), "m", c)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.StopTimer()
-				if err := os.RemoveAll(filepath.Join(dir, "m", fmt.Sprint(m.Version))); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-			}
-		})
-	}
 }

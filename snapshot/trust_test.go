@@ -1,85 +1,93 @@
 package snapshot
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // expiring publishes a version that expires an hour after it was created.
-func expiring(t *testing.T) (*Store, string) {
+func expiring(t *testing.T) (*publish.Store, string) {
 	t.Helper()
-	store, dir := publish(t, 0)
-	c := testContents(small)
-	c.Meta.Expires = created.Add(time.Hour)
-	store.Now = func() time.Time { return created }
+	store, dir := storeOf(t, 0)
+	c := snapshottest.TestContents(snapshottest.Small)
+	c.Meta.Expires = snapshottest.Created.Add(time.Hour)
+	store.Now = func() time.Time { return snapshottest.Created }
 	_, err := store.Publish(t.Context(), "m", c)
-	must(t, err)
+	snapshottest.Must(t, err)
 	return store, dir
 }
 
 // E8, for those who open a version once.
 func TestExpiry(t *testing.T) {
 	store, dir := expiring(t)
-	at := func(after time.Duration) Trust {
-		return Trust{Now: func() time.Time { return created.Add(after) }}
+	at := func(after time.Duration) verify.Trust {
+		return verify.Trust{Now: func() time.Time { return snapshottest.Created.Add(after) }}
 	}
-	if m, err := at(time.Hour-1).Open(dir, "m", Selector{Version: 1}); err != nil || m.IsExpired(created) ||
-		!m.Manifest().Expires.Equal(created.Add(time.Hour)) {
+	if m, err := at(time.Hour-1).Open(dir, "m", verify.Selector{Version: 1}); err != nil || m.IsExpired(
+		snapshottest.Created) ||
+		!m.Manifest().Expires.Equal(snapshottest.Created.Add(time.Hour)) {
 		t.Errorf("just before: %v", err)
 	}
-	if _, err := at(time.Hour).Open(dir, "m", Selector{Version: 1}); !errors.Is(err, ErrExpired) {
+	if _, err := at(time.Hour).Open(dir, "m", verify.Selector{Version: 1}); !errors.Is(err, disk.ErrExpired) {
 		t.Errorf("then: %v, want ErrExpired", err)
 	}
 	allowed := at(time.Hour)
 	allowed.AllowExpired = true
-	if m, err := allowed.Open(dir, "m", Selector{Version: 1}); err != nil || !m.IsExpired(created.Add(time.Hour)) {
+	if m, err := allowed.Open(dir, "m", verify.Selector{Version: 1}); err != nil || !m.IsExpired(snapshottest.Created.Add(
+		time.Hour)) {
 		t.Errorf("allowed: %v", err)
 	}
-	store.Now = func() time.Time { return created.Add(2 * time.Hour) }
-	if err := setAlias(t, store, Champion, 1); !errors.Is(err, ErrExpired) {
+	store.Now = func() time.Time { return snapshottest.Created.Add(2 * time.Hour) }
+	if err := setAlias(t, store, format.Champion, 1); !errors.Is(err, disk.ErrExpired) {
 		t.Errorf("an alias is moved to an expired version: %v", err)
 	}
 }
 
 // An alias moves only to a version that is whole, and stays where it was otherwise.
 func TestMoveVerifiesTheVersion(t *testing.T) {
-	store, dir := publish(t, 2)
-	must(t, setAlias(t, store, Champion, 1))
-	path := filepath.Join(dir, "m", "2", vocabularyFile)
+	store, dir := storeOf(t, 2)
+	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	path := filepath.Join(dir, "m", "2", disk.VocabularyFile)
 	b, err := os.ReadFile(path)
-	must(t, err)
+	snapshottest.Must(t, err)
 	b[3] ^= 1
-	must(t, os.WriteFile(path, b, 0o644))
-	if err := setAlias(t, store, Champion, 2); !errors.Is(err, ErrDigest) {
+	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
+	if err := setAlias(t, store, format.Champion, 2); !errors.Is(err, disk.ErrDigest) {
 		t.Errorf("damaged: %v, want ErrDigest", err)
 	}
-	if p, err := store.Alias("m", Champion); err != nil || p.Version != 1 {
+	if p, err := store.Alias("m", format.Champion); err != nil || p.Version != 1 {
 		t.Errorf("champion %+v, %v, want 1", p, err)
 	}
 }
 
 // A directory without a valid manifest does not exist: it is being copied.
 func TestHalfCopiedVersion(t *testing.T) {
-	store, dir := publish(t, 2)
-	manifest := filepath.Join(dir, "m", "2", ManifestFile)
+	store, dir := storeOf(t, 2)
+	manifest := filepath.Join(dir, "m", "2", disk.ManifestFile)
 	b, err := os.ReadFile(manifest)
-	must(t, err)
+	snapshottest.Must(t, err)
 	for _, content := range [][]byte{nil, b[:len(b)/2], append([]byte(" "), b[1:]...)} {
-		must(t, os.WriteFile(manifest, content, 0o644))
+		snapshottest.Must(t, os.WriteFile(manifest, content, 0o644))
 		if v, err := store.Versions("m"); err != nil || len(v) != 1 || v[0] != 1 {
 			t.Errorf("%d bytes of the manifest: versions %v, %v, want 1 only", len(content), v, err)
 		}
 	}
-	must(t, os.Remove(manifest))
+	snapshottest.Must(t, os.Remove(manifest))
 	if v, err := store.Versions("m"); err != nil || len(v) != 1 {
 		t.Errorf("no manifest: versions %v, %v, want 1 only", v, err)
 	}
-	if m, err := store.Publish(t.Context(), "m", testContents(small)); err != nil || m.Version != 3 {
+	if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil ||
+		m.Version != 3 {
 		t.Errorf("version %d, %v, want 3: a number is not used again", m.Version, err)
 	}
 }
@@ -87,18 +95,18 @@ func TestHalfCopiedVersion(t *testing.T) {
 // E4: what is claimed costs nothing until it comes: a version whose manifest promises a quarter of a gigabyte is
 // refused for the price of what is there.
 func TestClaimsDoNotAllocate(t *testing.T) {
-	_, dir := publish(t, 1)
-	files := readStored(t, dir)
-	m, err := decodeManifest(files[ManifestFile])
-	must(t, err)
-	m.Files[0].Bytes = maxModelBytes
-	files[ManifestFile], err = m.encode()
-	must(t, err)
+	_, dir := storeOf(t, 1)
+	files := snapshottest.ReadStored(t, dir)
+	m, err := format.DecodeManifest(files[disk.ManifestFile])
+	snapshottest.Must(t, err)
+	m.Files[0].Bytes = format.MaxModelBytes
+	files[disk.ManifestFile], err = m.Encode()
+	snapshottest.Must(t, err)
 	for _, size := range []int{0, 1, 600} {
-		files[tensorsFile] = make([]byte, size)
+		files[disk.TensorsFile] = make([]byte, size)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := (Trust{}).load("m", Pointer{Version: 1}, files.read); !errors.Is(err, ErrDigest) {
+		if _, err := (verify.Trust{}).Load("m", format.Pointer{Version: 1}, files.Read); !errors.Is(err, disk.ErrDigest) {
 			t.Errorf("%d bytes: %v, want ErrDigest", size, err)
 		}
 		runtime.ReadMemStats(&after)
@@ -106,42 +114,4 @@ func TestClaimsDoNotAllocate(t *testing.T) {
 			t.Errorf("%d bytes cost %d", size, got)
 		}
 	}
-}
-
-// Nothing that a file or a server sends as an alias, a signature or a log makes a reader panic, and what is accepted is
-// in its one form.
-func FuzzPointer(f *testing.F) {
-	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	s, err := NewSigner(key)
-	if err != nil {
-		f.Fatal(err)
-	}
-	p := Pointer{Version: 3, ManifestDigest: "sha256:00", Sequence: 4, Moved: created, Event: EventPublish}
-	p.seal("m", Latest, s)
-	b, err := p.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
-	sig, err := (&signature{s.ID(), "ed25519", s.sign(b)}).encode()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Add(sig)
-	f.Add([]byte(`{"version":1,"manifest_digest":"sha256:00"}` + "\n"))
-	keys := Keys{s.ID(): key.Public().(ed25519.PublicKey)}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, err := decodePointer(Latest, b); err != nil {
-			if !errors.Is(err, ErrFormat) {
-				t.Error(err)
-			}
-		} else if got.Verify("m", Latest, keys) == nil && !got.same(&p) {
-			t.Errorf("a forged alias is accepted: %q", b)
-		} else if err := got.Verify("m", Latest, nil); err != nil && !isRefusal(err) {
-			t.Error(err)
-		}
-		if _, err := keys.verifyManifest(b, b); !errors.Is(err, ErrSignature) {
-			t.Errorf("a forged signature: %v", err)
-		}
-	})
 }

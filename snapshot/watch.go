@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/scorer"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // WatchOptions say what is watched and what is accepted.
 type WatchOptions struct {
 	Model string
-	Alias string // "" is champion
-	Trust Trust  // what versions and aliases have to prove
+	Alias string       // "" is champion
+	Trust verify.Trust // what versions and aliases have to prove
 	// StateFile keeps what was accepted last, so that a restart does not fall back to something older. "" keeps it in
 	// memory only.
 	StateFile string
@@ -26,7 +30,7 @@ type WatchOptions struct {
 	// OnLoad, if not nil, is called with each version before it is served, on the watcher's goroutine; an error refuses
 	// it. It may warm caches or check the model against the program's own expectations. It is not called for deltas, of
 	// which there may be one every second.
-	OnLoad func(*Model) error
+	OnLoad func(*scorer.Model) error
 	// NoDeltas serves versions as they were published, without what changed since, where the source is a DeltaSource.
 	NoDeltas bool
 	// CheckDeltas compares the whole model with the digest that the publisher sends of it at every hundredth delta.
@@ -53,7 +57,7 @@ type Watcher struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	loaded  chan struct{} // closed with the first model
-	model   atomic.Pointer[Model]
+	model   atomic.Pointer[scorer.Model]
 	expires atomic.Pointer[time.Time] // of the model, with its renewals; zero is never
 	stop    func()                    // ends the deltas of the version that is served. The goroutine of run owns it.
 
@@ -78,9 +82,9 @@ type Status struct {
 	Refused        int64     // versions or aliases refused since the start
 	Err            error     // why the newest version is not loaded, or why the source does not answer; nil if all is well
 
-	Position      Position // of the model that is served: the version, and the last delta after it
-	DeltasApplied int64    // since the start
-	DeltasRefused int64    // since the start, as often as one was
+	Position      format.Position // of the model that is served: the version, and the last delta after it
+	DeltasApplied int64           // since the start
+	DeltasRefused int64           // since the start, as often as one was
 	// why no deltas come: the last one was refused, or the source does not answer. Nil if all is well, or none are
 	// asked for
 	DeltaErr error
@@ -106,14 +110,14 @@ type Status struct {
 // can have counted to, freezes no reader.
 func Watch(source Source, options WatchOptions) (*Watcher, error) {
 	if options.Alias == "" {
-		options.Alias = Champion
+		options.Alias = format.Champion
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	for _, name := range []string{options.Model, options.Alias} {
-		if !validName.MatchString(name) {
-			return nil, fmt.Errorf("snapshot: watch: %w: %q is not of the form %s", ErrName, name, validName)
+		if !disk.ValidName.MatchString(name) {
+			return nil, fmt.Errorf("snapshot: watch: %w: %q is not of the form %s", disk.ErrName, name, disk.ValidName)
 		}
 	}
 	w := &Watcher{
@@ -138,7 +142,7 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 			"error",
 			err,
 		)
-		accepted = Pointer{}
+		accepted = format.Pointer{}
 	}
 	accepted.Renewal = accepted.VerifyRenewal(options.Model, options.Alias, options.Trust.Keys)
 	var ctx context.Context
@@ -153,19 +157,19 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 // Model returns the model to score with, nil before the first one is loaded, and once it has expired unless
 // Trust.AllowExpired is set. Call it for every request and use what it returns for the whole of that request; it costs
 // an atomic load.
-func (w *Watcher) Model() *Model {
+func (w *Watcher) Model() *scorer.Model {
 	m := w.model.Load()
 	if m == nil || w.options.Trust.AllowExpired {
 		return m
 	}
-	if expires := w.expires.Load(); !expires.IsZero() && !w.options.Trust.now().Before(*expires) {
+	if expires := w.expires.Load(); !expires.IsZero() && !w.options.Trust.Time().Before(*expires) {
 		return nil
 	}
 	return m
 }
 
 // Wait returns the first model as soon as there is one, or the error of ctx with the reason why no model is loaded.
-func (w *Watcher) Wait(ctx context.Context) (*Model, error) {
+func (w *Watcher) Wait(ctx context.Context) (*scorer.Model, error) {
 	select {
 	case <-w.loaded:
 		return w.model.Load(), nil
@@ -188,7 +192,7 @@ func (w *Watcher) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.status
-	now := w.options.Trust.now()
+	now := w.options.Trust.Time()
 	s.Expired = !s.Expires.IsZero() && !now.Before(s.Expires)
 	if !s.Position.Created.IsZero() {
 		s.Age = now.Sub(s.Position.Created)
@@ -206,9 +210,9 @@ func (w *Watcher) Close() {
 }
 
 // run loads what the alias names until ctx is done.
-func (w *Watcher) run(ctx context.Context, accepted Pointer) {
+func (w *Watcher) run(ctx context.Context, accepted format.Pointer) {
 	defer func() { w.stop() }()
-	var seen Pointer // what Wait is asked to return a change of: accepted in this run, or refused for good
+	var seen format.Pointer // what Wait is asked to return a change of: accepted in this run, or refused for good
 	failures := 0
 	for {
 		most, absent := retryMax, false
@@ -217,11 +221,11 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 			return
 		}
 		if err == nil {
-			w.note(func(s *Status) { s.Checked = w.options.Trust.now() })
-			if p.unchanged(&seen) {
+			w.note(func(s *Status) { s.Checked = w.options.Trust.Time() })
+			if p.Unchanged(&seen) {
 				continue
 			}
-			if p.same(&accepted) &&
+			if p.Same(&accepted) &&
 				w.model.Load() != nil { // it is renewed, or an alias that was refused is back where it was
 				w.renew(&p, &accepted)
 				seen, failures = p, 0
@@ -240,7 +244,7 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 			}
 		} else {
 			w.note(func(s *Status) { s.Err = err })
-			if absent = errors.Is(err, ErrNotFound); absent {
+			if absent = errors.Is(err, disk.ErrNotFound); absent {
 				most = retryAbsent
 			}
 		}
@@ -260,26 +264,26 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 // isFinal reports whether a version is refused for what it is. What is missing or damaged may still be on its way to a
 // synchronised directory.
 func isFinal(err error) bool {
-	return errors.Is(err, ErrOlder) || errors.Is(err, ErrGolden) || errors.Is(err, errOnLoad)
+	return errors.Is(err, disk.ErrOlder) || errors.Is(err, disk.ErrGolden) || errors.Is(err, errOnLoad)
 }
 
 // errOnLoad marks a refusal by WatchOptions.OnLoad.
 var errOnLoad = errors.New("refused by the program")
 
 // wait asks the source, or the operator's pin.
-func (w *Watcher) wait(ctx context.Context, seen Pointer) (Pointer, error) {
+func (w *Watcher) wait(ctx context.Context, seen format.Pointer) (format.Pointer, error) {
 	if w.options.Pin == 0 {
 		return w.source.Wait(ctx, w.options.Model, w.options.Alias, seen)
 	}
 	if seen.Version == w.options.Pin {
 		<-ctx.Done()
-		return Pointer{}, ctx.Err()
+		return format.Pointer{}, ctx.Err()
 	}
-	return Pointer{Version: w.options.Pin}, nil
+	return format.Pointer{Version: w.options.Pin}, nil
 }
 
 // accept verifies, loads and serves what a pointer names. What was accepted before is in accepted.
-func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) error {
+func (w *Watcher) accept(ctx context.Context, p format.Pointer, accepted *format.Pointer) error {
 	p.Renewal = newerRenewal(p.VerifyRenewal(w.options.Model, w.options.Alias, w.options.Trust.Keys), &p, accepted)
 	m, err := w.load(ctx, p, *accepted)
 	if err == nil && w.options.Pin == 0 {
@@ -305,17 +309,18 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 		}
 		return err
 	}
-	w.expires.Store(&m.expires)
+	expires := m.Expires()
+	w.expires.Store(&expires)
 	first := false
 	*accepted = p
-	manifest := &m.manifest
+	manifest := m.Manifest()
 	w.note(func(s *Status) {
 		first = w.model.Swap(m) == nil
 		s.Position, s.DeltaErr = m.Position(), nil
 		s.DeltasApplied += s.Position.Sequence
 		s.Version, s.ManifestDigest, s.PayloadDigest, s.SignedBy = manifest.Version, manifest.Digest, manifest.PayloadDigest,
-			m.signedBy
-		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, m.expires, w.options.Trust.now()
+			m.SignedBy()
+		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, expires, w.options.Trust.Time()
 		s.Renewed = p.Renewed()
 		s.Loads, s.Err = s.Loads+1, nil
 	})
@@ -340,15 +345,15 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 
 // newerRenewal returns the newer of a renewal of p and the one that was accepted of the same move: a copy may bring
 // back an old one.
-func newerRenewal(r Renewal, p, accepted *Pointer) Renewal {
-	if p.same(accepted) && accepted.Renewal.Renewed.After(r.Renewed) {
+func newerRenewal(r format.Renewal, p, accepted *format.Pointer) format.Renewal {
+	if p.Same(accepted) && accepted.Renewal.Renewed.After(r.Renewed) {
 		return accepted.Renewal
 	}
 	return r
 }
 
 // renew takes up the renewal of what is being served, if it is one.
-func (w *Watcher) renew(p, accepted *Pointer) {
+func (w *Watcher) renew(p, accepted *format.Pointer) {
 	o := &w.options
 	r := newerRenewal(p.VerifyRenewal(o.Model, o.Alias, o.Trust.Keys), p, accepted)
 	if r.Renewed.Equal(accepted.Renewal.Renewed) {
@@ -357,24 +362,24 @@ func (w *Watcher) renew(p, accepted *Pointer) {
 	}
 	accepted.Renewal = r
 	err := writeAccepted(o.StateFile, o.Model, o.Alias, *accepted)
-	m := w.model.Load()
-	expires := accepted.expiry(&m.manifest)
+	manifest := w.model.Load().Manifest()
+	expires := accepted.Expiry(&manifest)
 	w.expires.Store(&expires)
 	w.note(func(s *Status) { s.Expires, s.Renewed, s.Err = expires, accepted.Renewed(), err })
 }
 
 // load returns the model that a pointer names.
-func (w *Watcher) load(ctx context.Context, p, accepted Pointer) (*Model, error) {
+func (w *Watcher) load(ctx context.Context, p, accepted format.Pointer) (*scorer.Model, error) {
 	o := &w.options
 	if o.Pin == 0 {
 		if err := p.Verify(o.Model, o.Alias, o.Trust.Keys); err != nil {
 			return nil, err
 		}
-		if err := p.follows(&accepted); err != nil {
+		if err := follows(&p, &accepted); err != nil {
 			return nil, err
 		}
 	}
-	m, err := o.Trust.load(o.Model, p, sourceReader(ctx, w.source, o.Model, p.Version))
+	m, err := o.Trust.Load(o.Model, p, sourceReader(ctx, w.source, o.Model, p.Version))
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", p.Version, err)
 	}
@@ -387,9 +392,9 @@ func (w *Watcher) load(ctx context.Context, p, accepted Pointer) (*Model, error)
 }
 
 // follows returns ErrOlder unless p is the pointer accepted last or a later one.
-func (p *Pointer) follows(last *Pointer) error {
+func follows(p *format.Pointer, last *format.Pointer) error {
 	switch {
-	case p.same(last), p.Sequence > last.Sequence:
+	case p.Same(last), p.Sequence > last.Sequence:
 		return nil
 	case p.Sequence == 0 && last.Sequence == 0 && p.Version > last.Version: // the first format does not number moves
 		return nil
@@ -397,7 +402,7 @@ func (p *Pointer) follows(last *Pointer) error {
 	return fmt.Errorf(
 		"%w: version %d by move %d of the alias, accepted was version %d by move %d: an old copy is being offered; "+
 			"to use it nevertheless, pin the version or delete the state file",
-		ErrOlder,
+		disk.ErrOlder,
 		p.Version,
 		p.Sequence,
 		last.Version,

@@ -12,6 +12,12 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/scorer"
+	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // watchOf watches the alias latest of model m in a store, looking often.
@@ -19,10 +25,10 @@ func watchOf(t *testing.T, source Source, options WatchOptions) *Watcher {
 	t.Helper()
 	options.Model = "m"
 	if options.Alias == "" {
-		options.Alias = Latest
+		options.Alias = format.Latest
 	}
 	w, err := Watch(source, options)
-	must(t, err)
+	snapshottest.Must(t, err)
 	t.Cleanup(w.Close)
 	return w
 }
@@ -49,15 +55,15 @@ func until(t *testing.T, w *Watcher, what string, ok func(Status) bool) Status {
 const often = 2 * time.Millisecond
 
 func TestWatchFollows(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	w := watchOf(t, DirSource{dir, often}, WatchOptions{})
 	m, err := w.Wait(t.Context())
-	must(t, err)
+	snapshottest.Must(t, err)
 	if v := m.Manifest().Version; v != 1 {
 		t.Errorf("first version %d, want 1", v)
 	}
-	_, err = store.Publish(t.Context(), "m", testContents(small))
-	must(t, err)
+	_, err = store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
+	snapshottest.Must(t, err)
 	s := until(t, w, "version 2", func(s Status) bool { return s.Version == 2 })
 	if s.Loads != 2 || s.Err != nil || s.PayloadDigest == "" || w.Model().Manifest().Version != 2 {
 		t.Errorf("status %+v", s)
@@ -65,7 +71,7 @@ func TestWatchFollows(t *testing.T) {
 	if m.Manifest().Version != 1 {
 		t.Error("the model that was handed out has changed")
 	}
-	must(t, setAlias(t, store, Latest, 1)) // a rollback is a later move to an older version
+	snapshottest.Must(t, setAlias(t, store, format.Latest, 1)) // a rollback is a later move to an older version
 	until(t, w, "the rollback", func(s Status) bool { return s.Version == 1 })
 	w.Close()
 	w.Close()
@@ -82,8 +88,8 @@ func TestWatchWaitsForTheFirst(t *testing.T) {
 	if m, err := w.Wait(ctx); m != nil || err == nil {
 		t.Errorf("Wait = %v, %v before anything is published", m, err)
 	}
-	_, err := NewStore(dir).Publish(t.Context(), "m", testContents(small))
-	must(t, err)
+	_, err := publish.NewStore(dir).Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
+	snapshottest.Must(t, err)
 	if _, err := w.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -101,36 +107,36 @@ func refusedWith(t *testing.T, w *Watcher, want error, version int64) {
 // E7: an old alias, in which everything was once true, is offered again.
 func TestWatchRefusesAnOldAlias(t *testing.T) {
 	store, dir, keys := publishSigned(t, 1)
-	path := filepath.Join(dir, "m", aliasDir, Latest)
+	path := filepath.Join(dir, "m", disk.AliasDir, format.Latest)
 	old, err := os.ReadFile(path)
-	must(t, err)
-	_, err = store.Publish(t.Context(), "m", testContents(small))
-	must(t, err)
-	options := WatchOptions{Trust: Trust{Keys: keys}, StateFile: filepath.Join(t.TempDir(), "accepted")}
+	snapshottest.Must(t, err)
+	_, err = store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
+	snapshottest.Must(t, err)
+	options := WatchOptions{Trust: verify.Trust{Keys: keys}, StateFile: filepath.Join(t.TempDir(), "accepted")}
 	w := watchOf(t, DirSource{dir, often}, options)
 	until(t, w, "version 2", func(s Status) bool { return s.Version == 2 && s.SignedBy != "" })
 	replace := func(b []byte) {
-		must(t, os.WriteFile(path+".new", b, 0o644))
-		must(t, os.Rename(path+".new", path))
+		snapshottest.Must(t, os.WriteFile(path+".new", b, 0o644))
+		snapshottest.Must(t, os.Rename(path+".new", path))
 	}
 	now, err := os.ReadFile(path)
-	must(t, err)
+	snapshottest.Must(t, err)
 	replace(old)
-	refusedWith(t, w, ErrOlder, 2)
+	refusedWith(t, w, disk.ErrOlder, 2)
 	replace(now)
 	if s := until(t, w, "recovery", func(s Status) bool { return s.Err == nil }); s.Loads != 1 {
 		t.Errorf("loaded %d times, want once", s.Loads)
 	}
 	// Unsigned, the same alias with a larger number is no better.
-	forged := NewStore(dir)
-	must(t, setAlias(t, forged, Latest, 1))
-	refusedWith(t, w, ErrSignature, 2)
+	forged := publish.NewStore(dir)
+	snapshottest.Must(t, setAlias(t, forged, format.Latest, 1))
+	refusedWith(t, w, disk.ErrSignature, 2)
 	replace(old)
 	w.Close()
 
 	// A restart remembers; without the state file, or with a pin, the operator decides.
 	again := watchOf(t, DirSource{dir, often}, options)
-	refusedWith(t, again, ErrOlder, 0)
+	refusedWith(t, again, disk.ErrOlder, 0)
 	pinned := options
 	pinned.Pin = 1
 	until(
@@ -140,7 +146,7 @@ func TestWatchRefusesAnOldAlias(t *testing.T) {
 		func(s Status) bool { return s.Version == 1 && s.Err == nil },
 	)
 	// A signed rollback is a later move to an older version.
-	must(t, setAlias(t, store, Latest, 1))
+	snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
 	until(t, again, "the rollback", func(s Status) bool { return s.Version == 1 && s.Err == nil })
 	options.StateFile = ""
 	until(t, watchOf(t, DirSource{dir, often}, options), "any version", func(s Status) bool { return s.Version == 1 })
@@ -148,48 +154,40 @@ func TestWatchRefusesAnOldAlias(t *testing.T) {
 
 // A damaged, mixed or unsigned version is refused while the last good one serves, and taken once it is whole.
 func TestWatchKeepsTheLastGoodModel(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	w := watchOf(t, DirSource{dir, often}, WatchOptions{})
 	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 })
-	other := testContents(small)
+	other := snapshottest.TestContents(snapshottest.Small)
 	other.Bias[0]++
 	for i := range other.Golden {
 		other.Golden[i].Outputs = nil
 	}
 	// Staged aside and moved in without its parameters: those of version 1 are in their place (E9).
-	_, err := store.Publish(t.Context(), "m", other, Move{Alias: "aside"})
-	must(t, err)
-	must(t, setAlias(t, store, Latest, 1))
+	_, err := store.Publish(t.Context(), "m", other, publish.Move{Alias: "aside"})
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
 	until(t, w, "version 1 again", func(s Status) bool { return s.Version == 1 && s.Err == nil })
-	first, err := os.ReadFile(filepath.Join(dir, "m", "1", tensorsFile))
-	must(t, err)
-	path := filepath.Join(dir, "m", "2", tensorsFile)
+	first, err := os.ReadFile(filepath.Join(dir, "m", "1", disk.TensorsFile))
+	snapshottest.Must(t, err)
+	path := filepath.Join(dir, "m", "2", disk.TensorsFile)
 	second, err := os.ReadFile(path)
-	must(t, err)
-	b, err := os.ReadFile(filepath.Join(dir, "m", aliasDir, "aside"))
-	must(t, err)
-	must(t, os.WriteFile(path, first, 0o644))
-	p, err := decodePointer("aside", b)
-	must(t, err)
+	snapshottest.Must(t, err)
+	b, err := os.ReadFile(filepath.Join(dir, "m", disk.AliasDir, "aside"))
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, os.WriteFile(path, first, 0o644))
+	p, err := format.DecodePointer("aside", b)
+	snapshottest.Must(t, err)
 	p.Sequence += 10
-	p.seal("m", Latest, nil)
-	must(t, store.writeAliasFile(dir, Latest, p))
-	refusedWith(t, w, ErrDigest, 1)
-	must(t, os.WriteFile(path, second, 0o644)) // the rest of the copy arrives
+	p.Seal("m", format.Latest, nil)
+	b, err = p.Encode()
+	snapshottest.Must(t, err)
+	snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, format.Latest), b, 0o644))
+	refusedWith(t, w, disk.ErrDigest, 1)
+	snapshottest.Must(t, os.WriteFile(path, second, 0o644)) // the rest of the copy arrives
 	s := until(t, w, "version 2", func(s Status) bool { return s.Version == 2 })
 	if s.Refused < 1 || s.Err != nil {
 		t.Errorf("status %+v", s)
 	}
-}
-
-// writeAliasFile replaces an alias by hand.
-func (s *Store) writeAliasFile(dir, alias string, p Pointer) error {
-	root, err := openModel(dir, "m")
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return s.writeAlias(root, alias, &p)
 }
 
 // E8: past its expiry a version is reported, and served only where that is asked for.
@@ -197,13 +195,13 @@ func TestWatchExpiry(t *testing.T) {
 	_, dir := expiring(t)
 	var now atomic.Pointer[time.Time]
 	set := func(after time.Duration) {
-		at := created.Add(after)
+		at := snapshottest.Created.Add(after)
 		now.Store(&at)
 	}
 	set(0)
 	clock := func() time.Time { return *now.Load() }
-	strict := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock}})
-	lenient := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock, AllowExpired: true}})
+	strict := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: verify.Trust{Now: clock}})
+	lenient := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: verify.Trust{Now: clock, AllowExpired: true}})
 	for _, w := range []*Watcher{strict, lenient} {
 		if s := until(t, w, "version 1", func(s Status) bool { return s.Version == 1 }); s.Expired {
 			t.Error("expired at once")
@@ -216,14 +214,15 @@ func TestWatchExpiry(t *testing.T) {
 	if strict.Model() != nil || lenient.Model() == nil {
 		t.Errorf("strict serves %v, lenient %v", strict.Model(), lenient.Model())
 	}
-	refusedWith(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock}}), ErrExpired, 0)
-	until(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock, AllowExpired: true}}), "version 1",
+	refusedWith(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: verify.Trust{Now: clock}}), disk.ErrExpired, 0)
+	until(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: verify.Trust{Now: clock, AllowExpired: true}}),
+		"version 1",
 		func(s Status) bool { return s.Version == 1 })
 }
 
 func TestWatchAsksTheProgram(t *testing.T) {
-	store, dir := publish(t, 1)
-	w := watchOf(t, DirSource{dir, often}, WatchOptions{OnLoad: func(m *Model) error {
+	store, dir := storeOf(t, 1)
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{OnLoad: func(m *scorer.Model) error {
 		if m.Manifest().Version == 2 {
 			return errors.New("not this one")
 		}
@@ -231,9 +230,9 @@ func TestWatchAsksTheProgram(t *testing.T) {
 	}})
 	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 })
 	for range 2 {
-		_, err := store.Publish(t.Context(), "m", testContents(small))
-		must(t, err)
-		if p, err := store.Alias("m", Latest); err == nil && p.Version == 2 {
+		_, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
+		snapshottest.Must(t, err)
+		if p, err := store.Alias("m", format.Latest); err == nil && p.Version == 2 {
 			s := until(t, w, "a refusal", func(s Status) bool { return s.Err != nil })
 			if !strings.Contains(s.Err.Error(), "not this one") {
 				t.Errorf("refused with %v", s.Err)
@@ -249,14 +248,14 @@ func TestWatchOptionsRefused(t *testing.T) {
 	for name, content := range map[string]string{"not JSON": "{",
 		"of another model": `{"model":"n","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00"}}`,
 		"altered":          `{"model":"m","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00","sequence":3,"pointer_digest":"sha256:00"}}`} {
-		must(t, os.WriteFile(state, []byte(content), 0o644))
+		snapshottest.Must(t, os.WriteFile(state, []byte(content), 0o644))
 		if w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", StateFile: state}); err == nil ||
 			!strings.Contains(err.Error(), state) {
 			t.Errorf("state file %s: %v, %v", name, w, err)
 		}
 	}
 	for _, options := range []WatchOptions{{}, {Model: "m", Alias: "../x"}, {Model: "a/b"}} {
-		if w, err := Watch(DirSource{Dir: dir}, options); !errors.Is(err, ErrName) {
+		if w, err := Watch(DirSource{Dir: dir}, options); !errors.Is(err, disk.ErrName) {
 			t.Errorf("%+v: %v, %v, want ErrName", options, w, err)
 		}
 	}
@@ -266,8 +265,8 @@ func TestWatchOptionsRefused(t *testing.T) {
 // alias has moved.
 func BenchmarkPublishToLoaded(b *testing.B) {
 	dir := b.TempDir()
-	store, c := NewStore(dir), userItem(5_000, 20, 4)
-	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: Latest})
+	store, c := publish.NewStore(dir), snapshottest.UserItem(5_000, 20, 4)
+	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: format.Latest})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -285,7 +284,7 @@ func BenchmarkPublishToLoaded(b *testing.B) {
 			}
 		}
 		loaded := time.Now()
-		alias, err := os.Stat(filepath.Join(dir, "m", aliasDir, Latest))
+		alias, err := os.Stat(filepath.Join(dir, "m", disk.AliasDir, format.Latest))
 		if err != nil {
 			b.Fatal(err)
 		}

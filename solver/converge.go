@@ -25,7 +25,7 @@ func (r *solve) conclude() (continues bool) {
 		}
 	}
 	r.settle()
-	if r.workers.Cancelled() {
+	if r.workers.Cancelled() || r.crawls { // what is left is for refine
 		return false
 	}
 	continues = r.helped() && r.rounds < maxRounds
@@ -108,7 +108,7 @@ func (r *solve) settle() {
 		r.refitOutput(tolerance, fullSpan)
 		r.refitLinear(0.01*tolerance, 50)
 		r.prune()
-		if r.score(); r.workers.Cancelled() {
+		if r.score(); r.workers.Cancelled() || r.crawls {
 			return
 		}
 		terms := r.gapTerms()

@@ -39,6 +39,9 @@
 // At degree 3 there is no eigenvector to begin with, and no bound of the dual norm that is of use: basis vectors are
 // sought from several starts (selectCubic), and gaps are estimated, never certified.
 //
+// Where a refit of the weights crawls, or the certified gap stays above Tolerance, and rows, columns and outputs are
+// few, a barrier method has the last word (refine).
+//
 // # Results and concurrency
 //
 // Sums over rows are taken in fixed blocks and added in order: on one platform, results are the same bits for any

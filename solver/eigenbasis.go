@@ -45,7 +45,9 @@ func (r *solve) refitSpectrum(limits output.FitLimits) {
 		}
 	}
 	if !done {
-		r.result.FISTAIterations += output.Accelerated(f, r.workers, &f.Smooth, a, limits)
+		iterations := output.Accelerated(f, r.workers, &f.Smooth, a, limits)
+		r.result.FISTAIterations += iterations
+		r.crawls = r.crawls || r.leavesToRefine(iterations == limits.Iterations)
 		f.End(theta, a)
 	}
 	if r.workers.Cancelled() {

@@ -24,12 +24,17 @@ func ModelFootprint(d, k, outputs int, linear bool) int64 {
 // SolveFootprint returns the bytes that Solve takes in addition to the problem and its model: for every row a kernel
 // value for each of k basis vectors, predictions, gradients and directions of the outputs, and the columns that are
 // fitted together with the output weights; for every feature the vectors that the next basis vector is sought with.
+// With one output and few rows and columns there are the matrices of refine as well.
 func SolveFootprint(n, d, k, outputs int) int64 {
 	joint := 1
 	if d <= linear.JointColumns {
 		joint += d
 	}
-	return 8*(int64(n)*int64(k+12*outputs+joint)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
+	bytes := 8*(int64(n)*int64(k+12*outputs+joint)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
+	if outputs == 1 && convexfm.InteriorFits(n, d) {
+		bytes += 16 * int64(n) * (int64(d)*int64(d) + int64(n))
+	}
+	return bytes
 }
 
 // FactorsFootprint returns the bytes that ConvexFM takes in addition to SolveFootprint where it moves k basis vectors

@@ -123,7 +123,7 @@ func (r *solve) searchLine(ctx context.Context, terms gapTerms, now Step, decrea
 // endOfSteps returns why no basis vector enters any more, or 0. none says that the search found none. Where none was
 // found, or the objective falls slowly, it concludes first.
 func (r *solve) endOfSteps(ctx context.Context, none bool, decrease float64, past *progress) Status {
-	limit, slow := r.atLimit(past.tried, past.room), decrease <= r.slow()*r.objective
+	limit, slow := r.atLimit(past.tried, past.room), r.crawls || decrease <= r.slow()*r.objective
 	switch {
 	case r.rough() && (decrease <= stallFraction*r.s.Tolerance*r.objective || r.spectrum.IsWhole() && r.k > 0),
 		none && (limit || r.rough()):
@@ -134,6 +134,9 @@ func (r *solve) endOfSteps(ctx context.Context, none bool, decrease float64, pas
 		return 0
 	case r.spent():
 		return TimeBudget
+	case r.crawls: // what is left is for refine
+		r.concluded = len(r.result.Steps)
+		return Stalled
 	}
 	r.early = false
 	goesOn := r.conclude()
@@ -164,7 +167,8 @@ func (r *solve) closeGap() {
 		return
 	}
 	terms, bound := r.certificate.terms, r.certificate.bound
-	objective, gap, estimate := r.objective, terms.at(bound.Value), terms.at(r.last.Criterion)
+	objective, estimate := r.objective, terms.at(r.last.Criterion)
+	gap := min(terms.at(bound.Value), max(0, terms.objective-r.lower))
 	kind := Certified
 	switch {
 	case bound.Kind == "":

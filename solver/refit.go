@@ -91,6 +91,10 @@ func (r *solve) prune() {
 	r.keep(func(row int) bool { return dense.NormInf(r.v[row*r.m:row*r.m+r.m]) > 0 })
 }
 
+// crawlIterations of a Newton refit of the output weights, which takes five to twenty, say that the objective is all
+// but flat where it is.
+const crawlIterations = 100
+
 // refitOutput refits the output weights by the method of the settings, until the objective falls by less than
 // tolerance, at a rate per full span.
 func (r *solve) refitOutput(tolerance float64, span int) {
@@ -104,6 +108,7 @@ func (r *solve) refitOutput(tolerance float64, span int) {
 		Iterations: r.s.MaxIterations,
 	}
 	constrained := r.s.Tau > 0
+	r.crawls = false
 	switch {
 	case r.spectrum.Moves() && r.spectrum.Fit != nil && !slices.Contains(r.v, 0):
 		// descents begin from the weights that there are
@@ -118,7 +123,9 @@ func (r *solve) refitOutput(tolerance float64, span int) {
 		}
 		r.result.FISTAIterations += r.output.Minimize(r.v, limits)
 	default:
-		r.result.NewtonIterations += r.output.Newton(r.v, r.linear.Joint(r.output.Offset), limits)
+		iterations := r.output.Newton(r.v, r.linear.Joint(r.output.Offset), limits)
+		r.result.NewtonIterations += iterations
+		r.crawls = r.leavesToRefine(iterations >= min(crawlIterations, limits.Iterations))
 	}
 	r.balance()
 	if r.spectrum != nil {

@@ -169,6 +169,15 @@ type Budget struct {
 	Steps func(lambda float64) int
 }
 
+// Spent reports whether a solve of a λ that has made so many steps may make no other one.
+func (b Budget) Spent(lambda float64, steps int) bool {
+	if b.Steps == nil {
+		return false
+	}
+	limit := b.Steps(lambda)
+	return limit >= 0 && steps >= limit
+}
+
 // within returns ctx with the deadline of the budget.
 func (b Budget) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if b.Deadline.IsZero() {

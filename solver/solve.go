@@ -82,39 +82,61 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 
 // solve is the state of one call of Solve.
 type solve struct {
-	p        *Problem
-	s        Settings
-	workers  parallel.Workers
-	k, m     int
-	basis    [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
-	v        []float64   // k×m
-	output   *output.OutputFit
-	linear   *linear.LinearFit
-	full     *full.FullFit      // nil before the first full refit
-	spectrum *convexfm.Spectrum // of ConvexFM while its refits get somewhere, else nil
-	eigen    *convexfm.Spectrum // of ConvexFM, whose Z ends as its eigendecomposition, else nil
+	p       *Problem
+	s       Settings
+	workers parallel.Workers
+	k, m    int
+	basis   [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
+	v       []float64   // k×m
+	output  *output.OutputFit
+	linear  *linear.LinearFit
+	full    *full.FullFit // nil before the first full refit
+	convexFM
 	// sinceFull counts the refits since the last full one.
 	sinceFull int
 	gamma     *gamma.Gamma
 	pred      []float64 // n×m predictions of the whole model
 	started   time.Time
-	reached   time.Time // when the current point was scored
 
-	loss, norm, objective float64 // at the current point, set by score
-	last                  gamma.Found
-	result                Result
-	complete              *point     // the last step, or the starting point: what a cut-short solve returns
-	saved                 *point     // the point before room was made
-	scored                bool       // step 0 is evaluated and searched already
-	shuffle               *rand.Rand // order of the stochastic epochs
-	settled               bool       // stochastic epochs no longer help
-	linearShare           float64    // of Tolerance, in the linear refits of a solve by line search
-	early                 bool       // steps of a convex factorization machine still gain much: their refits are rough
+	scores
+	last   gamma.Found
+	result Result
+	points
+	scored      bool       // step 0 is evaluated and searched already
+	shuffle     *rand.Rand // order of the stochastic epochs
+	settled     bool       // stochastic epochs no longer help
+	lower       float64    // no point has a lower objective, as refine has found
+	crawls      bool       // the last refit of the weights met its limit, and refine gets further
+	linearShare float64    // of Tolerance, in the linear refits of a solve by line search
 
-	rounds      int          // conclusions after which the solve continued
-	concluded   int          // steps before the last conclusion
-	best        float64      // objective of the conclusion before
+	conclusions
 	certificate *certificate // of the current point
+}
+
+// points are complete models that a solve may go back to.
+type points struct {
+	complete *point // the last step, or the starting point: what a cut-short solve returns
+	saved    *point // the one before room was made
+}
+
+// convexFM is what a solve has for a convex factorization machine.
+type convexFM struct {
+	spectrum *convexfm.Spectrum // while its refits get somewhere, else nil
+	eigen    *convexfm.Spectrum // whose Z ends as its eigendecomposition, else nil
+	early    bool               // its steps still gain much: their refits are rough
+}
+
+// scores are those of the current point. Method score sets them.
+type scores struct {
+	loss, norm, objective float64
+	reached               time.Time
+}
+
+// conclusions are the looks at whether a solve has converged.
+type conclusions struct {
+	rounds    int     // those after which the solve continued
+	concluded int     // steps before the last one
+	best      float64 // objective of the one before
 }
 
 // point is a complete model to come back to.
@@ -165,7 +187,8 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 		s.Now = time.Now
 	}
 	now := s.Now()
-	r := &solve{p: p, s: s, m: p.Outputs, workers: s.workers(ctx), linearShare: 0.1, started: now, reached: now}
+	r := &solve{p: p, s: s, m: p.Outputs, workers: s.workers(ctx), linearShare: 0.1, started: now}
+	r.reached = now
 	r.output = output.NewOutputFit(p, s.form(), r.workers)
 	r.linear = linear.NewLinearFit(p, s.LinearRidge, s.BiasRidge, r.workers)
 	r.gamma = gamma.NewGamma(p.X, s.Kernel, p.Outputs, r.workers)
@@ -324,13 +347,7 @@ func (r *solve) rough() bool {
 }
 
 // spent reports whether the solve has made as many steps as its budget allows.
-func (r *solve) spent() bool {
-	if r.s.Budget.Steps == nil {
-		return false
-	}
-	limit := r.s.Budget.Steps(r.s.Lambda)
-	return limit >= 0 && len(r.result.Steps) >= limit
-}
+func (r *solve) spent() bool { return r.s.Budget.Spent(r.s.Lambda, len(r.result.Steps)) }
 
 // score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need.
 // It leaves off early when the solve is cancelled.
@@ -415,7 +432,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 	res, spent := &r.result, r.spent()
 	concluded := r.concluded > 0 && r.concluded == len(res.Steps)
 	if !r.s.Rough && !r.s.WeightsOnly && !r.workers.Cancelled() && (concluded || !spent) {
-		if n := len(res.Steps); !concluded && !r.bySteps() && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
+		if n := len(res.Steps); !concluded && !r.bySteps() && !r.crawls && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish()
 		}
 		if r.saved != nil && r.saved.objective < r.objective {
@@ -426,6 +443,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 		if r.certificate == nil {
 			r.certificate = r.certify(r.gapTerms(), false)
 		}
+		r.refine()
 		r.closeGap()
 	}
 	if res.GapKind == "" {

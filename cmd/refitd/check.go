@@ -21,10 +21,11 @@ type checkCmd struct {
 type checkConfigCmd struct {
 	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration file."`
 	// hidden: release 0.1 had check event here
-	Record        eventFlags `                                                                                                                                           embed:""`
-	Rate          float64    `                   placeholder:"N"    help:"Events a second that come in: say how many shards read them."`
-	PrintDefaults bool       `                                      help:"Print every key with its default and a comment, as a file that passes this check."`
-	PrintSchema   bool       `                                      help:"Print the JSON Schema of the configuration file, for editors and for programs that write one."`
+	Record        eventFlags   `                                                                                                                                           embed:""`
+	Schemas       subjectFlags `embed:""`
+	Rate          float64      `                   placeholder:"N"    help:"Events a second that come in: say how many shards read them."`
+	PrintDefaults bool         `                                      help:"Print every key with its default and a comment, as a file that passes this check."`
+	PrintSchema   bool         `                                      help:"Print the JSON Schema of the configuration file, for editors and for programs that write one."`
 }
 
 // Run prints the summary. A bad file is exit code 2; in JSON its mistakes are in the summary, in text they are the
@@ -70,6 +71,16 @@ func (c *checkConfigCmd) Run(a *app) error {
 				shard.Plan(m.Name, c.Rate, m.Sample.Size, time.Duration(m.Sample.HalfLife)),
 			)
 		}
+	}
+	if c.Schemas.Subject != "" {
+		loses, err := c.Schemas.check(conf, a)
+		if err == nil && a.out.IsJSON() {
+			err = a.out.Emit("summary", summary)
+		}
+		if err == nil && loses {
+			err = &report.ExitError{Code: report.ExitNo, Reported: true}
+		}
+		return err
 	}
 	if c.Record.Event == "" {
 		return a.out.Emit("summary", summary)

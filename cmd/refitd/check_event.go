@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -84,7 +85,10 @@ func checkEvent(conf *config.Config, f *eventFlags, a *app) (rejected bool, err 
 		return false, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--event", Path: f.Event}
 	}
 	for i := range conf.Models {
-		e := mappedEvent(&conf.Models[i], r)
+		e, err := mappedEvent(&conf.Kafka, &conf.Models[i], r)
+		if err != nil {
+			return false, err
+		}
 		rejected = rejected || e.Result == "rejected"
 		if err := a.out.Emit("event", e); err != nil {
 			return false, err
@@ -93,14 +97,30 @@ func checkEvent(conf *config.Config, f *eventFlags, a *app) (rejected bool, err 
 	return rejected, nil
 }
 
-// mappedEvent decodes a record as the model does.
-func mappedEvent(m *config.Model, r *event.Record) report.MappedEvent {
+// mappedEvent decodes a record as the model does, with the schemas of the registry.
+func mappedEvent(k *config.Kafka, m *config.Model, r *event.Record) (report.MappedEvent, error) {
 	out := report.MappedEvent{Model: m.Name, Result: "accepted", Fields: []report.MappedField{}}
 	flat, rejection, ev := r.Value, (*event.Rejection)(nil), new(event.Event)
-	if mapping := m.Mapping(); mapping != nil {
-		decoder := ingest.NewDecoder(m).(*event.Mapped)
-		if flat, rejection = decoder.Flatten(r); rejection == nil {
-			rejection = decoder.DecodeRecord(ev, r)
+	schemas, err := ingest.OpenSchemas(k, m, nil)
+	if err != nil {
+		return out, err
+	}
+	defer schemas.Close()
+	if decoder := ingest.NewRecordDecoder(m, schemas); decoder != nil {
+		wait := new(event.Wait)
+		for tries := 0; wait != nil; tries++ { // one schema for the value, and one for the key
+			if flat, rejection, wait = decoder.Show(r); wait == nil {
+				break
+			}
+			if wait.Why != "" || tries == maxSchemasOfRecord {
+				return out, report.Exitf(report.ExitUsage, "%s cannot be used: %s", wait.ID, wait.Why)
+			}
+			if err := schemas.Fetch(context.Background(), wait.ID); err != nil {
+				return out, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.schema_registry"}
+			}
+		}
+		if rejection == nil {
+			rejection, _ = decoder.DecodeRecord(ev, r)
 		}
 	} else {
 		rejection = ingest.NewDecoder(m).Decode(ev, r.Value, r.Time)
@@ -124,5 +144,8 @@ func mappedEvent(m *config.Model, r *event.Record) report.MappedEvent {
 			out.Result, out.Fields = "filtered", []report.MappedField{}
 		}
 	}
-	return out
+	return out, nil
 }
+
+// maxSchemasOfRecord are those of a value and of a key.
+const maxSchemasOfRecord = 2

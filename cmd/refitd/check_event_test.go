@@ -37,7 +37,10 @@ func TestCheckEventSays(t *testing.T) {
 		{&cdc, decimal, "accepted"},
 		{&cdc, `{"schema":null,"payload":null}`, "removal_request"},
 	} {
-		e := mappedEvent(c.model, &event.Record{Value: []byte(c.value), Time: 1700000000000})
+		e, err := mappedEvent(new(config.Kafka), c.model, &event.Record{Value: []byte(c.value), Time: 1700000000000})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var text bytes.Buffer
 		if err := e.WriteText(&text); err != nil || !strings.Contains(text.String(), c.want) {
 			t.Errorf("%s: %s, %v, want %q", c.value, &text, err, c.want)

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline/fit"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -50,8 +51,10 @@ func vars() kong.Vars {
 		return strings.Join(names[:last], ", ") + " or " + names[last]
 	}
 	algorithms, refits := config.Algorithms(), config.Refits()
-	const formats = "movielens, jsonl, libsvm, csv or parquet; without, the first line decides."
+	formats := text(dataset.FormatNames(false)) + "; without, the first line decides."
 	return kong.Vars{"formats": formats, "formatsOfFit": formats + " All but movielens and libsvm need --config.file.",
+		"formatNames":     strings.Join(dataset.FormatNames(false), ","),
+		"replayFormats":   strings.Join(dataset.FormatNames(true), ","),
 		"formatsOfReplay": formats + " Or half-stars, as levels 1 to 10, or lines.",
 		"algorithms":      strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
 		"refits": strings.Join(refits, ","), "refitsText": text(refits),

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/refitd/refitd/cmd/refitd/internal/replay"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
@@ -21,8 +19,6 @@ type replayCmd struct {
 }
 
 func (c *replayCmd) Run(a *app) error {
-	transport := &kafka.Transport{ClientID: "refitd-replay"}
-	defer transport.CloseIdleConnections()
 	o := c.Options
 	switch {
 	case c.ConfigFile != "":
@@ -34,7 +30,7 @@ func (c *replayCmd) Run(a *app) error {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--model",
 			Err: errors.New("--model names a model of --config.file")}
 	}
-	o.EventTime, o.Transport, o.Log = c.RecordTime == "event", transport, a.log
+	o.EventTime, o.Log = c.RecordTime == "event", a.log
 	o.Progress = a.progress("replay")
 	defer o.Progress.Stop()
 	summary, err := replay.Run(a.ctx, o)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"math/big"
+	"math/bits"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,93 +36,128 @@ func decimalText(dst, encoded []byte, scale int) ([]byte, bool) {
 		return dst, false
 	}
 	n, err := base64.StdEncoding.Decode(buffer[:], encoded)
-	if err != nil || n == 0 || n > maxUnscaledBytes {
+	if err != nil {
 		return dst, false
 	}
-	unscaled := new(big.Int).SetBytes(buffer[:n])
-	if buffer[0]&0x80 != 0 {
-		unscaled.Sub(unscaled, new(big.Int).Lsh(big.NewInt(1), uint(8*n)))
-	}
-	if unscaled.Sign() < 0 {
-		dst = append(dst, '-')
-		unscaled.Neg(unscaled)
-	}
-	digits := unscaled.Append(nil, 10)
-	switch {
-	case scale <= 0 && unscaled.Sign() != 0:
-		return append(append(dst, digits...), bytes.Repeat([]byte{'0'}, -scale)...), true
-	case scale <= 0:
-		return append(dst, '0'), true
-	}
-	if short := scale + 1 - len(digits); short > 0 {
-		digits = append(bytes.Repeat([]byte{'0'}, short), digits...)
-	}
-	whole := len(digits) - scale
-	return append(append(append(dst, digits[:whole]...), '.'), digits[whole:]...), true
+	return appendDecimal(dst, buffer[:n], scale)
 }
 
-// meant returns what a value in a Debezium envelope means, nil for null, and whether that is text rather than JSON.
-func (d *Mapped) meant(p *place, raw []byte) (value []byte, isText bool) {
-	if len(raw) == 0 || raw[0] != '"' && raw[0] != '{' {
-		return raw, false
+// appendDecimal appends the decimal of an unscaled number in two's complement. It reports false for what is none.
+func appendDecimal(dst, number []byte, scale int) ([]byte, bool) {
+	if len(number) == 0 || len(number) > maxUnscaledBytes || scale < -MaxDecimalScale || scale > MaxDecimalScale {
+		return dst, false
 	}
-	if raw[0] == '{' {
-		if d.ofText[p.slot] {
-			return d.extended(raw)
+	var limbs [maxUnscaledBytes / 8]uint64 // the magnitude, its little end first
+	negative := number[0]&0x80 != 0
+	for i := range maxUnscaledBytes {
+		b := byte(0)
+		if at := len(number) - 1 - i; at >= 0 {
+			b = number[at]
+		} else if negative {
+			b = 0xff
 		}
+		limbs[i/8] |= uint64(b) << (8 * (i % 8))
+	}
+	if negative {
+		carry := uint64(1)
+		for i := range limbs {
+			limbs[i], carry = bits.Add64(^limbs[i], 0, carry)
+		}
+		dst = append(dst, '-')
+	}
+	var digits [maxDecimalDigits]byte
+	first := len(digits)
+	for limbs != [len(limbs)]uint64{} {
+		var rest uint64
+		for i := len(limbs) - 1; i >= 0; i-- {
+			limbs[i], rest = bits.Div64(rest, limbs[i], 10)
+		}
+		first--
+		digits[first] = '0' + byte(rest)
+	}
+	text := digits[first:]
+	switch {
+	case len(text) == 0 && scale <= 0:
+		return append(dst, '0'), true
+	case scale <= 0:
+		dst = append(dst, text...)
+		for range -scale {
+			dst = append(dst, '0')
+		}
+		return dst, true
+	}
+	whole := len(text) - scale
+	if whole <= 0 {
+		dst = append(dst, '0', '.')
+		for range -whole {
+			dst = append(dst, '0')
+		}
+		return append(dst, text...), true
+	}
+	return append(append(append(dst, text[:whole]...), '.'), text[whole:]...), true
+}
+
+// maxDecimalDigits are those of the longest unscaled number, with one to spare.
+const maxDecimalDigits = 80
+
+// meant returns what a value in a Debezium envelope means.
+func (d *Mapped) meant(p *place, v Value) Value {
+	switch {
+	case v.kind == '{' && v.form == formJSON && d.slots.ofText[p.slot]:
+		return d.extended(v)
+	case v.kind == '{' && v.form == formJSON:
 		var variable struct {
 			Scale *int
 			Value []byte // which is base64
 		}
-		if json.Unmarshal(raw, &variable) != nil || variable.Scale == nil {
-			return raw, false
+		if json.Unmarshal(v.raw, &variable) != nil || variable.Scale == nil {
+			return v
 		}
 		encoded := base64.StdEncoding.AppendEncode(nil, variable.Value)
 		if text, ok := decimalText(nil, encoded, *variable.Scale); ok {
-			return text, true
+			return plainValue(text)
 		}
-		return raw, false
+		return v
+	case v.kind != '"' || v.form == formPlain:
+		return v
 	}
 	scale := p.scale
 	if scale == noScale {
 		scale = d.schemaScale(p.source)
 	}
 	if scale == noScale {
-		return raw, false
+		return v
 	}
-	encoded, _ := jsontext.AppendUnquote(nil, raw) // it was read as JSON
-	if text, ok := decimalText(nil, encoded, scale); ok {
-		return text, true
+	if text, ok := decimalText(nil, d.textOf(&v), scale); ok {
+		return plainValue(text)
 	}
-	return raw, false
+	return v
 }
 
 // extended returns what an object of MongoDB's Extended JSON v2 means, if it is one: an id, a number, or a time.
-func (d *Mapped) extended(raw []byte) (value []byte, isText bool) {
+func (d *Mapped) extended(v Value) Value {
 	var object map[string]json.RawMessage
-	if json.Unmarshal(raw, &object) != nil || len(object) != 1 {
-		return raw, false
+	if v.kind != '{' || json.Unmarshal(v.raw, &object) != nil || len(object) != 1 {
+		return v
 	}
 	for name, inner := range object {
 		var text string
 		isString := json.Unmarshal(inner, &text) == nil && inner[0] == '"'
 		switch {
 		case name == "$date" && isString: // as RFC 3339 has it
-			return inner, false
+			return jsonValue(inner)
 		case name == "$date":
-			ms, isNumber := inner, true
-			if inner[0] == '{' {
-				ms, isNumber = d.extended(inner)
-			}
-			if at, err := strconv.ParseInt(string(ms), 10, 64); err == nil && isNumber {
-				return strconv.AppendInt(nil, stampIn(at, d.json.schema.TimeUnit), 10), false
+			ms := d.extended(jsonValue(inner))
+			if at, err := strconv.ParseInt(string(ms.raw), 10, 64); err == nil {
+				ms.Whole(stampIn(at, d.json.schema.TimeUnit), ModelUnit)
+				return ms
 			}
 		case isString && (name == "$oid" || name == "$numberInt" || name == "$numberLong" || name == "$numberDouble" ||
 			name == "$numberDecimal" || name == "$symbol"):
-			return []byte(text), true
+			return plainValue([]byte(text))
 		}
 	}
-	return raw, false
+	return v
 }
 
 // connectSchema is what is read of a schema in an envelope.
@@ -136,10 +171,10 @@ type connectSchema struct {
 // schemaScale returns the scale that the schema around the payload gives a field, noScale for none. Schemas are alike
 // from record to record: the last one is kept.
 func (d *Mapped) schemaScale(s *Source) int {
-	if d.schemaSlot < 0 || s.kind != fromValue || d.slots[d.schemaSlot] == nil {
+	if d.schemaSlot < 0 || s.kind != fromValue || d.slots.values[d.schemaSlot].form != formJSON {
 		return noScale
 	}
-	if raw := d.slots[d.schemaSlot]; !bytes.Equal(raw, d.schemaText) {
+	if raw := d.slots.values[d.schemaSlot].raw; !bytes.Equal(raw, d.schemaText) {
 		d.schemaText, d.schema = append(d.schemaText[:0], raw...), connectSchema{}
 		_ = json.Unmarshal(raw, &d.schema) // one of another form gives no scale
 	}
@@ -165,14 +200,17 @@ func (d *Mapped) schemaScale(s *Source) int {
 
 // readTexts reads the objects that were written as text where members of theirs are asked for.
 func (d *Mapped) readTexts() *Rejection {
-	for _, next := range d.texts {
-		text, _ := jsontext.AppendUnquote(nil, next.raw) // it was read as JSON
+	for _, next := range d.slots.texts {
+		text := next.raw
+		if !next.isText {
+			text, _ = jsontext.AppendUnquote(nil, next.raw) // it was read as JSON
+		}
 		if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
 			continue // other text has no members
 		}
-		d.inText = true
+		d.slots.inText = true
 		rejection := d.read(text, next.at)
-		if d.inText = false; rejection != nil {
+		if d.slots.inText = false; rejection != nil {
 			return rejection
 		}
 	}
@@ -181,8 +219,9 @@ func (d *Mapped) readTexts() *Rejection {
 
 // textMember is a text where an object is asked for.
 type textMember struct {
-	raw []byte
-	at  *member
+	raw    []byte // a JSON string
+	isText bool   // raw is the text itself
+	at     *Member
 }
 
 // isConnectNull reports whether a value is how Kafka Connect's JSON converter writes null with its schema: nothing in
@@ -199,10 +238,10 @@ func isConnectNull(value []byte) bool {
 const maxConnectNull = 100
 
 // isUnscaled reports whether a value may be a DECIMAL whose scale is not known.
-func isUnscaled(raw []byte) bool {
-	if len(raw) < 2 || raw[0] != '"' {
+func (d *Mapped) isUnscaled(v *Value) bool {
+	if v.kind != '"' || v.form == formPlain {
 		return false
 	}
-	_, ok := decimalText(nil, raw[1:len(raw)-1], 0)
+	_, ok := decimalText(nil, d.textOf(v), 0)
 	return ok
 }

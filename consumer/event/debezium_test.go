@@ -130,17 +130,17 @@ func TestDebeziumValues(t *testing.T) {
 	} {
 		d := NewMapped(mappedSchema, DefaultLimits(), c.mapping, nil)
 		for range 2 { // as after another record
-			r := d.DecodeRecord(new(Event), &c.record)
+			r, _ := d.DecodeRecord(new(Event), &c.record)
 			if c.want != "" {
 				if r == nil || !strings.HasPrefix(r.String(), c.want) {
 					t.Errorf("%s: %v, want %s", name, r, c.want)
 				}
 				continue
 			}
-			if flat, _ := d.Flatten(&c.record); r != nil || string(flat) != c.flat {
+			if flat, _, _ := d.Show(&c.record); r != nil || string(flat) != c.flat {
 				t.Errorf("%s: %s, %v, want %s", name, flat, r, c.flat)
 			}
-			_ = d.DecodeRecord(new(Event), &Record{Value: []byte(`{"op":"c","after":{"rating":{"$numberInt":"1"}}}`)})
+			_, _ = d.DecodeRecord(new(Event), &Record{Value: []byte(`{"op":"c","after":{"rating":{"$numberInt":"1"}}}`)})
 		}
 	}
 }

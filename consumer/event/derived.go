@@ -5,37 +5,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
-	"time"
 )
-
-// A Kind says how a derived field follows from the events before.
-type Kind string
-
-// The kinds of derived fields.
-const (
-	// the label of the entity's event before: a class, a level, 0 or 1, or the bin of a number
-	PreviousLabel Kind = "previous_label"
-	TimeBin       Kind = "time_bin" // what the event's time is in Unit, in UTC
-	Age           Kind = "age"      // whole units since the entity's first event, by LogBin
-	Count         Kind = "count"    // events of the entity before, by LogBin
-	Last          Kind = "last"     // names in Field of the entity's last K events, each once, newest first
-)
-
-// Kinds are all of them.
-var Kinds = []Kind{PreviousLabel, TimeBin, Age, Count, Last}
-
-// TimeBins are the units of a TimeBin: the hour is 0 to 23, the weekday 1 to 7 from Monday, the day 1 to 31, the month
-// 1 to 12.
-var TimeBins = []string{"hour", "weekday", "day", "month"}
-
-// AgeUnits are the units of an Age, in milliseconds.
-var AgeUnits = map[string]int64{
-	"second": 1000,
-	"minute": 60_000,
-	"hour":   3_600_000,
-	"day":    86_400_000,
-	"week":   604_800_000,
-}
 
 // A Derived field has, in place of what a value says there, what follows from the time of the event and from the events
 // before it of the same entity, never from its own label. Where nothing follows the event lacks the field, which is an
@@ -77,37 +47,36 @@ func (s *Schema) Entities() (fields []int) {
 // Derive fills the derived fields of an event, and the crosses they are part of. past returns the Past of the name
 // that the event has in a field of Entities. Nil means that this is the first event of the entity.
 func (s *Schema) Derive(ev *Event, past func(field int) *Past) {
-	last := make([]int, len(s.Categorical)) // Last fields so far, by entity
-	for _, d := range s.Derived {
-		name, names := "", []string(nil)
+	lists := make([]int, len(s.Categorical)) // of names so far, by entity
+	one := make([]string, 0, 1)
+	for i := range s.Derived {
+		d := &s.Derived[i]
+		k := KindOf(d.Kind)
 		var p *Past
 		if d.Of >= 0 && ev.Categorical[d.Of] != "" {
 			if p = past(d.Of); p == nil {
 				p = &Past{First: ev.Time}
 			}
 		}
-		switch {
-		case d.Kind == TimeBin:
-			name = timeBin(ev.Time, d.Unit)
-		case d.Kind == Last:
-			if i := last[d.Of]; p != nil && i < len(p.Last) {
-				names = distinct(p.Last[i])
-			}
-			last[d.Of]++
-		case p == nil:
-		case d.Kind == Age:
-			name = LogBin(max(0, ev.Time-p.First) / AgeUnits[d.Unit])
-		case d.Kind == Count:
-			name = LogBin(p.Events)
-		case d.Multi:
-			names = p.Label
-		case len(p.Label) > 0:
-			name = p.Label[0]
+		list := 0
+		if k.HasField {
+			list = lists[d.Of]
+			lists[d.Of]++
 		}
+		names := one
 		if d.Multi {
-			ev.Multi[d.At] = append(emptied(ev.Multi[d.At]), names...)
-		} else {
-			ev.Categorical[d.At] = name
+			names = emptied(ev.Multi[d.At])
+		}
+		if !k.OfEntity || p != nil {
+			names = k.names(names, d, ev, p, list)
+		}
+		switch {
+		case d.Multi:
+			ev.Multi[d.At] = names
+		case len(names) > 0:
+			ev.Categorical[d.At] = names[0]
+		default:
+			ev.Categorical[d.At] = ""
 		}
 	}
 	s.Complete(ev)
@@ -132,21 +101,18 @@ func (s *Schema) Note(p *Past, field int, ev *Event) {
 	}
 	p.Time = ev.Time
 	p.Events++
-	last := 0
-	for _, d := range s.Derived {
-		switch {
-		case d.Of != field:
-		case d.Kind == PreviousLabel:
-			p.Label = s.labelNames(ev, d.K)
-		case d.Kind == Last:
-			if len(p.Last) == last {
-				p.Last = append(p.Last, nil)
-			}
-			if name := ev.Categorical[d.Field]; name != "" {
-				list := p.Last[last]
-				p.Last[last] = append([]string{name}, list[:min(len(list), d.K-1)]...)
-			}
-			last++
+	list := 0
+	for i := range s.Derived {
+		d := &s.Derived[i]
+		if d.Of != field {
+			continue
+		}
+		k := KindOf(d.Kind)
+		if k.note != nil {
+			k.note(s, d, p, ev, list)
+		}
+		if k.HasField {
+			list++
 		}
 	}
 }
@@ -179,27 +145,12 @@ func LogBin(n int64) string {
 	return fmt.Sprintf("%d-%d", low, low+(low-1))
 }
 
-func timeBin(ms int64, unit string) string {
-	t := time.UnixMilli(ms).UTC()
-	n := t.Hour()
-	switch unit {
-	case "weekday":
-		n = (int(t.Weekday())+6)%7 + 1
-	case "day":
-		n = t.Day()
-	case "month":
-		n = int(t.Month())
-	}
-	return strconv.Itoa(n)
-}
-
-// distinct returns the names of a list, each once.
-func distinct(list []string) []string {
-	var out []string
+// appendDistinct appends the names of a list to dst, each that is not in it yet.
+func appendDistinct(dst, list []string) []string {
 	for _, name := range list {
-		if !slices.Contains(out, name) {
-			out = append(out, name)
+		if !slices.Contains(dst, name) {
+			dst = append(dst, name)
 		}
 	}
-	return out
+	return dst
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -18,35 +16,35 @@ const (
 )
 
 // scalar stores a string, number, true or false.
-func (p *parse) scalar(t target, kind jsontext.Kind, raw []byte) (r Reason) {
+func (p *parse) scalar(t target, v *Value) (r Reason) {
 	ev := p.ev
 	switch t.role {
 	case roleLabel:
-		return p.label(kind, raw)
+		return p.label(v)
 	case roleTime:
-		ev.Time, r = p.time(kind, raw)
+		ev.Time, r = p.time(v)
 	case roleWeight:
-		ev.Weight, r = p.number(kind, raw)
+		ev.Weight, r = p.number(v)
 		if r == "" && !(ev.Weight > 0 && ev.Weight <= maxWeight) {
 			r = WeightInvalid
 		}
 	case roleIdentity:
-		ev.Identity, r = p.id(kind, raw)
+		ev.Identity, r = p.id(v)
 	case roleCategorical:
-		ev.Categorical[t.index], r = p.id(kind, raw)
+		ev.Categorical[t.index], r = p.id(v)
 	case roleNumeric:
-		ev.Numeric[t.index], r = p.number(kind, raw)
+		ev.Numeric[t.index], r = p.number(v)
 	case roleMulti:
 		r = WrongType
 	}
 	return r
 }
 
-func (p *parse) label(kind jsontext.Kind, raw []byte) (r Reason) {
+func (p *parse) label(v *Value) (r Reason) {
 	s, ev := &p.d.schema, p.ev
 	switch s.Task {
 	case Multiclass:
-		id, r := p.id(kind, raw)
+		id, r := p.id(v)
 		if r == "" {
 			r = p.known(id)
 		}
@@ -56,18 +54,18 @@ func (p *parse) label(kind jsontext.Kind, raw []byte) (r Reason) {
 		return WrongType
 	}
 	if s.Choices {
-		return p.kindOfChoice(kind, raw)
+		return p.kindOfChoice(v)
 	}
 	if s.Task == Binary && s.Positive != "" {
-		return p.named(kind, raw)
+		return p.named(v)
 	}
-	if s.Task == Binary && (kind == 't' || kind == 'f') {
-		if kind == 't' {
+	if s.Task == Binary && (v.kind == 't' || v.kind == 'f') {
+		if v.kind == 't' {
 			ev.Label = 1
 		}
 		return ""
 	}
-	if ev.Label, r = p.number(kind, raw); r != "" {
+	if ev.Label, r = p.number(v); r != "" {
 		return r
 	}
 	if !s.AcceptsLabel(ev.Label) {
@@ -77,8 +75,8 @@ func (p *parse) label(kind jsontext.Kind, raw []byte) (r Reason) {
 }
 
 // kindOfChoice reads the kind of a choice, which decides what it weighs.
-func (p *parse) kindOfChoice(kind jsontext.Kind, raw []byte) Reason {
-	name, r := p.id(kind, raw)
+func (p *parse) kindOfChoice(v *Value) Reason {
+	name, r := p.id(v)
 	if r != "" {
 		return r
 	}
@@ -94,10 +92,14 @@ func (p *parse) kindOfChoice(kind jsontext.Kind, raw []byte) Reason {
 }
 
 // named reads a binary label that is a name.
-func (p *parse) named(kind jsontext.Kind, raw []byte) (r Reason) {
-	name := string(raw) // true and false are names, too
-	if kind != 't' && kind != 'f' {
-		if name, r = p.id(kind, raw); r != "" {
+func (p *parse) named(v *Value) (r Reason) {
+	name := "false" // true and false are names, too
+	switch v.kind {
+	case 't':
+		name = "true"
+	case 'f':
+	default:
+		if name, r = p.id(v); r != "" {
 			return r
 		}
 	}
@@ -117,14 +119,18 @@ func (p *parse) known(class string) Reason {
 }
 
 // id reads a string or a whole number.
-func (p *parse) id(kind jsontext.Kind, raw []byte) (string, Reason) {
-	switch kind {
-	case '"':
-		raw = p.unquote(raw)
-	case '0':
-		if bytes.ContainsAny(raw, ".eE") {
-			return "", WrongType
-		}
+func (p *parse) id(v *Value) (string, Reason) {
+	raw := v.raw
+	switch {
+	case v.kind == '"':
+		raw = p.text(v)
+	case v.kind == '0' && v.form == formWhole:
+		p.d.scratch = strconv.AppendInt(p.d.scratch[:0], int64(v.bits), 10)
+		raw = p.d.scratch
+	case v.kind == '0' && v.form == formUnsigned:
+		p.d.scratch = strconv.AppendUint(p.d.scratch[:0], v.bits, 10)
+		raw = p.d.scratch
+	case v.kind == '0' && v.form == formJSON && !bytes.ContainsAny(raw, ".eE"):
 		if string(raw) == "-0" {
 			raw = raw[1:]
 		}
@@ -141,10 +147,10 @@ func (p *parse) id(kind jsontext.Kind, raw []byte) (string, Reason) {
 }
 
 // number reads a finite number of at most MaxNumber.
-func (p *parse) number(kind jsontext.Kind, raw []byte) (float64, Reason) {
-	switch kind {
+func (p *parse) number(v *Value) (float64, Reason) {
+	switch v.kind {
 	case '"':
-		if spellsNonFinite(p.unquote(raw)) {
+		if spellsNonFinite(p.text(v)) {
 			return 0, NotFinite
 		}
 		return 0, WrongType
@@ -152,28 +158,27 @@ func (p *parse) number(kind jsontext.Kind, raw []byte) (float64, Reason) {
 	default:
 		return 0, WrongType
 	}
-	x, r := parseNumber(raw), Reason("")
+	x, r := v.number(), Reason("")
+	if v.form == formReal && (math.IsNaN(x) || math.IsInf(x, 0)) {
+		return 0, NotFinite
+	}
 	if size := math.Abs(x); size > p.d.limits.MaxNumber || size != 0 && size < smallestNormal {
 		r = NumberRange
 	}
 	return x, r
 }
 
-func (p *parse) time(kind jsontext.Kind, raw []byte) (int64, Reason) {
+func (p *parse) time(v *Value) (int64, Reason) {
 	var ms float64
-	switch kind {
+	switch v.kind {
 	case '0':
-		ms = parseNumber(raw)
-		switch p.d.schema.TimeUnit {
-		case "s":
-			ms *= 1000
-		case "us":
-			ms /= 1000
-		case "ns":
-			ms /= 1e6
+		unit := v.unit
+		if unit == ModelUnit {
+			unit = p.d.unit
 		}
+		ms = unit.milliseconds(v.number())
 	case '"':
-		t, err := time.Parse(time.RFC3339, string(p.unquote(raw)))
+		t, err := time.Parse(time.RFC3339, string(p.text(v)))
 		if err != nil {
 			return 0, TimeInvalid
 		}

@@ -59,7 +59,7 @@ func (p *parse) flat(value []byte) bool {
 			f.turn = p.d.turn
 			last.after = f
 			last = f
-			if p.scalars(f, kind, raw); p.first != "" {
+			if p.scalars(f, &Value{kind: kind, raw: raw}); p.first != "" {
 				return false
 			}
 		}

@@ -21,7 +21,7 @@ func TestHalfPairs(t *testing.T) {
 		),
 		Time: now,
 	}
-	if r := NewMapped(ratings, DefaultLimits(), m, nil).DecodeRecord(&ev, &record); r != nil ||
+	if r, _ := NewMapped(ratings, DefaultLimits(), m, nil).DecodeRecord(&ev, &record); r != nil ||
 		ev.Categorical[0] != "a\ufffd" {
 		t.Errorf("%q, %v", ev.Categorical, r)
 	}

@@ -54,6 +54,7 @@ type JSON struct {
 
 	schema Schema
 	limits Limits
+	unit   Unit // of schema.TimeUnit
 	fields map[string]*field
 	order  []*field // in the order of the schema: label, time, identity, weight, categorical, numeric, multi
 	names  int      // of one object at most
@@ -125,6 +126,7 @@ func NewJSON(s Schema, l Limits) *JSON {
 		RequireLabel: true,
 		schema:       s,
 		limits:       l,
+		unit:         unitOf(s.TimeUnit),
 		fields:       make(map[string]*field),
 		classes:      make(map[string]bool),
 		json:         jsontext.NewDecoder(new(bytes.Buffer), HalfPairs),
@@ -196,10 +198,7 @@ func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 			return r
 		}
 	}
-	ev.Weight *= d.kindWeight
-	if len(d.schema.Cross) > 0 {
-		d.joined = d.schema.crosses(ev, d.joined, d.intern)
-	}
+	d.extend(ev)
 	return nil
 }
 
@@ -225,16 +224,37 @@ func (d *JSON) decode(ev *Event, value []byte, recordTime int64) *Rejection {
 			return d.rejection(TrailingData)
 		}
 	}
-	if p.first != "" {
+	return p.complete()
+}
+
+// complete returns why the fields that were read make no event, if they do not.
+func (p *parse) complete() *Rejection {
+	switch {
+	case p.first != "":
 		return p.rejection()
-	}
-	if !p.hasAll() {
+	case !p.hasAll():
 		return p.missing()
-	}
-	if !p.hasTime() {
-		return d.rejection(TimeInvalid)
+	case !p.hasTime():
+		return p.d.rejection(TimeInvalid)
 	}
 	return nil
+}
+
+// finish checks that the event is complete, and adds what follows from its fields.
+func (d *JSON) finish(p *parse) *Rejection {
+	if r := p.complete(); r != nil {
+		return r
+	}
+	d.extend(p.ev)
+	return nil
+}
+
+// extend adds what follows from the fields of an event.
+func (d *JSON) extend(ev *Event) {
+	ev.Weight *= d.kindWeight
+	if len(d.schema.Cross) > 0 {
+		d.joined = d.schema.crosses(ev, d.joined, d.intern)
+	}
 }
 
 // hasAll reports whether every field is there that has to be.
@@ -371,8 +391,7 @@ func (p *parse) value(f *field, kind jsontext.Kind) Reason {
 	if kind == '[' || kind == '{' {
 		p.count(f.targets)
 		t := f.targets[0]
-		if kind == '[' && len(f.targets) == 1 &&
-			(t.role == roleMulti || t.role == roleLabel && p.d.schema.Task == Multilabel) {
+		if kind == '[' && p.takesList(f) {
 			return p.list(f, t)
 		}
 		p.fail(WrongType, f, t.role, kind, false)
@@ -382,7 +401,46 @@ func (p *parse) value(f *field, kind jsontext.Kind) Reason {
 	if err != nil {
 		return syntaxReason(err)
 	}
-	p.scalars(f, kind, raw)
+	p.scalars(f, &Value{kind: kind, raw: raw})
+	return ""
+}
+
+// takesList reports whether a list may go to a field.
+func (p *parse) takesList(f *field) bool {
+	t := f.targets[0]
+	return len(f.targets) == 1 && (t.role == roleMulti || t.role == roleLabel && p.d.schema.Task == Multilabel)
+}
+
+// put stores a value of any format wherever a field goes.
+func (p *parse) put(f *field, v *Value, slots *Slots) Reason {
+	switch {
+	case v.kind == 0:
+		return ""
+	case v.kind == 'n':
+		f.null = p.d.turn
+		return ""
+	}
+	f.turn = p.d.turn
+	isList := v.kind == '[' || v.kind == '{'
+	switch {
+	case !isList:
+		p.scalars(f, v)
+		return ""
+	case v.form == formJSON:
+		p.d.src = *bytes.NewBuffer(v.raw)
+		p.d.json.Reset(&p.d.src, HalfPairs)
+		return p.value(f, v.kind)
+	}
+	p.count(f.targets)
+	t := f.targets[0]
+	if v.form != formList || !p.takesList(f) {
+		p.fail(WrongType, f, t.role, v.kind, false)
+		return ""
+	}
+	list, elements := p.beginList(t), slots.list(v)
+	for i := range elements {
+		p.name(f, t, i+1, &elements[i], list)
+	}
 	return ""
 }
 
@@ -401,11 +459,11 @@ func (d *JSON) needs(t target) bool {
 }
 
 // scalars stores a string, number, true or false wherever the field goes.
-func (p *parse) scalars(f *field, kind jsontext.Kind, raw []byte) {
+func (p *parse) scalars(f *field, v *Value) {
 	p.count(f.targets)
 	for _, t := range f.targets {
-		if r := p.scalar(t, kind, raw); r != "" {
-			p.fail(r, f, t.role, kind, false)
+		if r := p.scalar(t, v); r != "" {
+			p.fail(r, f, t.role, v.kind, false)
 		}
 	}
 }
@@ -416,11 +474,7 @@ func (p *parse) list(f *field, t target) Reason {
 	if _, err := dec.ReadToken(); err != nil {
 		return syntaxReason(err)
 	}
-	list := &p.ev.Classes
-	if t.role == roleMulti {
-		list = &p.ev.Multi[t.index]
-	}
-	clear(p.d.seen)
+	list := p.beginList(t)
 	for n := 1; ; n++ {
 		kind := dec.PeekKind()
 		switch kind {
@@ -438,22 +492,36 @@ func (p *parse) list(f *field, t target) Reason {
 		if err != nil {
 			return syntaxReason(err)
 		}
-		if n > p.d.limits.MaxMulti {
-			p.fail(TooLarge, f, t.role, kind, false)
-		}
-		if p.first != "" {
-			continue
-		}
-		id, r := p.id(kind, raw)
-		if r == "" && t.role == roleLabel {
-			r = p.known(id)
-		}
-		if r != "" {
-			p.fail(r, f, t.role, kind, true)
-		} else if !p.d.seen[id] {
-			p.d.seen[id] = true
-			*list = append(*list, id)
-		}
+		p.name(f, t, n, &Value{kind: kind, raw: raw}, list)
+	}
+}
+
+// beginList returns the list of the event that the names of a list go to.
+func (p *parse) beginList(t target) *[]string {
+	clear(p.d.seen)
+	if t.role == roleMulti {
+		return &p.ev.Multi[t.index]
+	}
+	return &p.ev.Classes
+}
+
+// name adds the n-th element of a list of ids to those of the event, unless it is there already.
+func (p *parse) name(f *field, t target, n int, v *Value, list *[]string) {
+	if n > p.d.limits.MaxMulti {
+		p.fail(TooLarge, f, t.role, v.kind, false)
+	}
+	if p.first != "" {
+		return
+	}
+	id, r := p.id(v)
+	if r == "" && t.role == roleLabel {
+		r = p.known(id)
+	}
+	if r != "" {
+		p.fail(r, f, t.role, v.kind, true)
+	} else if !p.d.seen[id] {
+		p.d.seen[id] = true
+		*list = append(*list, id)
 	}
 }
 
@@ -489,6 +557,14 @@ func (p *parse) unquote(raw []byte) []byte {
 	// An error says no more than that half a surrogate pair became U+FFFD: raw was validated when it was read.
 	p.d.scratch, _ = jsontext.AppendUnquote(p.d.scratch[:0], raw)
 	return p.d.scratch
+}
+
+// text returns the text of a string, valid until the next call or read.
+func (p *parse) text(v *Value) []byte {
+	if v.form == formJSON {
+		return p.unquote(v.raw)
+	}
+	return v.raw
 }
 
 func syntaxReason(err error) Reason {

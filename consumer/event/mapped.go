@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"unicode/utf8"
@@ -23,10 +23,10 @@ type Record struct {
 	Time    int64 // the record's time stamp in milliseconds since 1970, negative for none
 }
 
-// Mapped decodes the records of topics that were not made for a schema: it makes of a record the JSON object that the
-// schema asks for, by a Mapping, and lets a JSON decode that. It is not safe for concurrent use.
+// Mapped decodes records by a Mapping and a format: what is asked for is found in a record, of whichever format, and
+// put into the event. It is not safe for concurrent use.
 type Mapped struct {
-	json    *JSON
+	json    *JSON // which checks the fields, and reads records that are JSON
 	mapping *Mapping
 	fields  []mappedField
 	when    []asked
@@ -38,17 +38,13 @@ type Mapped struct {
 	schemaSlot  int
 	schemaText  []byte // of schema
 	schema      connectSchema
-	texts       []textMember
-	inText      bool   // what is read is an object that was text
-	ofText      []bool // by slot: the value was in such an object
 
-	value    [2]*member // paths into the value; the second of a structured CloudEvent
-	key      *member
-	slots    [][]byte // values found, by slot; nil for none
-	stamp    []byte
-	flat     []byte
+	value    [2]*Member // paths into the value; the second of a structured CloudEvent
+	key      *Member
+	slots    Slots // what was found
 	unquoted []byte
 	missing  *Missing
+	reading  reading
 }
 
 // maxConditionShown bounds what a rejection says of a condition.
@@ -70,17 +66,40 @@ type asked struct {
 type mappedField struct {
 	givenField
 	place
-	constant []byte // JSON
+	constant []byte // text
+	to       *field
 	isNumber bool
 	asNumber bool
 	tallied  int // index in Missing, -1 for fields without an entry
 }
 
-// member is a member of an object that is asked for, or leads to one.
-type member struct {
+// A Member is a member of an object that is asked for, or leads to one. The root is the object itself.
+type Member struct {
 	slot    int // -1 for none
-	members map[string]*member
+	members map[string]*Member
 }
+
+// Slot returns the slot of its value, -1 if it only leads to others.
+func (m *Member) Slot() int { return m.slot }
+
+// Member returns the member of it that has a name, nil where it is not asked for.
+func (m *Member) Member(name string) *Member {
+	if m == nil {
+		return nil
+	}
+	return m.members[name]
+}
+
+// Names returns the names of the members that are asked for, in their order.
+func (m *Member) Names() []string {
+	if m == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m.members))
+}
+
+// Leads reports whether members of it are asked for.
+func (m *Member) Leads() bool { return m != nil && len(m.members) > 0 }
 
 // Missing counts, for decoders of one mapping together, the events that have nothing where the mapping says that a
 // field is.
@@ -108,7 +127,7 @@ func (t *Missing) Count(i int) int64 { return t.counts[i].Load() }
 // NewMapped returns a decoder of records. The mapping must be valid for the schema; missing, if not nil, counts for it.
 func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 	d := &Mapped{json: NewJSON(s, l), mapping: m, op: -1, spec: -1, payloadSlot: -1, schemaSlot: -1,
-		key: newMember(), value: [2]*member{newMember(), newMember()}, missing: missing}
+		key: newMember(), value: [2]*Member{newMember(), newMember()}, missing: missing}
 	for _, g := range s.given() {
 		f := mappedField{givenField: g, tallied: -1, isNumber: s.isNumber(g.role), place: place{scale: noScale}}
 		own := Source{path: []string{g.name}} // without an entry
@@ -123,7 +142,7 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 				f.scale, f.isNumber = e.Scale, true
 			}
 			if e.From.IsZero() {
-				f.constant = appendText(nil, []byte(e.Constant), f.isNumber)
+				f.constant = []byte(e.Constant)
 			} else if missing != nil {
 				f.tallied = slices.Index(missing.Fields, g.name)
 			}
@@ -133,6 +152,7 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 			f.place = d.place(f.source)
 			f.scale = scale
 		}
+		f.to = d.json.fields[g.name]
 		d.fields = append(d.fields, f)
 	}
 	for i := range m.When {
@@ -146,11 +166,12 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 			return f.asNumber && at.slot >= 0 && f.slot == at.slot
 		})})
 	}
+	d.slots.maxList = l.MaxMulti
 	switch m.Envelope {
 	case Debezium:
 		d.op = d.place(&Source{path: []string{"op"}}).slot
 		d.payloadSlot, d.schemaSlot = d.root("payload"), d.root("schema")
-		d.ofText = make([]bool, len(d.slots))
+		d.slots.ofText = make([]bool, len(d.slots.values))
 	case CloudEvents:
 		d.spec = d.slot()
 		d.value[1].add(d.spec, "specversion")
@@ -158,10 +179,10 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 	return d
 }
 
-func newMember() *member { return &member{slot: -1, members: make(map[string]*member)} }
+func newMember() *Member { return &Member{slot: -1, members: make(map[string]*Member)} }
 
 // add says which slot a path leads to.
-func (m *member) add(slot int, path ...string) {
+func (m *Member) add(slot int, path ...string) {
 	for _, name := range path {
 		if m.members[name] == nil {
 			m.members[name] = newMember()
@@ -172,7 +193,7 @@ func (m *member) add(slot int, path ...string) {
 }
 
 // at returns the slot of a path, -1 if it has none yet.
-func (m *member) at(path ...string) int {
+func (m *Member) at(path ...string) int {
 	for _, name := range path {
 		if m = m.members[name]; m == nil {
 			return -1
@@ -182,8 +203,8 @@ func (m *member) at(path ...string) int {
 }
 
 func (d *Mapped) slot() int {
-	d.slots = append(d.slots, nil)
-	return len(d.slots) - 1
+	d.slots.values = append(d.slots.values, Value{})
+	return len(d.slots.values) - 1
 }
 
 // root returns the slot of a member of the value, which the envelope has around the payload.
@@ -234,20 +255,44 @@ func (d *Mapped) place(s *Source) place {
 
 // Decode implements Decoder for a value that has no key and no headers, as in a file.
 func (d *Mapped) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
-	return d.DecodeRecord(ev, &Record{Value: value, Time: recordTime})
+	rejection, _ := d.DecodeRecord(ev, &Record{Value: value, Time: recordTime})
+	return rejection
 }
 
 // DecodeRecord stores the event of a record in ev and returns nil, or returns why it is none: Filtered, RemovalRequest,
-// or one of the reasons of Decode.
-func (d *Mapped) DecodeRecord(ev *Event, r *Record) *Rejection {
-	flat, rejection := d.Flatten(r)
-	if rejection != nil {
-		return rejection
+// or one of the reasons of Decode. A record whose schema is not known yet is neither: it waits.
+func (d *Mapped) DecodeRecord(ev *Event, r *Record) (*Rejection, *Wait) {
+	rejection, wait := d.find(r)
+	if rejection != nil || wait != nil {
+		return rejection, wait
 	}
-	if rejection = d.json.Decode(ev, flat, r.Time); rejection != nil {
+	if rejection = d.fill(ev, r); rejection != nil {
 		d.explainDecimal(rejection)
 	}
-	return rejection
+	return rejection, nil
+}
+
+// Show returns what a record has for the fields of the schema, as a JSON object for people to read, or why it is no
+// event, or what it waits for.
+func (d *Mapped) Show(r *Record) ([]byte, *Rejection, *Wait) {
+	if rejection, wait := d.find(r); rejection != nil || wait != nil {
+		return nil, rejection, wait
+	}
+	out := []byte{'{'}
+	for i := range d.fields {
+		v, rejection := d.field(&d.fields[i], r)
+		switch {
+		case rejection != nil:
+			return nil, rejection, nil
+		case v.isNone():
+			continue
+		case len(out) > 1:
+			out = append(out, ',')
+		}
+		out, _ = jsontext.AppendQuote(out, d.fields[i].name) // the schema's names are UTF-8
+		out = d.slots.appendJSON(append(out, ':'), &v)
+	}
+	return append(out, '}'), nil, nil
 }
 
 // explainDecimal says of a number that came as text how a DECIMAL without its scale is read, if it may be one.
@@ -256,7 +301,7 @@ func (d *Mapped) explainDecimal(r *Rejection) {
 		return
 	}
 	for i := range d.fields {
-		if f := &d.fields[i]; f.name == r.Field && f.isNumber && f.slot >= 0 && isUnscaled(d.slots[f.slot]) {
+		if f := &d.fields[i]; f.name == r.Field && f.isNumber && f.slot >= 0 && d.isUnscaled(&d.slots.values[f.slot]) {
 			r.Expected += fmt.Sprintf(
 				"; a DECIMAL in base64 needs its scale: input.mapping.fields: [{name: %s, path: %s, as: decimal:2}]",
 				f.name,
@@ -266,67 +311,83 @@ func (d *Mapped) explainDecimal(r *Rejection) {
 	}
 }
 
-// Flatten returns the JSON object that a record is decoded as, valid until the next call, or why it is none.
-func (d *Mapped) Flatten(r *Record) ([]byte, *Rejection) {
-	clear(d.slots)
-	clear(d.ofText)
-	d.texts = d.texts[:0]
+// find finds what is asked of a record, or returns why it is no event, or what it waits for.
+func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
+	d.slots.reset()
 	j := d.json
 	switch {
 	case r.Value == nil && d.mapping.Envelope == Debezium:
-		return nil, removal("a tombstone")
+		return removal("a tombstone"), nil
 	case r.Value == nil:
-		return nil, j.rejection(NullValue)
+		return j.rejection(NullValue), nil
 	case len(r.Value) > j.limits.MaxEventBytes:
-		return nil, j.rejection(TooLarge)
-	case !utf8.Valid(r.Value):
-		return nil, j.rejection(NotUTF8)
+		return j.rejection(TooLarge), nil
 	}
 	root := d.value[0]
 	if d.mapping.Envelope == CloudEvents && header(r.Headers, "ce_specversion") == nil {
 		root = d.value[1]
 	}
-	if rejection := d.read(r.Value, root); rejection != nil {
-		return nil, rejection
+	rejection, wait := d.readAny(d.reading.Format, r.Value, r.Headers, false, root)
+	if rejection != nil || wait != nil {
+		return rejection, wait
 	}
 	if rejection := d.readTexts(); rejection != nil {
-		return nil, rejection
+		return rejection, nil
 	}
-	if len(d.key.members) > 0 && utf8.Valid(r.Key) {
-		_ = d.read(r.Key, d.key) // a key that is no JSON has no members: its fields are missing
+	if d.key.Leads() && len(r.Key) > 0 {
+		// A key that is not of its format has no members: its fields are missing.
+		if _, wait := d.readAny(d.reading.Key, r.Key, r.Headers, true, d.key); wait != nil {
+			return nil, wait
+		}
 	}
+	return d.chosen(root, r), nil
+}
+
+// readAny finds what is asked for in a value or a key of a format.
+func (d *Mapped) readAny(format string, value, headers []byte, isKey bool, root *Member) (*Rejection, *Wait) {
+	if format != "" && format != FormatJSON {
+		object, rejection, wait := d.framed(format, value, headers, isKey, root)
+		if rejection != nil || wait != nil || object == nil {
+			return rejection, wait
+		}
+		value = object
+	}
+	if !utf8.Valid(value) {
+		return d.json.rejection(NotUTF8), nil
+	}
+	return d.read(value, root), nil
+}
+
+// chosen returns why what was found is no event by the envelope and the conditions.
+func (d *Mapped) chosen(root *Member, r *Record) *Rejection {
 	rejection := d.enveloped(root)
 	if rejection != nil && rejection.Reason != RemovalRequest {
-		return nil, rejection
+		return rejection
 	}
 	for i := range d.when {
 		c := &d.mapping.When[i]
 		if rejection != nil && c.of.kind == fromValue && c.of.path[0] == "after" {
 			continue // which a row that was deleted does not have
 		}
-		raw, isText := d.at(&d.when[i].place, r)
-		if d.when[i].asNumber && !isText && len(raw) > 0 && raw[0] == '"' {
-			d.unquoted, _ = jsontext.AppendUnquote(d.unquoted[:0], raw) // it was read as JSON
-			raw, isText = d.unquoted, true
+		v := d.at(&d.when[i].place, r)
+		if d.when[i].asNumber && v.kind == '"' && len(d.textOf(&v)) > 0 {
+			v = plainValue(d.textOf(&v))
 		}
-		if !c.holds(raw, isText) {
+		if !c.holds(&v) {
 			text := strings.ToValidUTF8(c.text[:min(len(c.text), maxConditionShown)], "")
-			return nil, &Rejection{
+			return &Rejection{
 				Reason:   Filtered,
 				Expected: "input.mapping.when: " + text,
-				Got:      filteredKind(raw, isText),
+				Got:      filteredKind(&v),
 			}
 		}
 	}
-	if rejection != nil {
-		return nil, rejection
-	}
-	return d.object(r)
+	return rejection
 }
 
 // enveloped says what an envelope without an event is.
-func (d *Mapped) enveloped(root *member) *Rejection {
-	if d.spec >= 0 && root == d.value[1] && isNone(d.slots[d.spec]) {
+func (d *Mapped) enveloped(root *Member) *Rejection {
+	if d.spec >= 0 && root == d.value[1] && d.slots.values[d.spec].isNone() {
 		return &Rejection{
 			Reason:   MissingField,
 			Field:    "specversion",
@@ -337,132 +398,132 @@ func (d *Mapped) enveloped(root *member) *Rejection {
 	if d.op < 0 {
 		return nil
 	}
-	if d.slots[d.op] == nil && string(d.slots[d.payloadSlot]) == "null" {
+	op := &d.slots.values[d.op]
+	if op.kind == 0 && d.slots.values[d.payloadSlot].kind == 'n' {
 		return removal("a tombstone")
 	}
-	switch op := d.slots[d.op]; string(op) {
-	case `"c"`, `"u"`, `"r"`:
-		return nil
-	case `"d"`:
-		return removal("one of a row that was deleted")
-	case "", "null":
+	if op.isNone() {
 		return &Rejection{Reason: MissingField, Field: "op", Expected: "a Debezium envelope, with op", Got: "nothing"}
+	}
+	if op.kind == '"' {
+		switch string(d.textOf(op)) {
+		case "c", "u", "r":
+			return nil
+		case "d":
+			return removal("one of a row that was deleted")
+		}
 	}
 	return &Rejection{Reason: Filtered, Expected: "a change of a row: op c, u or r", Got: "another"}
 }
 
 // filteredKind names the type of a value for which a condition does not hold.
-func filteredKind(raw []byte, isText bool) string {
-	switch {
-	case raw == nil:
+func filteredKind(v *Value) string {
+	switch v.kind {
+	case 0:
 		return "nothing"
-	case isText:
-		return "another string"
+	case '"', '0':
+		return "another " + kindNoun(v.kind)
 	}
-	kind := jsontext.Value(raw).Kind()
-	if kind == '"' || kind == '0' {
-		return "another " + kindNoun(kind)
-	}
-	return kindName(kind)
+	return kindName(v.kind)
 }
 
 func removal(what string) *Rejection {
 	return &Rejection{Reason: RemovalRequest, Expected: "an event", Got: what}
 }
 
-// object makes the object of the schema's fields.
-func (d *Mapped) object(r *Record) ([]byte, *Rejection) {
+// fill puts what was found into the event.
+func (d *Mapped) fill(ev *Event, r *Record) *Rejection {
 	if d.missing != nil {
 		d.missing.Events.Add(1)
 	}
-	d.flat = append(d.flat[:0], '{')
+	j := d.json
+	j.prepare(ev, r.Time)
+	j.turn++
+	p := parse{d: j, ev: ev, recordTime: r.Time}
 	for i := range d.fields {
 		f := &d.fields[i]
-		raw, isText := f.constant, false
-		if raw == nil {
-			if raw, isText = d.at(&f.place, r); isText && !utf8.Valid(raw) {
-				return nil, d.json.rejection(NotUTF8)
-			}
+		v, rejection := d.field(f, r)
+		if rejection != nil {
+			return rejection
 		}
-		if f.asNumber {
-			raw, isText = d.asNumber(raw, isText)
-		}
-		if isNone(raw) {
+		if v.isNone() {
 			if f.tallied >= 0 {
 				d.missing.counts[f.tallied].Add(1)
 			}
 			continue
 		}
-		if len(d.flat) > 1 {
-			d.flat = append(d.flat, ',')
-		}
-		d.flat, _ = jsontext.AppendQuote(d.flat, f.name) // the schema's names are UTF-8
-		d.flat = append(d.flat, ':')
-		switch {
-		case isText:
-			d.flat = appendText(d.flat, raw, f.isNumber || f.asNumber)
-		default:
-			d.flat = append(d.flat, raw...)
+		if reason := p.put(f.to, &v, &d.slots); reason != "" {
+			return j.rejection(reason)
 		}
 	}
-	d.flat = append(d.flat, '}')
-	return d.flat, nil
+	return j.finish(&p)
+}
+
+// field returns what a record has for a field.
+func (d *Mapped) field(f *mappedField, r *Record) (Value, *Rejection) {
+	v := plainValue(f.constant)
+	if f.constant == nil {
+		v = d.at(&f.place, r)
+	}
+	if v.form == formPlain && !utf8.Valid(v.raw) {
+		return v, d.json.rejection(NotUTF8)
+	}
+	if f.asNumber {
+		v = d.asNumber(v)
+	}
+	if f.isNumber || f.asNumber {
+		v.numeric()
+	}
+	return v, nil
 }
 
 // asNumber returns the number of a value that may be text: 1 and 0 for true and false. Empty text and NaN give
-// nothing: writers of text use them for a missing number. Other text is returned without its quotes.
-func (d *Mapped) asNumber(raw []byte, isText bool) ([]byte, bool) {
-	if !isText {
-		switch {
-		case string(raw) == "true":
-			return []byte("1"), false
-		case string(raw) == "false":
-			return []byte("0"), false
-		case len(raw) == 0 || raw[0] != '"':
-			return raw, false
+// nothing: writers of text use them for a missing number. Other text stays what it is.
+func (d *Mapped) asNumber(v Value) Value {
+	switch v.kind {
+	case 't':
+		v.Whole(1, ModelUnit)
+	case 'f':
+		v.Whole(0, ModelUnit)
+	case '"':
+		text := d.textOf(&v)
+		if len(text) == 0 || bytes.EqualFold(text, []byte("nan")) {
+			return Value{}
 		}
-		d.unquoted, _ = jsontext.AppendUnquote(d.unquoted[:0], raw) // it was read as JSON
-		raw = d.unquoted
+		return plainValue(text)
 	}
-	if len(raw) == 0 || bytes.EqualFold(raw, []byte("nan")) {
-		return nil, false
-	}
-	return raw, true
+	return v
 }
 
-// isNone reports whether there is no value, or null.
-func isNone(raw []byte) bool { return raw == nil || string(raw) == "null" }
-
-// appendText appends text as JSON: as the number that it is, where a number is asked for.
-func appendText(dst, text []byte, isNumber bool) []byte {
-	if isNumber && len(text) > 0 && numberEnd(text, 0) == len(text) {
-		return append(dst, text...)
+// textOf returns the text of a string, valid until the next call.
+func (d *Mapped) textOf(v *Value) []byte {
+	if v.form != formJSON {
+		return v.raw
 	}
-	dst, _ = jsontext.AppendQuote(dst, text) // it is UTF-8
-	return dst
+	d.unquoted, _ = jsontext.AppendUnquote(d.unquoted[:0], v.raw) // it was read as JSON
+	return d.unquoted
 }
 
-// at returns the value at a place, nil if it is missing, and whether that is text rather than JSON.
-func (d *Mapped) at(p *place, r *Record) (raw []byte, isText bool) {
-	if p.slot >= 0 && (d.slots[p.slot] != nil || p.source.kind != fromAttribute) {
-		if d.mapping.Envelope == Debezium {
-			return d.meant(p, d.slots[p.slot])
+// at returns the value at a place.
+func (d *Mapped) at(p *place, r *Record) (v Value) {
+	if p.slot >= 0 && (d.slots.values[p.slot].kind != 0 || p.source.kind != fromAttribute) {
+		if v = d.slots.values[p.slot]; d.mapping.Envelope == Debezium {
+			return d.meant(p, v)
 		}
-		return d.slots[p.slot], false
+		return v
 	}
 	switch p.source.kind {
 	case fromHeader:
-		return header(r.Headers, p.source.name), true
+		return plainValue(header(r.Headers, p.source.name))
 	case fromAttribute:
-		return header(r.Headers, "ce_"+p.source.name), true
+		return plainValue(header(r.Headers, "ce_"+p.source.name))
 	case fromWholeKey:
-		return r.Key, true
+		return plainValue(r.Key)
 	}
-	if r.Time < 0 {
-		return nil, false
+	if r.Time >= 0 {
+		v.Whole(stampIn(r.Time, d.json.schema.TimeUnit), ModelUnit)
 	}
-	d.stamp = strconv.AppendInt(d.stamp[:0], stampIn(r.Time, d.json.schema.TimeUnit), 10)
-	return d.stamp, false
+	return v
 }
 
 // stampIn turns milliseconds into a unit of the schema, whole seconds where that is it.
@@ -510,7 +571,7 @@ func header(headers []byte, name string) (value []byte) {
 }
 
 // read finds what is asked for in an object.
-func (d *Mapped) read(value []byte, root *member) *Rejection {
+func (d *Mapped) read(value []byte, root *Member) *Rejection {
 	j := d.json
 	j.src = *bytes.NewBuffer(value)
 	j.json.Reset(&j.src, HalfPairs)
@@ -534,7 +595,7 @@ func (d *Mapped) read(value []byte, root *member) *Rejection {
 }
 
 // members reads an object that has what is asked for, or leads to it.
-func (d *Mapped) members(p *parse, value []byte, at *member) Reason {
+func (d *Mapped) members(p *parse, value []byte, at *Member) Reason {
 	dec := p.d.json
 	if _, err := dec.ReadToken(); err != nil {
 		return syntaxReason(err)
@@ -567,13 +628,13 @@ func (d *Mapped) members(p *parse, value []byte, at *member) Reason {
 		}
 		raw := bytes.TrimLeft(value[start:dec.InputOffset()], ": \t\r\n")
 		if next.slot >= 0 {
-			d.slots[next.slot] = raw
-			if d.inText {
-				d.ofText[next.slot] = true
+			d.slots.values[next.slot] = Value{kind: kind, raw: raw}
+			if d.slots.inText {
+				d.slots.ofText[next.slot] = true
 			}
 		}
-		if kind == '"' && len(next.members) > 0 && d.mapping.Envelope == Debezium && !d.inText {
-			d.texts = append(d.texts, textMember{raw, next})
+		if kind == '"' && next.Leads() && d.mapping.Envelope == Debezium && !d.slots.inText {
+			d.slots.texts = append(d.slots.texts, textMember{raw: raw, at: next})
 		}
 	}
 	_, err := dec.ReadToken()

@@ -187,7 +187,7 @@ func TestMapped(t *testing.T) {
 		d := NewMapped(mappedSchema, DefaultLimits(), c.mapping, nil)
 		for range 2 { // as after another record
 			var got, plain Event
-			r := d.DecodeRecord(&got, &c.record)
+			r, _ := d.DecodeRecord(&got, &c.record)
 			if c.want != "" {
 				if r == nil || !strings.HasPrefix(r.String(), c.want) {
 					t.Errorf("%s: %v, want %s", name, r, c.want)
@@ -197,7 +197,7 @@ func TestMapped(t *testing.T) {
 				}
 				continue
 			}
-			flat, _ := d.Flatten(&c.record)
+			flat, _, _ := d.Show(&c.record)
 			if string(flat) != c.flat || r != nil {
 				t.Errorf("%s: %s, %v, want %s", name, flat, r, c.flat)
 			}
@@ -251,7 +251,7 @@ func TestConditions(t *testing.T) {
 				if value != "" {
 					in = `{"x":` + value + `}`
 				}
-				_, r := d.Flatten(&Record{Value: []byte(in), Key: []byte(`{"k":4}`), Headers: headersOf("h", "9.5")})
+				_, r, _ := d.Show(&Record{Value: []byte(in), Key: []byte(`{"k":4}`), Headers: headersOf("h", "9.5")})
 				if (r == nil) != (i == 0) {
 					t.Errorf("%s of %s: %v", text, in, r)
 				}
@@ -282,7 +282,7 @@ func FuzzMapped(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value, key, headers []byte) {
 		for _, d := range decoders {
-			r := d.DecodeRecord(new(Event), &Record{Value: value, Key: key, Headers: headers, Time: 5})
+			r, _ := d.DecodeRecord(new(Event), &Record{Value: value, Key: key, Headers: headers, Time: 5})
 			if r != nil && !slices.Contains(append(d.mapping.Causes(), mappedSchema.Causes()...), r.Cause()) {
 				t.Errorf("%q: %v", value, r)
 			}
@@ -310,7 +310,7 @@ func BenchmarkMapped(b *testing.B) {
 	b.ReportAllocs()
 	var ev Event
 	for b.Loop() {
-		if r := d.DecodeRecord(&ev, r); r != nil {
+		if r, _ := d.DecodeRecord(&ev, r); r != nil {
 			b.Fatal(r)
 		}
 	}

@@ -30,6 +30,8 @@ const (
 	IDTooLong     Reason = "id_too_long"    // an id or a class of more than Limits.MaxIDBytes
 	WeightInvalid Reason = "weight_invalid" // a weight that is not in (0, 1e6]
 	MissingField  Reason = "missing_field"  // a field of the schema is absent or null
+	NotAvro       Reason = "not_avro"       // bytes that do not fit their Avro schema, or have no frame
+	NotProtobuf   Reason = "not_protobuf"   // bytes that do not fit their Protobuf message, or have no frame
 )
 
 // The reasons of records that a Mapping does not make events of, and that are not wrong for that.
@@ -62,6 +64,19 @@ var Reasons = []Reason{
 	IDTooLong,
 	WeightInvalid,
 	MissingField,
+}
+
+// FormatCauses lists the causes of records that are not of a format, in addition to those of the schema.
+func FormatCauses(format string) []Cause {
+	switch format {
+	case FormatAvro:
+		return []Cause{{Reason: NotAvro}}
+	case FormatProtobuf:
+		return []Cause{{Reason: NotProtobuf}}
+	case FormatAuto:
+		return []Cause{{Reason: NotAvro}, {Reason: NotProtobuf}}
+	}
+	return nil
 }
 
 // A Rejection says of a value why it is not an event, and nothing of what the value holds: Field is a name of the

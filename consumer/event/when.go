@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -70,10 +70,10 @@ func ParseCondition(text string) (Condition, error) {
 	return c, nil
 }
 
-// holds reports whether the condition holds for a value: JSON, or text where isText, or nil for none.
-func (c *Condition) holds(raw []byte, isText bool) bool {
+// holds reports whether the condition holds for a value.
+func (c *Condition) holds(v *Value) bool {
 	for _, with := range c.with {
-		order, comparable := compareWith(raw, isText, with)
+		order, comparable := compareWith(v, with)
 		switch c.op {
 		case "==", "in":
 			if comparable && order == 0 {
@@ -94,33 +94,40 @@ func (c *Condition) holds(raw []byte, isText bool) bool {
 	return false
 }
 
-// compareWith compares a value with a constant. Text that is a number is compared with numbers.
-func compareWith(raw []byte, isText bool, with any) (order int, comparable bool) {
-	kind := jsontext.Kind('n')
-	if raw != nil {
-		kind = '"'
-		if !isText {
-			kind = jsontext.Value(raw).Kind()
-		}
-	}
+// compareWith compares a value with a constant. Plain text that is a number is compared with numbers.
+func compareWith(v *Value, with any) (order int, comparable bool) {
 	switch with := with.(type) {
 	case nil:
-		return 0, kind == 'n'
+		return 0, v.isNone()
 	case bool:
-		return 0, kind == 't' && with || kind == 'f' && !with
+		return 0, v.kind == 't' && with || v.kind == 'f' && !with
 	case string:
-		if kind != '"' {
+		if v.kind != '"' {
 			return 0, false
 		}
-		if !isText {
-			raw, _ = jsontext.AppendUnquote(nil, raw) // it was read as JSON
+		text := v.raw
+		if v.form == formJSON {
+			text, _ = jsontext.AppendUnquote(nil, text) // it was read as JSON
 		}
-		return strings.Compare(string(raw), with), true
+		return compareText(text, with), true
 	case float64:
-		if kind == '0' || isText && numberEnd(raw, 0) == len(raw) {
-			x, err := strconv.ParseFloat(string(raw), 64)
-			return cmp.Compare(x, with), err == nil
+		number := *v
+		number.numeric()
+		if number.kind == '0' {
+			x := number.number()
+			return cmp.Compare(x, with), !math.IsNaN(x) && !math.IsInf(x, 0)
 		}
 	}
 	return 0, false
+}
+
+// compareText is strings.Compare of bytes and a string, without a copy.
+func compareText(a []byte, b string) int {
+	switch {
+	case string(a) < b:
+		return -1
+	case string(a) == b:
+		return 0
+	}
+	return 1
 }

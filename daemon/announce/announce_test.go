@@ -12,14 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
-
-	"github.com/refitd/refitd/snapshot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,17 +41,17 @@ type bench struct {
 	kafka   []kgo.Opt
 	client  *kgo.Client
 	dir     string
-	store   *snapshot.Store
+	store   *publish.Store
 	log     strings.Builder
 	logger  *slog.Logger
-	mu      sync.Mutex // guards log
-	last    *Source    // of watch
+	mu      sync.Mutex          // guards log
+	last    *kafkasource.Source // of watch
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir()}
-	b.store = snapshot.NewStore(b.dir)
+	b.store = publish.NewStore(b.dir)
 	b.logger = slog.New(slog.NewTextHandler(writer{b}, nil))
 	var err error
 	if b.cluster, err = kfake.NewCluster(kfake.NumBrokers(1)); err != nil {
@@ -82,19 +84,19 @@ func (b *bench) logged() string {
 // publish publishes a version and makes it the champion.
 func (b *bench) publish() int64 {
 	b.t.Helper()
-	c := &snapshot.Contents{Kernel: snapshot.ANOVA, Link: snapshot.Identity, NumFeatures: 2, NumOutputs: 1,
+	c := &format.Contents{Kernel: format.ANOVA, Link: format.Identity, NumFeatures: 2, NumOutputs: 1,
 		Schema: snapshot.Schema{
-			Task:        snapshot.Regression,
+			Task:        format.Regression,
 			Label:       "y",
 			Categorical: []string{"id"},
 		}, Vocabulary: [][]string{{"a", "b"}},
 		Linear: []float64{
 			rand.Float64(),
 			1,
-		}, Bias: []float64{0.5}, Meta: snapshot.Meta{Writer: "test", Created: time.Now(), Kind: "refit",
+		}, Bias: []float64{0.5}, Meta: format.Meta{Writer: "test", Created: time.Now(), Kind: "refit",
 			Decision: "promoted"},
-		Golden: []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}}}
-	m, err := b.store.Publish(b.t.Context(), model, c, snapshot.Move{Alias: snapshot.Champion})
+		Golden: []format.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}}}
+	m, err := b.store.Publish(b.t.Context(), model, c, publish.Move{Alias: format.Champion})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -103,7 +105,7 @@ func (b *bench) publish() int64 {
 
 func (b *bench) pointer() snapshot.Pointer {
 	b.t.Helper()
-	p, err := b.store.Alias(model, snapshot.Champion)
+	p, err := b.store.Alias(model, format.Champion)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -154,13 +156,13 @@ func (b *bench) announcer(inline int64) (results func() (ok, failed int), stop f
 }
 
 // source runs a source until the test ends.
-func (b *bench) source(files snapshot.Source, keys ...snapshot.Keys) *Source {
+func (b *bench) source(files snapshot.Source, keys ...snapshot.Keys) *kafkasource.Source {
 	b.t.Helper()
 	var trusted snapshot.Keys
 	if len(keys) > 0 {
 		trusted = keys[0]
 	}
-	s, err := NewSource(b.kafka, topic, files, trusted, b.logger)
+	s, err := kafkasource.NewSource(b.kafka, topic, files, trusted, b.logger)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -178,11 +180,11 @@ func (b *bench) source(files snapshot.Source, keys ...snapshot.Keys) *Source {
 }
 
 // wait is Source.Wait within the test's patience.
-func (b *bench) wait(s *Source, last snapshot.Pointer) snapshot.Pointer {
+func (b *bench) wait(s *kafkasource.Source, last snapshot.Pointer) snapshot.Pointer {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	p, err := s.Wait(ctx, model, snapshot.Champion, last)
+	p, err := s.Wait(ctx, model, format.Champion, last)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -268,8 +270,8 @@ func TestAnnounced(t *testing.T) {
 		slowest = max(slowest, time.Since(published))
 	}
 	t.Logf("publish to loaded by a watcher: %v at most (bar 1s)", slowest)
-	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 2,
-		Event: snapshot.EventRollback}); err != nil {
+	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: 2,
+		Event: publish.EventRollback}); err != nil {
 		t.Fatal(err)
 	}
 	b.within("the rollback", func() bool { return w.Model().Manifest().Version == 2 })
@@ -277,7 +279,7 @@ func TestAnnounced(t *testing.T) {
 		if codec := r.Attrs.CompressionType(); codec != 1 {
 			t.Errorf("record %d is compressed with codec %d, want gzip: not every client can read others", i, codec)
 		}
-		a, err := Read(r)
+		a, err := kafkasource.Read(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +291,8 @@ func TestAnnounced(t *testing.T) {
 		for _, h := range r.Headers {
 			headers[h.Key] = string(h.Value)
 		}
-		if string(r.Key) != model || headers[FormatHeader] != "1" || headers[VersionHeader] != fmt.Sprint(a.Version) ||
+		if string(r.Key) != model || headers[kafkasource.FormatHeader] != "1" ||
+			headers[kafkasource.VersionHeader] != fmt.Sprint(a.Version) ||
 			a.ManifestDigest != m.Digest ||
 			a.Digest != m.PayloadDigest || len(a.Files) != 3 ||
 			a.Summary.Kind != "refit" ||
@@ -311,7 +314,7 @@ func TestLateJoiner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := of(snapshot.Champion, p, &m).record(topic)
+		r, err := kafkasource.Announce(format.Champion, p, &m).Record(topic)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +343,9 @@ func TestLateJoiner(t *testing.T) {
 		copyOf(3, func(r *kgo.Record) { r.Headers = nil }),              // from somebody else
 		copyOf(
 			3,
-			func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: FormatHeader, Value: []byte("2")}} },
+			func(r *kgo.Record) {
+				r.Headers = []kgo.RecordHeader{{Key: kafkasource.FormatHeader, Value: []byte("2")}}
+			},
 		), // of a later build
 		copyOf(3, func(r *kgo.Record) { r.Key = []byte("other") }), // of another model
 		copyOf(3, func(r *kgo.Record) {
@@ -357,10 +362,10 @@ func TestLateJoiner(t *testing.T) {
 	b.produce(copyOf(5, nil), copyOf(0, nil))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if p, err := s.Wait(ctx, model, snapshot.Champion, first); err == nil {
+	if p, err := s.Wait(ctx, model, format.Champion, first); err == nil {
 		t.Errorf("after duplicates: version %d", p.Version)
 	}
-	if _, err := s.Wait(t.Context(), "other", snapshot.Champion, snapshot.Pointer{}); err == nil {
+	if _, err := s.Wait(t.Context(), "other", format.Champion, snapshot.Pointer{}); err == nil {
 		t.Error("another model was announced")
 	}
 	if _, err := s.Wait(t.Context(), model, "latest", snapshot.Pointer{}); err == nil {
@@ -391,7 +396,7 @@ func TestInline(t *testing.T) {
 	b.within("the announcement without files", func() bool { ok, _ := results(); return ok == 1 })
 	stop()
 	list := b.records()
-	if a, err := Read(list[len(list)-1]); err != nil || a.Version != 2 || a.Inline != nil {
+	if a, err := kafkasource.Read(list[len(list)-1]); err != nil || a.Version != 2 || a.Inline != nil {
 		t.Errorf("over the limit: %+v, %v", a, err)
 	}
 
@@ -476,9 +481,9 @@ func TestBrokerAway(t *testing.T) {
 	t.Logf("announced %v after the broker was back (bar 60s)", time.Since(lifted))
 	stop()
 	digests := map[int64]string{}
-	var last *Announcement
+	var last *kafkasource.Announcement
 	for _, r := range b.records() {
-		a, err := Read(r)
+		a, err := kafkasource.Read(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -504,7 +509,7 @@ func TestLastChampion(t *testing.T) {
 	version := b.publish()
 	stop()
 	list := b.records()
-	if a, err := Read(list[len(list)-1]); err != nil || a.Version != version {
+	if a, err := kafkasource.Read(list[len(list)-1]); err != nil || a.Version != version {
 		t.Errorf("last announced: %+v, %v", a, err)
 	}
 }

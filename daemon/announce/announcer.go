@@ -1,3 +1,16 @@
+// Package announce publishes in a compacted Kafka topic which version of a model is the champion, and in another one
+// its
+// deltas. The store comes first: an Announcer repeats what the alias there says, however often Kafka fails, so the two
+// cannot disagree for long and one version never has two payloads. Package kafkasource has the form of the records, and
+// the Source with which consumers read them.
+//
+// It needs neither the configuration nor the rest of the daemon, but for the client of package produce. An Announcer
+// and
+// a DeltaProducer belong to one goroutine each.
+//
+//	announcer.go    Announcer: the champion, announced until the brokers have it
+//	deltas.go       DeltaProducer: the deltas of the champion, those of others taken back
+//	topic.go        the settings that the topics need
 package announce
 
 import (
@@ -9,12 +22,14 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/daemon/produce"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 const (
@@ -31,7 +46,7 @@ type Options struct {
 	Topic    string
 	Model    string
 	Dir      string          // of the store
-	Store    *snapshot.Store // of that directory
+	Store    *publish.Store  // of that directory
 	Inline   int64           // largest sum of the files of a version that go into the record, bytes; 0 for none
 	OnResult func(err error) // called after every attempt
 	Log      *slog.Logger
@@ -84,7 +99,7 @@ func (a *Announcer) Run(ctx context.Context) {
 // announce sends what the alias says, unless that was sent already or there is nothing yet. It reports whether it sent
 // something.
 func (a *Announcer) announce(ctx context.Context, limit time.Duration) (did bool, err error) {
-	p, err := a.Store.Alias(a.Model, snapshot.Champion)
+	p, err := a.Store.Alias(a.Model, format.Champion)
 	same := p.Sequence == a.sent.Sequence && p.ManifestDigest == a.sent.ManifestDigest
 	if errors.Is(err, snapshot.ErrNotFound) || err == nil && same && p.Renewal.Renewed.Equal(a.sent.Renewal.Renewed) {
 		return false, nil
@@ -112,7 +127,7 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 	if err != nil {
 		return err
 	}
-	what := of(snapshot.Champion, p, &m)
+	what := kafkasource.Announce(format.Champion, p, &m)
 	if what.Inline, err = a.inline(ctx, p.Version, &m); err != nil {
 		return err
 	}
@@ -127,7 +142,8 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 }
 
 // sendWith makes an announcement with the client there is.
-func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *Announcement, m *snapshot.Manifest) error {
+func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *kafkasource.Announcement,
+	m *snapshot.Manifest) error {
 	p := what.Pointer
 	if fresh { // the first time, and after a failure: the topic may have been deleted
 		if err := a.check(ctx); err != nil {
@@ -172,8 +188,8 @@ func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *Announcement
 	return err
 }
 
-func (a *Announcer) produce(ctx context.Context, what *Announcement) error {
-	record, err := what.record(a.Topic)
+func (a *Announcer) produce(ctx context.Context, what *kafkasource.Announcement) error {
+	record, err := what.Record(a.Topic)
 	if err != nil {
 		return err
 	}
@@ -190,13 +206,13 @@ func (a *Announcer) inline(ctx context.Context, version int64, m *snapshot.Manif
 		return nil, nil
 	}
 	source, files := snapshot.DirSource{Dir: a.Dir}, make(map[string][]byte)
-	names := []string{snapshot.ManifestFile, snapshot.SignatureFile}
+	names := []string{snapshot.ManifestFile, format.SignatureFile}
 	for _, f := range m.ReadFiles() {
 		names = append(names, f.Name)
 	}
 	for _, name := range names {
 		f, err := source.File(ctx, a.Model, version, name)
-		if name == snapshot.SignatureFile && errors.Is(err, fs.ErrNotExist) {
+		if name == format.SignatureFile && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
@@ -211,9 +227,4 @@ func (a *Announcer) inline(ctx context.Context, version int64, m *snapshot.Manif
 	return files, nil
 }
 
-func (a *Announcer) close() {
-	if a.client != nil {
-		a.client.Close()
-		a.client = nil
-	}
-}
+func (a *Announcer) close() { produce.Close(&a.client) }

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/daemon/produce"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 const (
@@ -30,7 +32,7 @@ type DeltaOptions struct {
 	Topic    string
 	Model    string
 	Dir      string          // of the store
-	Store    *snapshot.Store // of that directory
+	Store    *publish.Store  // of that directory
 	OnResult func(err error) // called after every attempt that had something to do
 	Log      *slog.Logger
 }
@@ -94,7 +96,7 @@ func (p *DeltaProducer) Run(ctx context.Context) {
 // step makes the topic hold what the store has of the champion's chain, and waits a while if it does. It reports
 // whether something was sent.
 func (p *DeltaProducer) step(ctx context.Context) (did bool, err error) {
-	champion, err := p.Store.Alias(p.Model, snapshot.Champion)
+	champion, err := p.Store.Alias(p.Model, format.Champion)
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return false, nil
 	}
@@ -128,22 +130,8 @@ func (p *DeltaProducer) open(ctx context.Context) (err error) {
 	if _, _, err := compacted(ctx, p.client, p.Topic, "publish.deltas.topic", deltaSettings, p.Log, false); err != nil {
 		return err
 	}
-	reader, err := newReader(p.Kafka, p.Topic)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	ends, err := endsOf(ctx, reader, p.Topic)
 	p.held, p.prefix = make(map[string]string), ""
-	for err == nil && len(ends) > 0 {
-		fetches := reader.PollFetches(ctx)
-		if err = errors.Join(ctx.Err(), fetches.Err()); err == nil {
-			fetches.EachRecord(func(r *kgo.Record) {
-				p.note(r)
-				ends.passed(r)
-			})
-		}
-	}
+	err = kafkasource.ReadTopic(ctx, p.Kafka, p.Topic, p.note)
 	if err != nil {
 		return fmt.Errorf("what the topic %s holds: %w", p.Topic, err)
 	}
@@ -159,7 +147,7 @@ func (p *DeltaProducer) note(r *kgo.Record) {
 	delete(p.held, key)
 	if r.Value != nil {
 		p.held[key] = "" // taken back unless it is the delta of that key
-		if d, err := snapshot.DecodeDeltaHeader(r.Value, nil); err == nil {
+		if d, err := format.DecodeDeltaHeader(r.Value, nil); err == nil {
 			p.held[key] = d.Digest
 		}
 	}
@@ -228,13 +216,13 @@ func (p *DeltaProducer) follow(ctx context.Context) (did bool, err error) {
 		return nil
 	}
 	for {
-		frame, err := snapshot.ReadFrame(stream)
+		frame, err := format.ReadFrame(stream)
 		if err == io.EOF {
 			return did, flush()
 		}
-		var d *snapshot.Delta
+		var d *format.Delta
 		if err == nil {
-			d, err = snapshot.DecodeDeltaHeader(frame, p.Store.Keys)
+			d, err = format.DecodeDeltaHeader(frame, p.Store.Keys)
 		}
 		if err != nil {
 			return did, errors.Join(err, flush())
@@ -267,12 +255,7 @@ func (p *DeltaProducer) send(ctx context.Context, records []*kgo.Record) error {
 	return nil
 }
 
-func (p *DeltaProducer) close() {
-	if p.client != nil {
-		p.client.Close()
-		p.client = nil
-	}
-}
+func (p *DeltaProducer) close() { produce.Close(&p.client) }
 
 // chainPrefix is what the keys of a chain begin with; the sequence follows.
 func chainPrefix(model, lineage string, version int64) string {

@@ -9,23 +9,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/refitd/refitd/snapshot"
 )
 
 const deltaTopic = "model-deltas"
 
 // grow appends n deltas to the chain of the champion and returns the model at the last, with the frames.
-func (b *bench) grow(c *snapshot.Chain, m *snapshot.Model, n int) (*snapshot.Model, [][]byte) {
+func (b *bench) grow(c *publish.Chain, m *snapshot.Model, n int) (*snapshot.Model, [][]byte) {
 	b.t.Helper()
 	var frames [][]byte
 	for range n {
 		at := m.Position()
-		d := &snapshot.Delta{
+		d := &format.Delta{
 			Model:      model,
 			Base:       at.Version,
 			BaseDigest: m.Manifest().Digest,
@@ -36,7 +38,7 @@ func (b *bench) grow(c *snapshot.Chain, m *snapshot.Model, n int) (*snapshot.Mod
 			Linear:     []float64{float64(at.Sequence)},
 			Bias:       []float64{float64(at.Version)},
 		}
-		frame, err := d.Encode(m, b.store.Signer)
+		frame, err := d.Encode(m.Shape(), b.store.Signer)
 		if err == nil {
 			err = c.Append(b.t.Context(), frame)
 		}
@@ -52,7 +54,7 @@ func (b *bench) grow(c *snapshot.Chain, m *snapshot.Model, n int) (*snapshot.Mod
 }
 
 // chain opens the chain of a version.
-func (b *bench) chain(version int64) (*snapshot.Chain, *snapshot.Model) {
+func (b *bench) chain(version int64) (*publish.Chain, *snapshot.Model) {
 	b.t.Helper()
 	c, err := b.store.OpenChain(b.t.Context(), model, version)
 	if err != nil {
@@ -103,9 +105,9 @@ func (b *bench) deltas() (good, bad *atomic.Int32, stop func()) {
 type files struct{ snapshot.Source }
 
 // follow watches the model over both topics.
-func (b *bench) follow(keys snapshot.Keys) (*snapshot.Watcher, *Source) {
+func (b *bench) follow(keys snapshot.Keys) (*snapshot.Watcher, *kafkasource.Source) {
 	b.t.Helper()
-	s, err := NewSource(b.kafka, topic, files{snapshot.DirSource{Dir: b.dir}}, keys, b.logger)
+	s, err := kafkasource.NewSource(b.kafka, topic, files{snapshot.DirSource{Dir: b.dir}}, keys, b.logger)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -136,8 +138,8 @@ func (b *bench) at(w *snapshot.Watcher, m *snapshot.Model) {
 		at := w.Status().Position
 		return at.Version == want.Version && at.Sequence == want.Sequence
 	})
-	digest, err := snapshot.PayloadDigest(m.Contents())
-	got, err2 := snapshot.PayloadDigest(w.Model().Contents())
+	digest, err := format.PayloadDigest(m.Contents())
+	got, err2 := format.PayloadDigest(w.Model().Contents())
 	if err != nil || err2 != nil || got != digest {
 		b.t.Errorf("the consumer has %s, the publisher %s, %v %v", got, digest, err, err2)
 	}
@@ -146,23 +148,14 @@ func (b *bench) at(w *snapshot.Watcher, m *snapshot.Model) {
 // values returns the records of the topic of deltas, as they were written, and by key what the cleaner would leave.
 func (b *bench) values() (records int, left map[string]int) {
 	b.t.Helper()
-	reader, err := newReader(b.kafka, deltaTopic)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer reader.Close()
 	left = make(map[string]int)
-	ends, err := endsOf(b.t.Context(), reader, deltaTopic)
-	for err == nil && len(ends) > 0 {
-		reader.PollFetches(b.t.Context()).EachRecord(func(r *kgo.Record) {
-			if records++; r.Value == nil {
-				delete(left, string(r.Key))
-			} else {
-				left[string(r.Key)] = len(r.Value)
-			}
-			ends.passed(r)
-		})
-	}
+	err := kafkasource.ReadTopic(b.t.Context(), b.kafka, deltaTopic, func(r *kgo.Record) {
+		if records++; r.Value == nil {
+			delete(left, string(r.Key))
+		} else {
+			left[string(r.Key)] = len(r.Value)
+		}
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -218,17 +211,9 @@ func TestDeltasOverKafka(t *testing.T) {
 	late, s := b.follow(keys)
 	b.at(late, m)
 	_, left = b.values()
-	s.mu.Lock()
-	if len(s.chains.keys) != 2 || len(s.chains.frames) != 1 ||
-		s.chains.bytes != int64(left["ratings//2/1"]+left["ratings//2/2"]) {
-		t.Errorf(
-			"a late joiner holds %d deltas of %d chains, %d bytes",
-			len(s.chains.keys),
-			len(s.chains.frames),
-			s.chains.bytes,
-		)
+	if st := s.Status(); st.Deltas != 2 || st.DeltaBytes != int64(left["ratings//2/1"]+left["ratings//2/2"]) {
+		t.Errorf("a late joiner holds %d deltas, %d bytes", st.Deltas, st.DeltaBytes)
 	}
-	s.mu.Unlock()
 	if st := w.Status(); st.DeltasRefused != 0 || st.Refused != 0 || bad.Load()+bad2.Load()+bad3.Load() != 0 {
 		t.Errorf("%+v, %d failures\n%s", st, bad.Load()+bad2.Load()+bad3.Load(), b.logged())
 	}
@@ -290,7 +275,7 @@ func TestForgedDeltas(t *testing.T) {
 	stop()
 	w, s := b.follow(keys)
 	b.at(w, m)
-	unsigned := &snapshot.Delta{
+	unsigned := &format.Delta{
 		Model:      model,
 		Base:       1,
 		BaseDigest: m.Manifest().Digest,
@@ -299,7 +284,7 @@ func TestForgedDeltas(t *testing.T) {
 		Created:    time.Now(),
 		Bias:       []float64{1e6},
 	}
-	forged, err := unsigned.Encode(m, nil)
+	forged, err := unsigned.Encode(m.Shape(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,16 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // changed is an announcement after a change by somebody who has no key: the digest is right again, the signature is as
 // it was.
-func changed(t *testing.T, r *kgo.Record, change func(a *Announcement)) *kgo.Record {
+func changed(t *testing.T, r *kgo.Record, change func(a *kafkasource.Announcement)) *kgo.Record {
 	t.Helper()
-	var a Announcement
+	var a kafkasource.Announcement
 	if err := json.Unmarshal(r.Value, &a); err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +68,10 @@ func TestForgedAnnouncement(t *testing.T) {
 			w := b.watch(options)
 			source := b.last
 			b.within("version 1", func() bool { return w.Status().Version == 1 })
-			forged := []*kgo.Record{changed(t, first, func(a *Announcement) { a.Sequence = 1 << 50 })}
+			forged := []*kgo.Record{changed(t, first, func(a *kafkasource.Announcement) { a.Sequence = 1 << 50 })}
 			if signed { // what only a signature reveals
-				forged = append(forged, changed(t, first, func(a *Announcement) { a.Sequence = 1000 }),
-					changed(t, first, func(a *Announcement) { a.Sequence, a.KeyID, a.Signature = 1000, "", nil }))
+				forged = append(forged, changed(t, first, func(a *kafkasource.Announcement) { a.Sequence = 1000 }),
+					changed(t, first, func(a *kafkasource.Announcement) { a.Sequence, a.KeyID, a.Signature = 1000, "", nil }))
 			}
 			b.produce(forged...)
 			b.within(
@@ -94,7 +96,7 @@ func TestForgedAnnouncement(t *testing.T) {
 			}
 			// All that the cleaner leaves may be the forgery: the next record of the publisher is the newest valid one
 			// again.
-			if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 2}); err != nil {
+			if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: 2}); err != nil {
 				t.Fatal(err)
 			}
 			b.produce(b.announcement())
@@ -120,12 +122,12 @@ func TestForgedParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	announcer := &Announcer{Options: Options{Model: model, Dir: b.dir, Store: b.store, Inline: 1 << 20}}
-	genuine := of(snapshot.Champion, p, &m)
+	genuine := kafkasource.Announce(format.Champion, p, &m)
 	if genuine.Inline, err = announcer.inline(t.Context(), p.Version, &m); err != nil {
 		t.Fatal(err)
 	}
-	record := func(a *Announcement) *kgo.Record {
-		r, err := a.record(topic)
+	record := func(a *kafkasource.Announcement) *kgo.Record {
+		r, err := a.Record(topic)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,14 +146,14 @@ func TestForgedParts(t *testing.T) {
 		}
 		forged = append(forged, record(&other))
 	}
-	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Latest, To: 1}); err != nil {
+	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: snapshot.Latest, To: 1}); err != nil {
 		t.Fatal(err)
 	}
 	latest, err := b.store.Alias(model, snapshot.Latest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged = append(forged, record(of(snapshot.Latest, latest, &m)))
+	forged = append(forged, record(kafkasource.Announce(snapshot.Latest, latest, &m)))
 	b.produce(forged...)
 	b.produce(record(genuine))
 	s := b.source(nil, keys)
@@ -172,12 +174,15 @@ func TestPoisonedStateFile(t *testing.T) {
 	b := newBench(t)
 	b.compacted()
 	b.publish()
-	var a Announcement
-	if err := json.Unmarshal(changed(t, b.announcement(), func(a *Announcement) { a.Sequence = 1 << 50 }).Value,
+	var a kafkasource.Announcement
+	if err := json.Unmarshal(changed(t, b.announcement(), func(
+		a *kafkasource.Announcement) {
+		a.Sequence = 1 << 50
+	}).Value,
 		&a); err != nil {
 		t.Fatal(err)
 	}
-	state, err := json.Marshal(map[string]any{"model": model, "alias": snapshot.Champion, "last": a.Pointer})
+	state, err := json.Marshal(map[string]any{"model": model, "alias": format.Champion, "last": a.Pointer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +216,7 @@ func TestRenewalsAreAnnounced(t *testing.T) {
 	}
 	defer w.Close()
 	b.within("the model", func() bool { return w.Model() != nil })
-	p, err := b.store.Renew(t.Context(), model, snapshot.Champion, time.Time{})
+	p, err := b.store.Renew(t.Context(), model, format.Champion, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +225,10 @@ func TestRenewalsAreAnnounced(t *testing.T) {
 	if s := w.Status(); s.Loads != 1 || s.Err != nil {
 		t.Errorf("%+v", s)
 	}
-	forged := changed(t, b.announcement(), func(a *Announcement) { a.Renewal.Renewed = time.Now().Add(time.Hour) })
+	forged := changed(t, b.announcement(), func(a *kafkasource.Announcement) {
+		a.Renewal.Renewed = time.Now().Add(
+			time.Hour)
+	})
 	b.produce(forged, again(b.records()[0])) // an invented renewal, and the announcement before there was one
 	b.within("both to be read", func() bool { return len(b.records()) == 4 })
 	late := b.source(nil, keys)

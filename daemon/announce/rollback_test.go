@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/refitd/refitd/snapshot"
 )
 
 // sign makes the store sign from now on and returns the list of its public key.
@@ -19,7 +21,7 @@ func (b *bench) sign(seed byte) snapshot.Keys {
 	b.t.Helper()
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
 	var err error
-	if b.store.Signer, err = snapshot.NewSigner(key); err != nil {
+	if b.store.Signer, err = format.NewSigner(key); err != nil {
 		b.t.Fatal(err)
 	}
 	return snapshot.Keys{b.store.Signer.ID(): key.Public().(ed25519.PublicKey)}
@@ -33,7 +35,7 @@ func (b *bench) announcement() *kgo.Record {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := of(snapshot.Champion, p, &m).record(topic)
+	r, err := kafkasource.Announce(format.Champion, p, &m).Record(topic)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -106,8 +108,8 @@ func TestRollbackOverKafka(t *testing.T) {
 	pinned.Pin = 1
 	p := b.watch(pinned)
 	b.within("the pinned version", func() bool { return p.Status().Version == 1 })
-	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 1,
-		Event: snapshot.EventRollback}); err != nil {
+	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: 1,
+		Event: publish.EventRollback}); err != nil {
 		t.Fatal(err)
 	}
 	b.produce(b.announcement()) // a rollback by the publisher is a later move
@@ -174,7 +176,7 @@ func TestTooLarge(t *testing.T) {
 	b.within("the second announcement", func() bool { ok, _ := results(); return ok == 2 })
 	stop()
 	list := b.records()
-	if a, err := Read(list[len(list)-1]); err != nil || a.Version != 2 || a.Inline != nil || len(list) != 2 {
+	if a, err := kafkasource.Read(list[len(list)-1]); err != nil || a.Version != 2 || a.Inline != nil || len(list) != 2 {
 		t.Errorf("%d records, the last: %+v, %v", len(list), a, err)
 	}
 	if _, failed := results(); failed != 0 || !strings.Contains(b.logged(), "announced without its files") {

@@ -5,10 +5,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/refitd/refitd/snapshot"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/refitd/refitd/snapshot"
 )
 
 // TestSourceNotAllowed: a source that may not read the topic any more asks once in a while and says so once, and

@@ -31,6 +31,7 @@ const (
 // An algorithm is a value of train.algorithm: what it can fit, and which keys of train it has no use for.
 type algorithm struct {
 	name string
+	doc  string // what it does, for configs/components.md
 	// fits makes it, once the settings are valid.
 	fits func(*Model) solver.Algorithm
 	// losses are the names of those it minimises, of any task; the default of a task is the first one that the task
@@ -66,10 +67,12 @@ func with(lists ...map[string]string) map[string]string {
 	return all
 }
 
-// algorithms are all there are, the default first.
+// algorithms are all there are, the default first. To add one, write its value of solver.Algorithm in a package below
+// solver and its row here.
 var algorithms = []*algorithm{
 	{
 		name:    ConditionalGradient,
+		doc:     "Algorithm 1 of Blondel et al. 2017: basis vectors one after the other, with a certificate of the optimum",
 		fits:    func(*Model) solver.Algorithm { return solver.ConditionalGradient{} },
 		losses:  smoothLosses(),
 		degrees: []int{2, 3},
@@ -78,6 +81,7 @@ var algorithms = []*algorithm{
 	},
 	{
 		name:   "convex_fm",
+		doc:    "one output whose interactions are a matrix with a nuclear norm (convex factorization machines)",
 		fits:   func(m *Model) solver.Algorithm { return solver.ConvexFM{Diagonal: m.Train.Refit == "output"} },
 		single: true,
 		losses: []string{
@@ -97,6 +101,7 @@ var algorithms = []*algorithm{
 	},
 	{
 		name:    "coordinate_descent",
+		doc:     "factorization machines with a fixed number of vectors, one coordinate after the other",
 		fits:    descent,
 		losses:  smoothLosses(),
 		degrees: []int{2, 3},
@@ -105,6 +110,7 @@ var algorithms = []*algorithm{
 	},
 	{
 		name:    FrankWolfeSVM,
+		doc:     "linear support vector machines with losses of margins, in the dual",
 		fits:    func(*Model) solver.Algorithm { return margin.SVM{} },
 		losses:  kindsOfMargin(),
 		degrees: []int{2},
@@ -150,6 +156,14 @@ func Algorithms() (names []string) {
 		names = append(names, a.name)
 	}
 	return names
+}
+
+// AlgorithmDocs returns what each algorithm does, in the order of Algorithms.
+func AlgorithmDocs() (docs []string) {
+	for _, a := range algorithms {
+		docs = append(docs, a.doc)
+	}
+	return docs
 }
 
 // Refits returns the values of train.refit but for auto, each once.

@@ -41,6 +41,8 @@ type Kafka struct {
 	ClientID         string   `json:"client_id"`
 	TLS              TLS      `json:"tls"`
 	SASL             SASL     `json:"sasl"`
+	// where the schemas of records are that are not JSON
+	SchemaRegistry SchemaRegistry `json:"schema_registry"`
 	// how long the broker may hold a fetch that has nothing to return
 	FetchMaxWait           Duration `json:"fetch_max_wait"`
 	MaxPartitionFetchBytes Size     `json:"max_partition_fetch_bytes"` // answer bytes for one partition
@@ -98,6 +100,7 @@ func Default() *Config {
 		Kafka: Kafka{
 			ClientID:               "refitd",
 			SASL:                   SASL{Mechanism: "none"},
+			SchemaRegistry:         SchemaRegistry{Timeout: Duration(defaultRegistryTimeout)},
 			FetchMaxWait:           Duration(defaultFetchMaxWait),
 			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
 		},
@@ -175,7 +178,7 @@ func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), a
 		m.Resolve()
 		m.Shard = c.Shard.of(c.Role, m.Name)
 	}
-	v := &validator{d, allow}
+	v := &validator{decoder: d, allow: allow}
 	v.config(c)
 	if len(d.problems) > 0 {
 		return nil, fail(d.sorted())
@@ -234,11 +237,14 @@ func (c *Config) File() string { return c.file }
 
 func (c *Config) resolvePaths() {
 	paths := []*string{&c.Kafka.TLS.CAFile, &c.Kafka.TLS.CertFile, &c.Kafka.TLS.KeyFile, &c.Kafka.SASL.PasswordFile,
+		&c.Kafka.SchemaRegistry.TLS.CAFile, &c.Kafka.SchemaRegistry.TLS.CertFile, &c.Kafka.SchemaRegistry.TLS.KeyFile,
+		&c.Kafka.SchemaRegistry.BasicAuthFile, &c.Kafka.SchemaRegistry.TokenFile,
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
 		paths = append(
 			paths,
 			&c.Models[i].Publish.Store,
+			&c.Models[i].Input.SchemaFile,
 			&c.Models[i].Publish.SigningKeyFile,
 			&c.Models[i].Publish.OMSKeyFile,
 			&c.Models[i].Train.Cost,

@@ -577,7 +577,7 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 		t.Errorf("problems %q, want %q", got, want)
 	}
 	const first = `r.yaml:1:9: kafka.bootstrap.servers: unknown key "bootstrap.servers" under kafka: ` +
-		`known are bootstrap_servers, group_id, client_id, tls, sasl, fetch_max_wait, max_partition_fetch_bytes
+		`known are bootstrap_servers, group_id, client_id, tls, sasl, schema_registry, fetch_max_wait, max_partition_fetch_bytes
      1 | kafka: {bootstrap.servers: ["127.0.0.1:9092"], group_id: refitd-ratings}
        |         ^
        = did you mean bootstrap_servers?

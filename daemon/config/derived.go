@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -28,7 +27,8 @@ const (
 
 // isMulti reports whether a derived field of the schema is a list of names.
 func (s *Schema) isMulti(d *Derived) bool {
-	return d.Kind == string(event.Last) || d.Kind == string(event.PreviousLabel) && s.Task == string(event.Multilabel)
+	k := event.KindOf(event.Kind(d.Kind))
+	return k != nil && k.HasField || d.Kind == string(event.PreviousLabel) && s.Task == string(event.Multilabel)
 }
 
 // takeDerived adds the names of derived fields to the lists that have all fields.
@@ -78,34 +78,29 @@ func (s *Schema) derivedFields() []event.Derived {
 
 // derived checks the derived fields, each of which has the keys of its kind and no other.
 func (v *validator) derived(s *Schema, path string, claim func(key, field string)) {
-	kinds := make([]string, len(event.Kinds))
-	for i, kind := range event.Kinds {
-		kinds[i] = string(kind)
-	}
 	given, _ := s.GivenFields()
 	for i := range s.Derived {
 		d, at := &s.Derived[i], fmt.Sprintf("%s.derived[%d]", path, i)
 		claim(at+".name", d.Name)
-		kind := event.Kind(d.Kind)
-		if !slices.Contains(event.Kinds, kind) {
-			v.oneOf(at+".kind", d.Kind, kinds...)
+		kind := event.KindOf(event.Kind(d.Kind))
+		if kind == nil {
+			v.oneOf(at+".kind", d.Kind, event.KindNames()...)
 			continue
 		}
 		if strings.Contains(d.Name, event.CrossSign) {
 			v.bad(at+".name", d.Name, "a name without "+event.CrossSign+", which is of crosses")
 		}
-		if kind == event.TimeBin {
-			v.unused(at+".of", d.Of, d.Of != "", kind)
-			v.oneOf(at+".unit", d.Unit, event.TimeBins...)
+		if !kind.OfEntity {
+			v.unused(at+".of", d.Of, d.Of != "", kind.Name)
 		} else if !slices.Contains(given, d.Of) {
 			v.oneOfFields(at+".of", d.Of, given)
 		}
-		if kind == event.Age {
-			v.oneOf(at+".unit", d.Unit, slices.Sorted(maps.Keys(event.AgeUnits))...)
-		} else if kind != event.TimeBin {
-			v.unused(at+".unit", d.Unit, d.Unit != "", kind)
+		if len(kind.Units) > 0 {
+			v.oneOf(at+".unit", d.Unit, kind.Units...)
+		} else {
+			v.unused(at+".unit", d.Unit, d.Unit != "", kind.Name)
 		}
-		if (kind == event.TimeBin || kind == event.Age) && s.Time == "" {
+		if kind.NeedsTime && s.Time == "" {
 			v.bad(
 				path+".time",
 				s.Time,
@@ -113,10 +108,10 @@ func (v *validator) derived(s *Schema, path string, claim func(key, field string
 			)
 		}
 		switch {
-		case kind == event.Last && !slices.Contains(given, d.Field):
+		case !kind.HasField:
+			v.unused(at+".field", d.Field, d.Field != "", kind.Name)
+		case !slices.Contains(given, d.Field):
 			v.oneOfFields(at+".field", d.Field, given)
-		case kind != event.Last:
-			v.unused(at+".field", d.Field, d.Field != "", kind)
 		}
 		v.derivedNumber(s, d, at)
 	}

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
-// A FeatureMap is auto, fourier:N, bins:N or products:2, a kind of snapshot.FeatureMap with its Count, or empty for
+// A FeatureMap is auto, fourier:N, bins:N or products:2, a kind of format.FeatureMap with its Count, or empty for
 // none.
 type FeatureMap string
 
@@ -40,7 +40,7 @@ func (f *FeatureMap) UnmarshalText(text []byte) error {
 	switch {
 	case count < 2 || count > maxMapColumns:
 		return errFeatureMap
-	case kind == snapshot.Fourier || kind == snapshot.Bins || kind == snapshot.Products && count == 2:
+	case kind == format.Fourier || kind == format.Bins || kind == format.Products && count == 2:
 		return nil
 	}
 	return errFeatureMap
@@ -55,7 +55,7 @@ func (f FeatureMap) IsAuto() bool { return f == Auto }
 // IsProducts reports whether the map is that of products.
 func (f FeatureMap) IsProducts() bool {
 	kind, _ := f.split()
-	return kind == snapshot.Products
+	return kind == format.Products
 }
 
 // Tried returns the maps that a refit chooses from for a number of numeric fields, the plainest first: for auto
@@ -66,7 +66,7 @@ func (f FeatureMap) Tried(fields int) []FeatureMap {
 		return nil
 	case f != Auto:
 		return []FeatureMap{f}
-	case snapshot.MapColumns(snapshot.Products, 2, fields) > autoProducts:
+	case format.MapColumns(format.Products, 2, fields) > autoProducts:
 		return autoMaps[1:]
 	}
 	return autoMaps
@@ -74,14 +74,14 @@ func (f FeatureMap) Tried(fields int) []FeatureMap {
 
 // Map returns the map that is asked for, by no means auto, of fields with the given scaling. values are the numbers of
 // each field, for bins; seed is that of fourier.
-func (f FeatureMap) Map(scaling []snapshot.MapScaling, values [][]float64, seed uint64) *snapshot.FeatureMap {
+func (f FeatureMap) Map(scaling []format.MapScaling, values [][]float64, seed uint64) *format.FeatureMap {
 	switch kind, count := f.split(); kind {
-	case snapshot.Bins:
-		return snapshot.NewBins(count, scaling, values)
-	case snapshot.Products:
-		return snapshot.NewProducts(scaling)
+	case format.Bins:
+		return format.NewBins(count, scaling, values)
+	case format.Products:
+		return format.NewProducts(scaling)
 	default:
-		return snapshot.NewFourier(count, seed, scaling)
+		return format.NewFourier(count, seed, scaling)
 	}
 }
 
@@ -99,7 +99,7 @@ func (f FeatureMap) NumColumns(fields int) int {
 	most := 0
 	for _, tried := range f.Tried(fields) {
 		kind, count := tried.split()
-		most = max(most, snapshot.MapColumns(kind, count, fields))
+		most = max(most, format.MapColumns(kind, count, fields))
 	}
 	return most
 }
@@ -117,7 +117,7 @@ func (v *validator) featureMap(m *Model, path string) {
 		v.bad(path, f, "none: the schema has no numeric fields to make columns of")
 	case m.Train.Refit == "variational":
 		v.bad(path, f, "auto or none, or train.refit: output: variational refits have no such columns")
-	case columns > most && kind == snapshot.Products:
+	case columns > most && kind == format.Products:
 		v.bad(
 			path,
 			f,

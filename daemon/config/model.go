@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
 const (
-	defaultFetchMaxWait  = 500 * time.Millisecond // Kafka's own fetch.max.wait.ms
-	defaultMaxFutureSkew = 5 * time.Minute
+	defaultRegistryTimeout = 5 * time.Second        // an answer of a few KB from the same network
+	defaultFetchMaxWait    = 500 * time.Millisecond // Kafka's own fetch.max.wait.ms
+	defaultMaxFutureSkew   = 5 * time.Minute
 )
 
 // Auto is the value of a setting that follows from the task and the features.
@@ -44,19 +45,25 @@ const MaxEventBytes Size = 256 << 10
 
 // Input names the topics and bounds what one event may be.
 type Input struct {
-	Topics        []string `json:"topics"`
-	Format        string   `json:"format"`          // json
-	Start         string   `json:"start"`           // earliest or latest: where a partition without a ledger begins
-	OnGap         string   `json:"on_gap"`          // halt or record: what to do when the log starts after the next offset
-	MaxEventBytes Size     `json:"max_event_bytes"` // larger events are rejected as too_large
-	MaxIDBytes    Size     `json:"max_id_bytes"`    // longer names are rejected as id_too_long
-	MaxListNames  int      `json:"max_list_names"`  // longer lists of a multi field are rejected as too_large
+	Topics    []string `json:"topics"`
+	Format    string   `json:"format"`               // of values: one of event.Formats
+	KeyFormat string   `json:"key_format,omitempty"` // of keys: the same; empty is json
+	// .avsc, .proto or a descriptor set: the schema of all values without a registry, the reader's with one
+	SchemaFile    string `json:"schema_file,omitempty"`
+	Start         string `json:"start"`           // earliest or latest: where a partition without a ledger begins
+	OnGap         string `json:"on_gap"`          // halt or record: what to do when the log starts after the next offset
+	MaxEventBytes Size   `json:"max_event_bytes"` // larger events are rejected as too_large
+	MaxIDBytes    Size   `json:"max_id_bytes"`    // longer names are rejected as id_too_long
+	MaxListNames  int    `json:"max_list_names"`  // longer lists of a multi field are rejected as too_large
 	// an event time further ahead of the record's own time stamp, or of the clock, is replaced
 	MaxFutureSkew Duration `json:"max_future_skew"`
 
 	Negatives  Negatives  `json:"negatives,omitzero"` // task implicit: what choices are compared with
 	Mapping    Mapping    `json:"mapping,omitzero"`
 	DeadLetter DeadLetter `json:"dead_letter"`
+
+	Written      *event.Writer `json:"written,omitempty"       yaml:"-"` // what SchemaFile has
+	FromRegistry bool          `json:"from_registry,omitempty" yaml:"-"` // schemas are those of kafka.schema_registry
 }
 
 // DeadLetter is where rejected records go.
@@ -100,7 +107,7 @@ type Schema struct {
 	Of map[string]string `json:"of,omitempty" yaml:"-"`
 
 	// ListWeights has, by name of a field of Multi that is written as Field with weight, that weight; once resolved,
-	// those that are not snapshot.WeightMean.
+	// those that are not format.WeightMean.
 	ListWeights map[string]string `json:"list_weights,omitempty" yaml:"-"`
 }
 
@@ -171,7 +178,9 @@ type Train struct {
 	Seed    uint64 `json:"seed"`
 	Threads int    `json:"threads"` // 0 is GOMAXPROCS; results do not depend on it
 	FoldIn  FoldIn `json:"fold_in"`
-	Cap     Cap    `json:"cap,omitzero"` // of what an entity counts in what is learned from event to event
+	// learn_all, or how much learning may be left before a model that is behind learns from a share of the events
+	CatchUp CatchUp `json:"catch_up"`
+	Cap     Cap     `json:"cap,omitzero"` // of what an entity counts in what is learned from event to event
 
 	// auto, none, fourier:N, bins:N: further columns of the numeric fields
 	FeatureMap FeatureMap `json:"feature_map,omitempty"`
@@ -239,6 +248,9 @@ const tensorsF64 = "f64"
 // defaultCap is Train.Cap.Share unless it is said.
 const defaultCap = 0.01
 
+// defaultCatchUp is Train.CatchUp unless it is said: what a consumer does not notice.
+const defaultCatchUp = time.Second
+
 // defaultEntities is Holdout.Entities unless it is said.
 const defaultEntities = 0.02
 
@@ -263,7 +275,7 @@ func DefaultModel() Model {
 			Loss: Auto, Kernel: Auto, Augment: Switch(Auto), Penalty: "l1linf", Lambda: 0, Linear: 0.5,
 			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2,
 			Features: RawFeatures,
-			FoldIn:   FoldIn{Enabled: true, MaxRows: 20_000}, Cap: Cap{Share: defaultCap},
+			FoldIn:   FoldIn{Enabled: true, MaxRows: 20_000}, Cap: Cap{Share: defaultCap}, CatchUp: CatchUp(defaultCatchUp),
 		},
 		Evaluate: Evaluate{Window: 20_000},
 		Publish: Publish{
@@ -287,7 +299,7 @@ func DefaultModel() Model {
 func (m *Model) Resolve() {
 	m.resolveImplicit()
 	maps.DeleteFunc(m.Schema.ListWeights, func(name, weight string) bool { // as before there was a choice
-		return weight == snapshot.WeightMean && slices.Contains(m.Schema.Multi, name)
+		return weight == format.WeightMean && slices.Contains(m.Schema.Multi, name)
 	})
 	t := &m.Train
 	a := t.algorithmOf()
@@ -431,7 +443,7 @@ func (s *Schema) multiWeights() (weights []string) {
 		return nil
 	}
 	for _, name := range s.Multi {
-		weights = append(weights, cmp.Or(s.ListWeights[name], snapshot.WeightMean))
+		weights = append(weights, cmp.Or(s.ListWeights[name], format.WeightMean))
 	}
 	return weights
 }
@@ -510,6 +522,7 @@ func (m *Model) hashWithSchedule() string {
 func (m *Model) SampleHash() string {
 	in := m.Input
 	in.DeadLetter, in.Negatives = DeadLetter{}, Negatives{}
+	in.SchemaFile = "" // what it has counts
 	schema := m.Schema
 	schema.Of, schema.ListWeights = nil, nil // which change no row
 	sample := m.Sample

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/margin"
 	"github.com/refitd/refitd/solver/posterior"
@@ -26,18 +26,21 @@ type Objective struct {
 	Margin string
 	// Fitted is that loss where it is one of package solver, else nil.
 	Fitted solver.Loss
+	// Doc says what the loss is for the task, for configs/components.md.
+	Doc string
 }
 
 // ofMargin is the objective of a loss of margins of classes, whose Fitted Model.Objective makes. Predictions are judged
 // as those of a multinomial logistic loss, once they are calibrated.
-func ofMargin(kind margin.Kind) Objective {
+func ofMargin(kind margin.Kind, doc string) Objective {
 	return Objective{
 		event.Multiclass,
 		solver.MultinomialLogistic{},
-		snapshot.Softmax,
+		format.Softmax,
 		posterior.Multinomial,
 		string(kind),
 		nil,
+		doc,
 	}
 }
 
@@ -60,7 +63,7 @@ func (o *Objective) Name() string { return cmp.Or(o.Margin, o.Loss.Name()) }
 
 // of reports whether the objective is one of a task and of what an algorithm minimises.
 func (o *Objective) of(task event.Task, a *algorithm) bool {
-	return o.Task == task && slices.Contains(a.losses, o.Name()) && !(a.single && o.Link == snapshot.OrdinalLink) &&
+	return o.Task == task && slices.Contains(a.losses, o.Name()) && !(a.single && o.Link == format.OrdinalLink) &&
 		!(a.single && task.HasClasses()) && (o.Margin == "" || a.name != ConditionalGradient)
 }
 
@@ -68,35 +71,58 @@ func (o *Objective) of(task event.Task, a *algorithm) bool {
 const squaredHinge = "squared_hinge"
 
 // objectives are all there are. What configurations, flags, targets, manifests and the stages of a refit know of losses
-// comes from here. The first of a task is its default.
+// comes from here. The first of a task is its default. To add one, write its loss in a file of solver/loss and a row
+// for each task here.
 var objectives = []Objective{
-	{event.Regression, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
-	{event.Binary, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
-	{event.Binary, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{event.Regression, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil, "squared error"},
+	{event.Binary, solver.BinaryLogistic{}, format.Logistic, posterior.Logistic, "", nil, "logistic regression"},
+	{event.Binary, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil, "squared error of 0 and 1"},
 	{
 		event.Binary,
 		solver.BinaryLogistic{},
-		snapshot.Logistic,
+		format.Logistic,
 		posterior.Logistic,
 		squaredHinge,
 		solver.BinarySquaredHinge{},
+		"square of what the margin lacks of 1",
 	},
-	{event.Multiclass, solver.MultinomialLogistic{}, snapshot.Softmax, posterior.Multinomial, "", nil},
-	{event.Multiclass, solver.SmoothedHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
-	{event.Multiclass, solver.SquaredHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
-	{event.Multiclass, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
-	{event.Multiclass, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
-	ofMargin(margin.MaxHinge),
-	ofMargin(margin.Structured),
-	ofMargin(margin.TopK),
-	ofMargin(margin.WeightedTopK),
-	ofMargin(margin.Usunier),
-	ofMargin(margin.WeightedUsunier),
-	{event.Multilabel, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
-	{event.Multilabel, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
-	{event.Ordinal, solver.BinaryLogistic{}, snapshot.OrdinalLink, posterior.Logistic, "", nil},
-	{event.Ordinal, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{
+		event.Multiclass, solver.MultinomialLogistic{}, format.Softmax, posterior.Multinomial, "", nil,
+		"multinomial logistic regression",
+	},
+	{
+		event.Multiclass, solver.SmoothedHinge{}, format.Identity, posterior.Logistic, "", nil,
+		"the logistic loss with every wrong class one unit ahead",
+	},
+	{
+		event.Multiclass, solver.SquaredHinge{}, format.Identity, posterior.Logistic, "", nil,
+		"squares of what margins over the other classes lack of 1",
+	},
+	{
+		event.Multiclass, solver.BinaryLogistic{}, format.Logistic, posterior.Logistic, "", nil,
+		"one logistic regression for each class",
+	},
+	{event.Multiclass, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil, "squared error of each class"},
+	ofMargin(margin.MaxHinge, "the largest margin of another class"),
+	ofMargin(margin.Structured, "the same with the costs of `train.cost`"),
+	ofMargin(margin.TopK, "the mean of the `train.top_k` largest margins, cut off at 0 as a whole"),
+	ofMargin(margin.WeightedTopK, "the same with weights that fall evenly"),
+	ofMargin(margin.Usunier, "the mean of the `train.top_k` largest margins, each cut off at 0"),
+	ofMargin(margin.WeightedUsunier, "the same with weights that fall evenly"),
+	{
+		event.Multilabel, solver.BinaryLogistic{}, format.Logistic, posterior.Logistic, "", nil,
+		"one logistic regression for each label",
+	},
+	{event.Multilabel, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil, "squared error of each label"},
+	{
+		event.Ordinal, solver.BinaryLogistic{}, format.OrdinalLink, posterior.Logistic, "", nil,
+		"one logistic regression for each threshold between levels",
+	},
+	{event.Ordinal, solver.Squared{}, format.Identity, posterior.Gaussian, "", nil, "squared error of the level"},
 }
+
+// Objectives returns all of them, in order.
+func Objectives() []Objective { return slices.Clone(objectives) }
 
 // smoothLosses returns the names of the losses that have gradients.
 func smoothLosses() (names []string) {

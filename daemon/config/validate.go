@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -19,13 +19,14 @@ import (
 // and what to write; a key whose decoding failed, or that the file has under a wrong name, is not reported twice.
 type validator struct {
 	*decoder
-	allow Exceptions
+	allow       Exceptions
+	hasRegistry bool // kafka.schema_registry.url is set
 }
 
 // Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags,
 // which may leave its classes and topics out. Problems have no line; keys are relative to the model.
 func (m *Model) Validate() []Problem {
-	v := &validator{newDecoder(nil), Exceptions{Classes: true, Offline: true}}
+	v := &validator{decoder: newDecoder(nil), allow: Exceptions{Classes: true, Offline: true}}
 	v.model(m, "")
 	for i := range v.problems {
 		v.problems[i].Line, v.problems[i].Column = 0, 0
@@ -156,6 +157,7 @@ func (v *validator) kafka(k *Kafka) {
 		v.bad("kafka.tls.enabled", false, "true, or leave the other keys of kafka.tls out")
 	}
 	v.sasl(k, loopback)
+	v.registry(&k.SchemaRegistry)
 }
 
 // mechanisms are the values of kafka.sasl.mechanism.
@@ -276,7 +278,7 @@ func (v *validator) trustedKeys(p *Publish, path string) {
 		)
 	}
 	for i, file := range p.TrustedKeys {
-		if _, err := snapshot.LoadKeys(file); err != nil {
+		if _, err := format.LoadKeys(file); err != nil {
 			v.bad(
 				fmt.Sprintf("%s[%d]", path, i),
 				file,
@@ -297,7 +299,7 @@ func (v *validator) input(in *Input, path string) {
 			v.bad(fmt.Sprintf("%s.topics[%d]", path, i), topic, "each topic once")
 		}
 	}
-	v.oneOf(path+".format", in.Format, "json")
+	v.formats(in, path)
 	v.oneOf(path+".on_gap", in.OnGap, "halt", "record")
 	v.oneOf(path+".start", in.Start, "earliest", "latest")
 	v.size(path+".max_event_bytes", in.MaxEventBytes, 16, MaxEventBytes)
@@ -409,7 +411,7 @@ func (v *validator) fields(s *Schema, path string) {
 		claim(fmt.Sprintf("%s.multi[%d]", path, i), f)
 		v.entity(s, fmt.Sprintf("%s.multi[%d].of", path, i), f)
 		if weight, said := s.ListWeights[f]; said {
-			v.oneOf(fmt.Sprintf("%s.multi[%d].weight", path, i), weight, snapshot.WeightMean, snapshot.WeightSqrt)
+			v.oneOf(fmt.Sprintf("%s.multi[%d].weight", path, i), weight, format.WeightMean, format.WeightSqrt)
 		}
 	}
 	v.derived(s, path, claim)
@@ -466,6 +468,7 @@ func (v *validator) train(m *Model, path string) {
 	v.duration(path+".every", t.Every, 0, 365*24*time.Hour)
 	v.whole(path+".every_events", t.EveryEvents, 0, 1_000_000_000)
 	v.duration(path+".time_budget", t.TimeBudget, 0, 24*time.Hour)
+	v.duration(path+".catch_up", Duration(t.CatchUp), 0, 365*24*time.Hour)
 	v.whole(path+".max_basis", t.MaxBasis, 0, 1000)
 	if n := int(t.Variational); t.MaxBasis >= 0 && n > t.MaxBasis {
 		v.bad(path+".variational_basis", n, fmt.Sprintf("auto, or at most train.max_basis, which is %d", t.MaxBasis))

@@ -117,6 +117,41 @@ func (l Lambda) MarshalText() ([]byte, error) {
 // IsAuto reports whether the strength is to be chosen on the select rows.
 func (l Lambda) IsAuto() bool { return l == 0 }
 
+// CatchUp is how much learning may be left before a model that is behind learns from a share of the events; 0 learns
+// from all of them.
+type CatchUp time.Duration
+
+// learnAll is the CatchUp of 0.
+const learnAll = "learn_all"
+
+// UnmarshalText parses learn_all or a duration.
+func (c *CatchUp) UnmarshalText(text []byte) error {
+	if string(text) == learnAll {
+		*c = 0
+		return nil
+	}
+	var d Duration
+	if err := d.UnmarshalText(text); err != nil || d <= 0 {
+		return errors.New("is not a time to catch up in: write learn_all, or a duration such as 1s or 1m")
+	}
+	*c = CatchUp(d)
+	return nil
+}
+
+// MarshalText writes learn_all or the duration.
+func (c CatchUp) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// String prints learn_all or the duration.
+func (c CatchUp) String() string {
+	if c == 0 {
+		return learnAll
+	}
+	return time.Duration(c).String()
+}
+
+// Std returns the duration.
+func (c CatchUp) Std() time.Duration { return time.Duration(c) }
+
 // Vectors is a number of basis vectors; 0 chooses it by the rows.
 type Vectors int
 

@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // gappy draws events of two categorical fields, a list and two numbers of which a third lack each of the optional ones:
@@ -105,7 +106,7 @@ func TestAbsentFieldsContributeNothing(t *testing.T) {
 			c.ensemble.experts = nil // an update may be made of one
 			update := c.Update()
 			for _, version := range []*fitted.Fitted{ch, update} {
-				published, err := snapshot.NewModel(version.Contents(m))
+				published, err := scorer.NewModel(version.Contents(m))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -56,7 +56,8 @@ func TestLossesOfClasses(t *testing.T) {
 	m := chessModel("")
 	c, events := newCycle(t, m), chess(9, n, 1, true)
 	r := rand.New(rand.NewPCG(16, 3))
-	c.watch.drift.Calm = -drift.LossBlock * drift.LossReference // as if it had learned for a while
+	// as if it had learned for a while
+	c.watch.drift.Detectors[0].(*drift.Losses).Calm = -drift.LossBlock * drift.LossReference
 	for i := moved; i < n; i++ {
 		events[i].Classes[0] = m.Schema.Classes[r.IntN(2)]
 	}

@@ -12,6 +12,35 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
+// blendVariant is the sum of fold-ins and baselines that StackedUpdate fits.
+var blendVariant = variant{
+	name:   experts.PartBlend,
+	doc:    "a sum of the first three and of linear baselines; numbers and ordinal labels",
+	part:   isPart(experts.PartBlend),
+	reason: "; a sum of fold-ins and baselines, which has predicted better than each",
+	isHeld: mixture.HasStackedUpdate,
+	candidate: func(e *ensemble, _ *variant, made *candidates, next bool) updates.Candidate {
+		return e.candidateOfStack(made[mixture.FormFoldIn].Vocab, next)
+	},
+	follow: func(e *ensemble, v *variant, of *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder {
+		l, ok := e.learner.(*experts.FoldIn)
+		if !ok {
+			return nil
+		}
+		r, parts := posteriorRows(e, v, l, made), e.stackedParts()
+		r.Changed = func() string {
+			if e.stackedParts() != parts || e.stacked.Used != made.Blend {
+				return "the parts of the blend are others"
+			}
+			return ""
+		}
+		return &updates.DeltaEncoder{Learner: l, Source: of.SourceOf(l.Slots), Rows: r}
+	},
+}
+
+// stackedVariants are the variants of the fold-ins of a blend.
+var stackedVariants = [len(mixture.BlendFoldIns)]*variant{&foldInVariant, &gaussianVariant, &beforeVariant}
+
 // stackedParts returns the fold-ins of a blend that there are, nil for the others. c.mu is held.
 func (e *ensemble) stackedParts() (parts [len(mixture.BlendFoldIns)]*experts.FoldIn) {
 	first, ok := e.learner.(*experts.FoldIn)
@@ -164,7 +193,7 @@ func (e *ensemble) candidateOfStack(v *encode.Vocabulary, next bool) (of updates
 			sign = e.stackedSign(i)
 			of.Sum.Parts = append(
 				of.Sum.Parts,
-				mixture.Term{Learner: l, Factor: 0, Steady: e.nonForgettingIn(mixture.BlendForms[i])},
+				mixture.Term{Learner: l, Factor: 0, Steady: stackedVariants[i].nonForgetting(e.common)},
 			)
 		}
 		of.Sum.Parts[len(of.Sum.Parts)-1].Factor += sign * w.Factors[i]

@@ -276,7 +276,7 @@ func TestUpdatesAreBlends(t *testing.T) {
 				p.Name == "last_label" && p.InVersions {
 				t.Errorf(
 					"updates of %s: %s in versions: %t",
-					mixture.FormParts[c.publisher.race.Chosen],
+					variants[c.publisher.race.Chosen].name,
 					p.Name,
 					p.InVersions,
 				)

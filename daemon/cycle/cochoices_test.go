@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // groupChoices returns choices by users who mostly choose an item of the group of their last choice, whatever that
@@ -48,7 +49,7 @@ func TestListsFollowTheLastChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, err := snapshot.NewModel(ch.Contents(m))
+	version, err := scorer.NewModel(ch.Contents(m))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestListsFollowTheLastChoices(t *testing.T) {
 		ev := &event.Event{Label: 1, Weight: 1, Categorical: []string{"u7", item}}
 		c.Observe(ev, true, rows.Position{Topic: "choices", Offset: int64(len(events) + i)}, nil, nil)
 	}
-	update, err := snapshot.NewModel(c.Update().Contents(m))
+	update, err := scorer.NewModel(c.Update().Contents(m))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestPopularityAloneIsCalibrated(t *testing.T) {
 	if !ch.PopularOnly {
 		t.Fatal("the version is not of popularity alone")
 	}
-	version, err := snapshot.NewModel(ch.Contents(m))
+	version, err := scorer.NewModel(ch.Contents(m))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ func (c *Cycle) BeginCompaction() *updates.Compaction {
 		f.Of.Popular != nil { // popularity, which has moved, is in whole versions of what is live
 		return nil
 	}
-	x := &updates.Compaction{Update: *c.champion, Model: f.Installed[f.Form], Form: f.Form, Settings: c.config}
+	x := &updates.Compaction{Update: *c.champion, Model: f.Installed[f.Form], Settings: c.config}
+	x.Reason = variants[f.Form].reason
 	x.Update.Model = f.Of.Model // for its kernel
 	c.ensemble.noteLive(&x.Update)
 	next := *f.Forms[f.Form]

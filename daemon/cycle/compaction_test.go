@@ -9,6 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // TestDeltasWhileCompacted: deltas that were taken and published during a compaction also apply to the next update. A
@@ -44,8 +46,8 @@ func TestDeltasWhileCompacted(t *testing.T) {
 				case deltas == 7:
 					c.publisher.PublishUpdate(made)
 					contents := made.Contents(c.config)
-					contents.Tensors = map[string]string{"f32": snapshot.F32}[c.config.Publish.Tensors]
-					other, err := snapshot.NewModel(contents)
+					contents.Tensors = map[string]string{"f32": format.F32}[c.config.Publish.Tensors]
+					other, err := scorer.NewModel(contents)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -106,8 +108,8 @@ func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 					c.TakeUp(x)
 					c.publisher.PublishUpdate(made)
 					contents := made.Contents(c.config)
-					contents.Tensors = map[string]string{"f32": snapshot.F32}[c.config.Publish.Tensors]
-					next, err := snapshot.NewModel(contents)
+					contents.Tensors = map[string]string{"f32": format.F32}[c.config.Publish.Tensors]
+					next, err := scorer.NewModel(contents)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -138,11 +140,11 @@ func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 // sameContents wants two models that would be published as the same version.
 func sameContents(t *testing.T, who string, got, want *snapshot.Model) {
 	t.Helper()
-	a, err := snapshot.PayloadDigest(got.Contents())
+	a, err := format.PayloadDigest(got.Contents())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := snapshot.PayloadDigest(want.Contents()); err != nil || a != b {
+	if b, err := format.PayloadDigest(want.Contents()); err != nil || a != b {
 		t.Fatalf("%s has %s, want %s: %v", who, a, b, err)
 	}
 }

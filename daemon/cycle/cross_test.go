@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // crossModel has labels that depend on pairs of names alone, which no sum of weights of single names says.
@@ -68,7 +68,7 @@ func TestCrossIsLearned(t *testing.T) {
 			continue
 		}
 		ch.Version.Version = 1
-		published, err := snapshot.NewModel(ch.Contents(m))
+		published, err := scorer.NewModel(ch.Contents(m))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,17 +25,7 @@ func (c *Cycle) TakeLosses() []evaluate.PredictorLoss {
 	}
 	c.progress.interval = &mixture.IntervalLosses{}
 	numeric := c.target.IsNumeric()
-	names := [evaluate.NumRoles]string{
-		evaluate.Published: "published",
-		evaluate.Live:      "live",
-		evaluate.Baseline0: "majority",
-		evaluate.Baseline1: "last_label",
-		evaluate.FoldIn:    "fold_in",
-	}
-	if numeric {
-		names[evaluate.Baseline0], names[evaluate.Baseline1], names[evaluate.Baseline2] = "global_mean", "item_mean",
-			"sgd_bias"
-	}
+	names := evaluate.RoleNames(numeric)
 	var out []evaluate.PredictorLoss
 	add := func(name string, t *evaluate.Tally, isBaseline bool) *evaluate.PredictorLoss {
 		for i := range out {

@@ -75,18 +75,15 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.publisher.rankings = updates.NewRankings(m, &c.schema)
 	c.nonForgetting = updates.NonForgettingFields(m, &schema)
 	c.progress.progressive = evaluate.NewProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
-	by := -1
-	if len(m.Train.FoldIn.By) > 0 {
-		by = slices.Index(schema.Categorical, m.Train.FoldIn.By[0])
-	}
-	c.publisher.guard = guard.New(target, by, m.Evaluate.Window)
-	c.watch.drift = drift.NewWatch(schema.Categorical)
+	c.watch.drift = drift.NewWatch(m, schema.Categorical)
 	c.ensemble.numbers, c.ensemble.weights = encode.NewNumberScale(len(schema.Numeric), target), encode.NewWeightScale(
 		&schema)
 	c.ensemble.learner, c.batchScorer = c.ensemble.newLearner(nil, nil), c.NewBatchScorer()
-	c.ensemble.experts = c.newExperts(nil, append(c.ensemble.onNumbers(), c.onPairwise()...))
-	c.ensemble.mixture = mixture.NewMixture(target, c.ensemble.expertNames(), len(schema.Categorical), by,
-		m.Train.FoldIn.MaxRows)
+	setting := c.ensemble.setting()
+	baselines := baselineSetting(setting)
+	c.publisher.guard = guard.New(target, baselines.By, m.Evaluate.Window)
+	c.ensemble.experts = c.ensemble.newExperts(nil, setting.NewLasting())
+	c.ensemble.mixture = mixture.NewMixture(setting.Names(), baselines)
 	c.ensemble.sgd, c.ensemble.levels = c.ensemble.mixture.Sgd(), mixture.NewOrdinalMixture(target)
 	if c.ensemble.mixture != nil && mixture.HasStackedUpdate(m) {
 		c.ensemble.stacked = mixture.NewStackedUpdate(target, c.ensemble.mixture)
@@ -432,7 +429,7 @@ func (c *Cycle) Install(ch *fitted.Fitted) {
 	defer c.mu.Unlock() // also after a panic, which the daemon survives
 	consumers := fitted.FixedModel{Model: ch.Model, Vocab: ch.Vocabulary, Popular: ch.Popular}
 	ch = ch.Plain(&c.schema)
-	next, others := c.ensemble.newLearner(ch, c.ensemble.learner), c.newExperts(ch, c.ensemble.experts)
+	next, others := c.ensemble.newLearner(ch, c.ensemble.learner), c.ensemble.newExperts(ch, c.ensemble.experts)
 	// its carried experts are shared with the running one: hand over in one piece
 	if _, ok := next.(*experts.Gradient); ok {
 		c.install(ch, consumers, next, others)

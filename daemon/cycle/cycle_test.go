@@ -1,7 +1,9 @@
 package cycle
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -27,6 +29,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // switchModel is a small binary model of two numbers.
@@ -232,7 +236,7 @@ func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 			c := newCycle(t, m)
 			events := s.events(1500)
 			observeAll(c, events)
-			got, err := snapshot.PayloadDigest(mustRefit(t, c, sampleOf(events)).Contents(m))
+			got, err := format.PayloadDigest(mustRefit(t, c, sampleOf(events)).Contents(m))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -338,7 +342,7 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 	c := newCycle(t, m)
 	observeAll(c, events)
 	ch := mustRefit(t, c, sampleOf(events))
-	store := snapshot.NewStore(t.TempDir())
+	store := publish.NewStore(t.TempDir())
 	contents := ch.Contents(m)
 	contents.Meta.Created, contents.Meta.Writer = time.Unix(1, 0), "test"
 	manifest, err := store.Publish(context.Background(), m.Name, contents)
@@ -356,7 +360,7 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	store = snapshot.NewStore(dir)
+	store = publish.NewStore(dir)
 	if _, err := store.Publish(context.Background(), m.Name, contents); err != nil {
 		t.Fatal(err)
 	}
@@ -394,6 +398,18 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 	if _, err := fitted.Restore(other, opened, keep); err == nil {
 		t.Error("another configuration is accepted")
 	}
+	var k fitted.Checkpoint
+	if err := gob.NewDecoder(bytes.NewReader(keep)).Decode(&k); err != nil {
+		t.Fatal(err)
+	}
+	k.Format++
+	var later bytes.Buffer
+	if err := gob.NewEncoder(&later).Encode(&k); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fitted.Restore(m, opened, later.Bytes()); !errors.Is(err, fitted.ErrOtherBuild) {
+		t.Errorf("a posterior of a later format: %v", err)
+	}
 	return again
 }
 
@@ -418,7 +434,7 @@ func TestAdoptedChampionIsCompared(t *testing.T) {
 	}
 	poor.Meta.Created = time.Unix(1, 0)
 	dir := t.TempDir()
-	manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, poor)
+	manifest, err := publish.NewStore(dir).Publish(t.Context(), m.Name, poor)
 	if err != nil {
 		t.Fatal(err)
 	}

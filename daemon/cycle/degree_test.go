@@ -15,6 +15,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/scorer"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/coordinate"
 )
@@ -62,11 +65,11 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 		}
 		of := *ch
 		of.Model, of.FoldIn, of.NoFoldIn, of.Version.Sweeps = model, nil, "", 0
-		for _, tensors := range []string{snapshot.F64, snapshot.F32} {
+		for _, tensors := range []string{format.F64, format.F32} {
 			c := of.Contents(m)
 			c.Tensors, c.Meta.Writer, c.Meta.Created = tensors, "test", time.Unix(1700000000, 0)
 			store := t.TempDir()
-			if _, err := snapshot.NewStore(store).Publish(t.Context(), "ratings", c); err != nil {
+			if _, err := publish.NewStore(store).Publish(t.Context(), "ratings", c); err != nil {
 				t.Fatalf("%v of degree %d: %v", kernel, kernel.Degree(), err)
 			}
 			published, err := snapshot.Open(store, "ratings", snapshot.Selector{Version: 1})
@@ -78,7 +81,7 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 				t.Fatal(err)
 			}
 			if again.Model.Kernel != kernel ||
-				tensors == snapshot.F64 && !reflect.DeepEqual(again.Model.Basis, model.Basis) {
+				tensors == format.F64 && !reflect.DeepEqual(again.Model.Basis, model.Basis) {
 				t.Errorf(
 					"kernel %v of degree %d came back as %v of degree %d",
 					kernel,
@@ -88,7 +91,7 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 				)
 			}
 			trainer, events := fitted.NewScorer(model, of.Vocabulary), visits(2, 1000)
-			tolerance := map[string]float64{snapshot.F64: 1e-9, snapshot.F32: 1e-5}[tensors]
+			tolerance := map[string]float64{format.F64: 1e-9, format.F32: 1e-5}[tensors]
 			want, got := make([]float64, 1), make([]float64, 1)
 			var s snapshot.Scratch
 			for i := range events {
@@ -115,12 +118,12 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 func TestPlantedTriplesAreExplained(t *testing.T) {
 	fields, names := []string{"user", "item", "hour"}, 5
 	planted := [][3]int{{0, 3, 1}, {2, 0, 4}, {4, 1, 2}}
-	schema := snapshot.Schema{Task: snapshot.Regression, Label: "y", Categorical: fields}
-	c := &snapshot.Contents{
+	schema := snapshot.Schema{Task: format.Regression, Label: "y", Categorical: fields}
+	c := &format.Contents{
 		Schema:      schema,
-		Kernel:      snapshot.ANOVA,
+		Kernel:      format.ANOVA,
 		Degree:      3,
-		Link:        snapshot.Identity,
+		Link:        format.Identity,
 		NumFeatures: 3 * names,
 		NumOutputs:  1,
 	}
@@ -150,7 +153,7 @@ func TestPlantedTriplesAreExplained(t *testing.T) {
 	}
 	model := result.Model
 	c.NumBasis, c.Basis, c.Weights, c.Linear, c.Bias = model.NumBasis, model.Basis, model.Weights, model.Linear, model.Bias
-	published, err := snapshot.NewModel(c)
+	published, err := scorer.NewModel(c)
 	if err != nil {
 		t.Fatal(err)
 	}

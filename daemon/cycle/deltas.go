@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // compacts reports whether consumers should get the update with its deltas as the next one. c.mu is held.
@@ -26,70 +27,9 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 	return c.publisher.race.Chosen == f.Form && c.publisher.comparison.Prefers(c.publisher.updates)
 }
 
-// newDeltaEncoder returns an encoder of what changes after a variant of an update was made just now. c.mu is held.
-func (e *ensemble) newDeltaEncoder(
-	of *updates.DeltaStream,
-	form mixture.Variant,
-	made *updates.Candidate,
-) *updates.DeltaEncoder {
-	l, _ := e.variantLearner(form)
-	f := &updates.DeltaEncoder{Learner: l}
-	if of.Of.PopularOnly {
-		f.Source, f.Rows = new(updates.Source), updates.PopularRows{}
-		return f
-	}
-	switch l := l.(type) {
-	case *experts.FoldIn:
-		f.Source = of.SourceOf(l.Slots)
-		r := &updates.PosteriorRows{Learner: l, Steady: e.nonForgettingIn(form), Sum: made.Sum,
-			Loadings: made.Folded.Loadings(), Outputs: e.target.Outputs(), Linear: 1}
-		if made.Folded.Separate {
-			r.Linear = r.Outputs
-		}
-		switch f.Rows = r; {
-		case made.Blend != nil:
-			parts := e.stackedParts()
-			r.Changed = func() string {
-				if e.stackedParts() != parts || e.stacked.Used != made.Blend {
-					return "the parts of the blend are others"
-				}
-				return ""
-			}
-		case made.Link != nil:
-			r.Changed = func() string {
-				if e.linkOf(e.expertOf(e.partOf(form)), false) != made.Link {
-					return "numbers mean something else for the levels"
-				}
-				return ""
-			}
-		}
-		return f
-	case *experts.Gradient:
-		f.Source, f.Rows = of.SourceOf(l.Slots), &updates.GradientRows{Learner: l}
-		return f
-	case *experts.Pairwise:
-		f.Rows = updates.NewNamesRows(l, made.Vocab, e.config.Publish.Deltas.MaxRows)
-	case *experts.Newton:
-		if form == mixture.FormGoing {
-			return nil
-		}
-		f.Rows = &updates.NewtonRows{Learner: l, Vocab: e.champion.Vocabulary, Features: made.Vocab.Map,
-			Kernel: e.champion.Model.Kernel}
-	default:
-		return nil
-	}
-	switch l := e.learner.(type) { // the names of events are the same
-	case *experts.FoldIn:
-		f.Source = of.SourceOf(l.Slots)
-	case *experts.Gradient:
-		f.Source = of.SourceOf(l.Slots)
-	}
-	return f
-}
-
 // stale returns why deltas cannot encode the live model any more, or "". c.mu is held.
 func stale(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant) string {
-	if l, _ := c.ensemble.variantLearner(form); l != f.Learner {
+	if c.ensemble.variantLearner(form) != f.Learner {
 		return "the fold-in began anew"
 	}
 	return f.Rows.Stale()
@@ -102,12 +42,12 @@ func encodeDelta(
 	c *Cycle,
 	form mixture.Variant,
 	popular *updates.MovedPopularity,
-) (d *snapshot.Delta, whole string) {
+) (d *format.Delta, whole string) {
 	if whole = stale(f, c, form); whole != "" {
 		return nil, whole
 	}
 	m, k := f.Model.NumOutputs(), f.Basis
-	d = &snapshot.Delta{Sequence: f.Model.Position().Sequence + 1}
+	d = &format.Delta{Sequence: f.Model.Position().Sequence + 1}
 	f.Changes = f.Changes[:0]
 	f.NumbersOf = slices.Grow(f.NumbersOf[:0], len(f.Source.Taken)*(m+k))
 	numbers := f.NumbersOf[:len(f.Source.Taken)*(m+k)]
@@ -256,7 +196,7 @@ func (c *Cycle) AsksUpdate() bool {
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up
 // to date any more. c.mu is held.
-func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*snapshot.Delta, whole string) {
+func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*format.Delta, whole string) {
 	if f.Published {
 		if c.publisher.updates = c.publisher.comparison.Prefers(c.publisher.updates); !c.publisher.updates {
 			return deltas, "updates predict worse than the last refit, on the events after them"
@@ -308,7 +248,7 @@ func (u *publisher) installDelta(taken *updates.TakenDelta) {
 
 // Delta returns the oldest delta that was taken and not published, or nil. It is not to be changed, and
 // has no place in a chain yet: the caller gives one to a copy.
-func (u *publisher) Delta() *snapshot.Delta {
+func (u *publisher) Delta() *format.Delta {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.deltas == nil || len(u.deltas.Queue) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -86,7 +86,7 @@ func BenchmarkTakeDelta(b *testing.B) {
 			b.Fatal(whole)
 		}
 		d := *c.publisher.Delta()
-		frame, err := d.Encode(c.publisher.Following(), (*snapshot.Signer)(nil))
+		frame, err := d.Encode(c.publisher.Following().Shape(), (*format.Signer)(nil))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -22,6 +22,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // deltaCase is a model whose updates are of one of the variants, with its events.
@@ -239,9 +241,9 @@ func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.M
 		}
 		c.publisher.PublishUpdate(u)
 		contents := u.Contents(m)
-		contents.Tensors = map[string]string{"f32": snapshot.F32}[m.Publish.Tensors]
+		contents.Tensors = map[string]string{"f32": format.F32}[m.Publish.Tensors]
 		var err error
-		if consumer, err = snapshot.NewModel(contents); err != nil {
+		if consumer, err = scorer.NewModel(contents); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -278,11 +280,11 @@ func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.M
 				t.Fatalf("event %d: the delta is cut at %d", i, d.Cut[0].Next)
 			}
 			sent := *d
-			frame, err := sent.Encode(consumer, nil)
+			frame, err := sent.Encode(consumer.Shape(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := snapshot.DecodeDelta(frame, consumer, nil)
+			got, err := format.DecodeDelta(frame, consumer.Shape(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -338,7 +340,7 @@ func (f *deltaCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model,
 	}
 	contents := u.Contents(c.config)
 	contents.Golden = nil
-	live, err := snapshot.NewModel(contents)
+	live, err := scorer.NewModel(contents)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,13 +406,13 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 				t.Fatalf("no update (%s) after %v", reason, before)
 			}
 			contents := u.Contents(c.config)
-			contents.Tensors = map[string]string{"f32": snapshot.F32}[c.config.Publish.Tensors]
+			contents.Tensors = map[string]string{"f32": format.F32}[c.config.Publish.Tensors]
 			want := last.Contents()
-			got, err := snapshot.PayloadDigest(contents)
+			got, err := format.PayloadDigest(contents)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if whole, err := snapshot.PayloadDigest(want); err != nil || got != whole {
+			if whole, err := format.PayloadDigest(want); err != nil || got != whole {
 				t.Errorf("the update is %s, consumers have %s: %v", got, whole, err)
 			}
 			if len(contents.Golden) == 0 || contents.Golden[0].Outputs == nil {
@@ -495,7 +497,7 @@ func TestDeltasEnd(t *testing.T) {
 	c = begin()
 	c.publisher.deltas.Queue = append(
 		c.publisher.deltas.Queue,
-		updates.TakenDelta{Delta: &snapshot.Delta{Basis: make([]float64, updates.DeltaRowBytes/8+1)}},
+		updates.TakenDelta{Delta: &format.Delta{Basis: make([]float64, updates.DeltaRowBytes/8+1)}},
 	)
 	if c.TakeDelta(time.UnixMilli(1)) == "" {
 		t.Error("deltas wait for a store that takes none, without a bound to their bytes")

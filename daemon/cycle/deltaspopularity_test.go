@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // choicesWithDeltas returns a cycle whose consumers have an update with deltas, of popularity alone unless users
@@ -42,7 +43,7 @@ func choicesWithDeltas(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *even
 	if c.publisher.Following() == nil {
 		t.Fatal("deltas do not follow the update")
 	}
-	consumer, err := snapshot.NewModel(updates.ContentsOf(u, m))
+	consumer, err := scorer.NewModel(updates.ContentsOf(u, m))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@
 //   - Losses are of the label as it came; what is learned is the winsorised label.
 //   - Variants of updates are scored whether consumers have updates or not. If updates lose, the refit is published
 //     again, and updates come back once they have won by a standard error.
-//   - A variant's position in mixture.Variant decides ties; its part of the mixture is named in mixture.FormParts.
+//   - The place of a variant in the table of variants decides ties. Nothing stores or sends it.
 //   - After an alarm on names the old fold-in continues as an expert, as most rows of the next refit are older.
 //   - A panic on an event leaves that event out; the deferred unlocks keep the cycle usable.
 //   - If Forwarded, an event may be in a refit before it comes: it is scored and not learned (knows).
@@ -102,9 +102,10 @@
 //
 //	cycle.go, pipeline.go, batchscore.go         score and learn; Install
 //	common.go, options.go                        what all parts share; what a caller sets
-//	ensemble.go, experts.go, blend.go, entitycap.go, alarms.go  learners, what of an event they learn, alarms
+//	ensemble.go, experts.go, entitycap.go, alarms.go  learners, what of an event they learn, alarms
 //	lineage.go, refit.go, rejections.go, adopt.go, foldin.go  refits, champions that come from elsewhere
-//	publisher.go, update.go, variants.go, deltas.go, compaction.go, live.go  updates
+//	publisher.go, update.go, deltas.go, compaction.go, live.go  updates
+//	variants.go, variantfoldin.go, variantnewton.go, variantpairs.go, blend.go  what updates are made of
 //	report.go, curve.go, calibration.go, footprint.go  what is reported; bytes of memory
 //	schedule.go, forwarded.go                    when things are due; events that shards forward
 package cycle

@@ -14,12 +14,13 @@ func TestNoAlarmBeforeTheFirstRefit(t *testing.T) {
 	tier.NotUnderRace(t)
 	c, events := newCycle(t, cycletest.RatingsModel(nil)), cycletest.Stream(5, 900)
 	due := func() {
-		for f := range c.watch.drift.Tests {
-			c.watch.drift.Rest[f], c.watch.drift.Tests[f] = 0, drift.GradientTest{
+		d := c.watch.drift.Detectors[0].(*drift.Gradients)
+		for f := range d.Tests {
+			d.Rest[f], d.Tests[f] = 0, drift.GradientTest{
 				Square: evaluate.Fading{Sum: drift.DriftFirst, N: drift.DriftFirst},
 			}
-			for i := range c.watch.drift.Tests[f].Wealth {
-				c.watch.drift.Tests[f].Wealth[i] = drift.AlarmRate * 100
+			for i := range d.Tests[f].Wealth {
+				d.Tests[f].Wealth[i] = drift.AlarmRate * 100
 			}
 		}
 	}

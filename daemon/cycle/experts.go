@@ -9,89 +9,33 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// expertNames returns the names of the experts that a model has, whether or not they predict yet.
-func (e *ensemble) expertNames() (names []string) {
-	if experts.HasGaussian(e.config) {
-		names = append(names, experts.PartGaussian)
-	}
-	if _, ok := e.learner.(*experts.FoldIn); ok && e.config.Train.FoldIn.Enabled {
-		names = append(names, experts.PartBefore)
-	}
-	for _, expert := range e.experts {
-		if expert.Lasting {
-			names = append(names, expert.Name)
-		}
-	}
-	return names
+// setting is what the experts of the model are made for. c.mu is held.
+func (e *ensemble) setting() *experts.Setting {
+	return &experts.Setting{Model: e.config, Schema: &e.schema, Target: e.target, Numbers: e.numbers}
 }
 
-// onNumbers returns the experts of a model with numeric fields, which learn from the first event on.
-func (e *ensemble) onNumbers() (all []*experts.Expert) {
-	m, d := e.config, len(e.schema.Numeric)
-	if d == 0 || !m.Train.FoldIn.Enabled || !mixture.HasProbabilities(e.target) {
-		return nil
+// baselineSetting is what the baselines of a model are made for.
+func baselineSetting(s *experts.Setting) *experts.BaselineSetting {
+	by := -1
+	if len(s.Model.Train.FoldIn.By) > 0 {
+		by = slices.Index(s.Schema.Categorical, s.Model.Train.FoldIn.By[0])
 	}
-	t := e.target
-	if t.IsNumeric() {
-		t = experts.GaussianTarget(t)
+	return &experts.BaselineSetting{
+		Target: s.Target,
+		Fields: len(s.Schema.Categorical),
+		By:     by,
+		Limit:  s.Model.Train.FoldIn.MaxRows,
 	}
-	add := func(name string, l experts.Learner) {
-		b := experts.NewExpert(name, t, l)
-		b.Lasting = true
-		all = append(all, b)
-	}
-	limit := m.Train.FoldIn.MaxRows
-	if d*t.Outputs() <= experts.MaxAdagradWeights {
-		add(experts.PartAdagrad, experts.NewAdaGrad(e.numbers, &e.schema, t, limit, false))
-		if t.Outputs() <= experts.MaxRecent {
-			add(experts.PartRecent, experts.NewAdaGrad(e.numbers, &e.schema, t, limit, true))
-		}
-	}
-	if experts.NewtonInputs(d)*t.Outputs() <= experts.MaxNewtonWeights {
-		add(experts.PartNewton, experts.NewNewton(e.numbers, t))
-	}
-	add(experts.PartNeighbours, experts.NewNeighbours(e.numbers, t, len(e.schema.Categorical)))
-	return all
-}
-
-// onPairwise returns the expert of a model of binary labels on names, which learns from the first event on.
-func (s *common) onPairwise() []*experts.Expert {
-	if !s.config.Train.FoldIn.Enabled || !experts.HasPairwise(&s.schema, s.target.Link) {
-		return nil
-	}
-	t := s.target
-	if t.IsNumeric() {
-		t = experts.GaussianTarget(t)
-	}
-	b := experts.NewExpert(experts.PartNames, t, experts.NewPairwise(&s.schema, t, s.config.Train.FoldIn.MaxRows))
-	b.Lasting = true
-	return []*experts.Expert{b}
 }
 
 // newExperts returns the experts that are made on a champion, which may be nil, and the lasting ones of last.
-func (s *common) newExperts(ch *fitted.Fitted, last []*experts.Expert) (all []*experts.Expert) {
+func (e *ensemble) newExperts(ch *fitted.Fitted, last []*experts.Expert) (all []*experts.Expert) {
 	for _, l := range last {
 		if l.Lasting && l.HasScalesOf(ch) {
 			all = append(all, l)
 		}
 	}
-	if experts.HasGaussian(s.config) && (ch == nil || ch.Gaussian != nil) {
-		target := experts.GaussianTarget(s.target)
-		var base *fitted.Fitted
-		if ch != nil {
-			base = &fitted.Fitted{Vocabulary: ch.Vocabulary, Posterior: ch.Gaussian}
-		}
-		l := experts.NewFoldIn(s.config, &s.schema, target, base)
-		for _, before := range last {
-			if p, ok := before.Learner.(*experts.FoldIn); ok && before.Name == experts.PartGaussian {
-				l.FoldIn.InheritLosses(p.FoldIn)
-			}
-		}
-		b := experts.NewExpert(experts.PartGaussian, target, l)
-		b.Recent = new(encode.RecentLevels)
-		all = append(all, b)
-	}
-	return all
+	return append(all, e.setting().NewOn(ch, last)...)
 }
 
 // carryOver returns the experts that accompany the fold-in on the next champion, given those that were made for it.

@@ -11,6 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // chessModel is a model of three classes over two numbers, one of which an event may lack.
@@ -93,7 +95,7 @@ func TestFeatureMapIsPublished(t *testing.T) {
 		linear := asked == ""
 		m, events := chessModel(asked), chess(2, 3000, 1, linear)
 		ch := mustRefit(t, newCycle(t, m), sampleOf(events))
-		published, err := snapshot.NewModel(ch.Contents(m))
+		published, err := scorer.NewModel(ch.Contents(m))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +137,7 @@ func TestFeatureMapIsPublished(t *testing.T) {
 // A map stays from refit to refit, so that weights on it remain valid, until the numbers have left it.
 func TestFeatureMapStays(t *testing.T) {
 	for _, asked := range []config.FeatureMap{"fourier:40", "bins:8"} {
-		c, m := newCycle(t, chessModel(asked)), (*snapshot.FeatureMap)(nil)
+		c, m := newCycle(t, chessModel(asked)), (*format.FeatureMap)(nil)
 		for round, scale := range []float64{1, 1.3, 5} {
 			events := chess(uint64(round), 1000, scale, false)
 			ch := mustRefit(t, c, sampleOf(events))

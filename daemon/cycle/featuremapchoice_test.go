@@ -15,6 +15,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // wanderers draws events whose numbers walk at random and whose label stays for about a hundred events, whatever the
@@ -156,10 +158,10 @@ func TestProductsByDefinition(t *testing.T) {
 	m.Train.FeatureMap = "products:2"
 	ch := mustRefit(t, newCycle(t, m), sampleOf(cycletest.Numbers(3, 2000)))
 	fm := ch.Vocabulary.Map
-	if fm.Kind != snapshot.Products || len(ch.Model.Map) != 5 {
+	if fm.Kind != format.Products || len(ch.Model.Map) != 5 {
 		t.Fatalf("map %s with %d weights, want products with 5", fm.Kind, len(ch.Model.Map))
 	}
-	published, err := snapshot.NewModel(ch.Contents(m))
+	published, err := scorer.NewModel(ch.Contents(m))
 	if err != nil {
 		t.Fatal(err)
 	}

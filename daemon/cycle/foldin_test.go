@@ -10,9 +10,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -93,7 +93,7 @@ func certain(s *posterior.State) *posterior.State {
 // compareWithDaemon gives a new user the labels of some events, both ways.
 func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []event.Event) {
 	t.Helper()
-	model, err := snapshot.NewModel(version.Contents(c.config))
+	model, err := scorer.NewModel(version.Contents(c.config))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []
 	if state == nil {
 		state = version.Posterior
 	} else { // which has no covariances
-		state = c.ensemble.learner.(*experts.FoldIn).State(version.Vocabulary, c.nonForgettingIn(mixture.FormFoldIn))
+		state = c.ensemble.learner.(*experts.FoldIn).State(version.Vocabulary, foldInVariant.nonForgetting(c.common))
 	}
 	live := experts.NewFoldIn(
 		c.config,

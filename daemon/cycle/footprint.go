@@ -64,10 +64,19 @@ func LiveFootprint(m *config.Model) int64 {
 		popularity = rows.PopularityBytes*int64(maxRows) + fitted.CoChoiceBytes(maxRows, maxName) +
 			updates.RankingsBytes
 	}
-	return popularity +
-		int64(maxRows)*int64(
-			rows.VocabularyBytes+2*rows.BiasBytes,
-		) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(rows.BacklogBytes(m)) + rows.MaxBacklog*rows.BacklogEntry
+	return popularity + int64(maxRows)*rows.VocabularyBytes + int64(maxRows+3*pools)*int64(maxName) +
+		2*int64(rows.BacklogBytes(m)) + rows.MaxBacklog*rows.BacklogEntry
+}
+
+// AddExperts adds the bytes of the experts and of the mixture of a model to their parts of memory.parts. A model whose
+// loss or classes validation refuses has none.
+func AddExperts(parts map[string]int64, m *config.Model) {
+	s, err := experts.SettingOf(m)
+	if err != nil {
+		return
+	}
+	s.AddFootprints(parts)
+	parts["mixture"] += mixture.Footprint(len(s.Names()), baselineSetting(s), int(m.Input.MaxIDBytes))
 }
 
 // AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them
@@ -86,12 +95,6 @@ func DualFootprint(n, outputs int) int64 {
 	return int64(n) * int64(sets*(8*outputs+16)+lookup)
 }
 
-// slotBytes is the cost of a name in slots without its bytes: its place in the list and its entries in the index.
-const slotBytes = 110
-
-// SlotsFootprint returns the bytes of as many names as learners keep.
-func SlotsFootprint(rows, maxName int) int64 { return int64(rows) * int64(slotBytes+maxName) }
-
 // Bytes of what EntityCap remembers: of an entity, and of an entry of its maps, which grow by doubling.
 const (
 	entityUseBytes = 16
@@ -102,21 +105,12 @@ const (
 // the identities that came last.
 func CapFootprint(m *config.Model, maxName int) (bytes int64) {
 	if m.Train.Cap.By != "" && m.Train.Cap.Share > 0 {
-		bytes += int64(m.Train.FoldIn.MaxRows) * int64(slotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
+		bytes += int64(m.Train.FoldIn.MaxRows) * int64(rows.SlotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
 	}
 	if m.Schema.Identity != "" {
 		bytes += 2 * experts.RememberedIdentities * recentBytes
 	}
 	return bytes
-}
-
-// MixtureFootprint returns the bytes of the mixture's baselines and of the losses of its entities, at most rows of each
-// with names of at most maxName bytes.
-func MixtureFootprint(rows, outputs, maxName int) int64 {
-	contexts := min(rows, max(16, experts.BaselineNumbers/outputs))
-	each := int64(contexts) * int64(slotBytes+maxName+8*(outputs+1))
-	const baselines = experts.BaselineFields + 1 // names of fields, and entities with a last label
-	return baselines*each + int64(rows)*int64(2*(slotBytes+maxName)+8*(mixture.NumLearned+8+experts.BaselineFields))
 }
 
 // MapFootprint returns the bytes that a feature map of so many columns takes while a refit of n rows of p numbers fits
@@ -146,62 +140,4 @@ func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
 		bytes += intervals * (quality.HistogramBytes + 3*8*int64(outputs))
 	}
 	return bytes
-}
-
-// NumbersFootprint returns the bytes of the experts that learn numbers, of numeric fields, fields of names, of
-// which rows are kept with names of at most maxName bytes, and outputs.
-func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
-	if numeric == 0 {
-		return 0
-	}
-	n, each := int64(experts.NewtonInputs(numeric)), int64(
-		len(experts.AdagradSteps)*len(experts.AdagradFades)*len(experts.AdagradBiasSteps),
-	)
-	window := int64(experts.NeighbourWindow(numeric+fields, outputs))
-	bytes := 8*n*(n+int64(outputs)+experts.NewtonFourier) + 4*window*int64(numeric+fields+outputs)
-	const both = 2 // learners by AdaGrad
-	bytes += 8 * each * int64(
-		experts.AdaGradInputs(numeric, outputs)+numeric+len(experts.RecentFades)*outputs,
-	) * int64(outputs+1)
-	if fields > 0 {
-		names := int64(min(rows, experts.AdagradNames/(int(each)*(outputs+1))))
-		bytes += both * names * (slotBytes + int64(maxName) + 8*each*int64(outputs+1) + 24)
-	}
-	return bytes
-}
-
-// PairwiseFootprint returns the bytes of the learner on names, 0 for a model without one.
-func PairwiseFootprint(m *config.Model) int64 {
-	schema := m.Schema.Event()
-	if o, err := m.Objective(); err != nil || !m.Train.FoldIn.Enabled || !experts.HasPairwise(&schema, o.Link) {
-		return 0
-	}
-	pairs := min(schema.NumGiven(), experts.NamesPairFields)
-	terms := len(schema.Categorical) + len(schema.Multi) + pairs*(pairs-1)/2
-	return int64(
-		experts.CellLimit(experts.NamesCells*m.Train.FoldIn.MaxRows),
-	)*(experts.CellBytes+experts.CellBytes/2) + int64(
-		terms,
-	)*experts.TermBytes // half of the cells, while the table grows
-}
-
-// NumVariants returns how many variants of an update may be held in addition to the fold-in, each as large as it:
-// those of posteriors, and that of names, which has pairs as far as there is room.
-func NumVariants(m *config.Model) (n int) {
-	if experts.HasGaussian(m) {
-		n++
-	}
-	if m.Train.Refit == "variational" && m.Train.FoldIn.Enabled {
-		n++
-		if schema := m.Schema.Event(); updates.NonForgettingFields(m, &schema) != nil {
-			n++
-		}
-		if mixture.HasStackedUpdate(m) {
-			n++
-		}
-	}
-	if PairwiseFootprint(m) > 0 && m.Schema.Learned() == event.Binary {
-		n++
-	}
-	return n
 }

@@ -18,7 +18,8 @@ func TestMixtureFootprint(t *testing.T) {
 	const rows = 5000
 	target := targetOf(t, "ordinal")
 	before := cycletest.Heap()
-	m := mixture.NewMixture(target, nil, 2, 0, rows)
+	setting := &experts.BaselineSetting{Target: target, Fields: 2, By: 0, Limit: rows}
+	m := mixture.NewMixture(nil, setting)
 	for i := range 4 * rows {
 		ev := &event.Event{
 			Label:       float64(1 + i%5),
@@ -28,7 +29,7 @@ func TestMixtureFootprint(t *testing.T) {
 		m.Predict(ev, nil, nil, nil)
 		m.Learn(ev, nil, nil)
 	}
-	if took, said := cycletest.Heap()-before, MixtureFootprint(rows, 1, 16); took > said || 2*took < said {
+	if took, said := cycletest.Heap()-before, mixture.Footprint(0, setting, 16); took > said || 2*took < said {
 		t.Errorf("a mixture takes %d bytes, said to be %d", took, said)
 	}
 	runtime.KeepAlive(m)
@@ -42,7 +43,8 @@ func TestNumbersFootprint(t *testing.T) {
 		c := newCycle(t, m)
 		c.ensemble.experts = nil
 		before := cycletest.Heap()
-		all := c.ensemble.onNumbers()
+		setting := c.ensemble.setting()
+		all := setting.NewLasting()
 		targets := make([]float64, size.outputs)
 		for i := range 5000 {
 			ev := &event.Event{
@@ -57,9 +59,10 @@ func TestNumbersFootprint(t *testing.T) {
 				}
 			}
 		}
-		if took, said := cycletest.Heap()-before, NumbersFootprint(size.numbers, 1, size.outputs, size.rows,
-			16); took > said ||
-			6*took < said {
+		m.Input.MaxIDBytes = 16
+		parts := make(map[string]int64)
+		setting.AddFootprints(parts)
+		if took, said := cycletest.Heap()-before, parts["numbers"]; took > said || 6*took < said {
 			t.Errorf("%d numbers and %d outputs take %d bytes, said to be %d", size.numbers, size.outputs, took, said)
 		}
 		runtime.KeepAlive(all)

@@ -13,8 +13,8 @@ func (c *Cycle) knows(p rows.Position) bool {
 	return c.Forwarded && p.Offset < c.lineage.known.Next(p.Topic, p.Partition)
 }
 
-// Reach says up to where forwarded events were observed: what comes before a cut and was not observed is no event, or
-// was left out where it was read.
+// Reach says up to where events were read: what comes before a cut and was not observed is no event, or is not learned
+// from one by one.
 func (c *Cycle) Reach(cut []report.Cut, watermark int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // attack is an interval of events that says nothing of the events that a clean consumer asks about.
@@ -313,7 +313,7 @@ func TestOutputLimit(t *testing.T) {
 	ch.Version.OutputLimit = &low
 	contents := ch.Contents(c.config)
 	contents.Meta.Created = time.Unix(1_700_000_000, 0)
-	if _, err := snapshot.NewStore(t.TempDir()).Publish(t.Context(), "m", contents); err != nil {
+	if _, err := publish.NewStore(t.TempDir()).Publish(t.Context(), "m", contents); err != nil {
 		t.Errorf("golden events beyond the limit: %v", err)
 	}
 	c.Install(ch)

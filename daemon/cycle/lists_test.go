@@ -13,6 +13,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // listEvents draws events whose lists have 1, 2 and 200 names, each once as a decoder has them, and some unseen.
@@ -36,7 +38,7 @@ func listEvents(n int) []event.Event {
 // live model, its update, the published version and its fold-in of a history agree.
 func TestListWeights(t *testing.T) {
 	for name, value := range map[string]func(n float64) float64{"": func(n float64) float64 { return 1 / n },
-		snapshot.WeightSqrt: func(n float64) float64 {
+		format.WeightSqrt: func(n float64) float64 {
 			return 1 / math.Sqrt(n)
 		}} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +64,7 @@ func TestListWeights(t *testing.T) {
 			observeAll(c, events[600:])
 			c.ensemble.experts = nil // an update may be made of one
 			update := c.Update()
-			published, err := snapshot.NewModel(update.Contents(m))
+			published, err := scorer.NewModel(update.Contents(m))
 			if err != nil {
 				t.Fatal(err)
 			}

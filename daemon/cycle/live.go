@@ -10,6 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // Live returns what takeLive does, and by the guard of updates why consumers should not be given it in place of what
@@ -36,7 +38,7 @@ func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Mod
 		l.List(own.Most())
 		d, whole := encodeDelta(own, c, l.Form, movePopularity(l.DeltaStream, c, own.Most()))
 		if d == nil {
-			d = &snapshot.Delta{Sequence: own.Model.Position().Sequence + 1} // nothing has changed
+			d = &format.Delta{Sequence: own.Model.Position().Sequence + 1} // nothing has changed
 		}
 		if d.Created, d.Watermark = now, watermark; whole == "" && own.Refused == 0 && !l.Waits() {
 			c.mu.Unlock()
@@ -81,7 +83,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	contents.Golden, contents.Meta.Cut, contents.Meta.Events, contents.Meta.Gate = nil, nil, nil, nil
 	contents.Meta.Writer, contents.Meta.Created, contents.Meta.Watermark, contents.Meta.Decision = writer, now, watermark,
 		""
-	m, err := snapshot.NewModel(contents)
+	m, err := scorer.NewModel(contents)
 	c.mu.Lock()
 	switch {
 	case err != nil:

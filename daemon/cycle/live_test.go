@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // TestLiveShares: a live copy scores events whose names were touched since the previous copy as a whole copy does. This
@@ -47,7 +48,7 @@ func TestLiveShares(t *testing.T) {
 				}
 				contents := updates.ContentsOf(c.Update(), c.config)
 				contents.Golden = nil
-				want, err := snapshot.NewModel(contents)
+				want, err := scorer.NewModel(contents)
 				if err != nil {
 					t.Fatal(err)
 				}

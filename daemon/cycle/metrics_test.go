@@ -474,12 +474,13 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	if err := json.Unmarshal(b, &sums); err != nil {
 		t.Fatal(err)
 	}
-	sums["distributions"] = []any{"", "gA=="}
+	predictors := sums["predictors"].([]any)
+	predictors[0].(map[string]any)["distribution"] = "gA=="
 	damaged, _ := json.Marshal(sums)
 	if err := newCycle(t, palette()).progress.Restore(damaged); err == nil {
 		t.Error("a distribution that is cut off was restored")
 	}
-	sums["distributions"], sums["reference"] = nil, map[string]any{"counts": []int{1, 2}}
+	sums["predictors"], sums["reference"] = nil, map[string]any{"counts": []int{1, 2}}
 	damaged, _ = json.Marshal(sums)
 	if err := newCycle(t, palette()).progress.Restore(damaged); err == nil {
 		t.Error("counts of other classes were restored")

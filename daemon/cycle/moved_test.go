@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // agedModel is RatingsModel with a field that is a function of the user.
@@ -52,7 +53,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 			m := s.model()
 			m.Publish.KeepSample = true
 			c, events, dir := newCycle(t, m), s.events(1400), t.TempDir()
-			store := snapshot.NewStore(dir)
+			store := publish.NewStore(dir)
 			publish := func(ch *fitted.Fitted) {
 				contents := ch.Contents(m)
 				contents.Meta.Created = time.Unix(1, 0)
@@ -153,7 +154,7 @@ func TestOtherFieldsAreNotAdopted(t *testing.T) {
 	contents := ch.Contents(m)
 	contents.Meta.Created = time.Unix(1, 0)
 	dir := t.TempDir()
-	manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, contents)
+	manifest, err := publish.NewStore(dir).Publish(t.Context(), m.Name, contents)
 	if err != nil {
 		t.Fatal(err)
 	}

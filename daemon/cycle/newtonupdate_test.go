@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // Where Newton's learner predicts better at the lag of consumers than the fold-in updates are made of it, which score
@@ -56,7 +57,7 @@ func TestUpdateFromNewton(t *testing.T) {
 					l = n
 				}
 			}
-			published, err := snapshot.NewModel(u.Contents(m))
+			published, err := scorer.NewModel(u.Contents(m))
 			if err != nil {
 				t.Fatal(err)
 			}

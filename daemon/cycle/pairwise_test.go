@@ -265,7 +265,8 @@ func TestNamesFootprint(t *testing.T) {
 		l.Outputs(out, ev)
 		l.Learn(ev, []float64{1}, 1)
 	}
-	if took, said := cycletest.Heap()-before, PairwiseFootprint(m); took > said || 4*took < said {
+	said := experts.KindOf(experts.PartNames).Footprint(c.ensemble.setting())
+	if took := cycletest.Heap() - before; took > said || 4*took < said {
 		t.Errorf("the learner takes %d bytes, said to be %d", took, said)
 	}
 	runtime.KeepAlive(l)

@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -58,13 +59,13 @@ func TestUpdateFromNames(t *testing.T) {
 			t.Fatalf(
 				"crosses %t: of %s, %d basis vectors, %d own crosses",
 				crossed,
-				mixture.FormParts[c.publisher.race.Chosen],
+				variants[c.publisher.race.Chosen].name,
 				u.Model.NumBasis,
 				u.Vocabulary.Own,
 			)
 		}
 		l := c.ensemble.onNamesLearner(t)
-		published, err := snapshot.NewModel(u.Contents(m))
+		published, err := scorer.NewModel(u.Contents(m))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -122,19 +122,15 @@ func (e *ensemble) predictFoldIn(to *folded, ev *event.Event, targets []float64)
 	to.outcome = evaluate.Outcome(e.target, ev, to.outputs, targets)
 }
 
-// watchDrift returns the alarms on the event that the fold-in learned last. Without a posterior they are those of
-// losses:
-// of what was live, and of the last refit, NaN without one.
+// watchDrift returns the alarms on the event that the fold-in learned last. live and refit are the losses of what was
+// live and of the last refit, NaN without one. A model whose posterior is not known, as its version came from
+// elsewhere, has none until the next refit.
 func (c *Cycle) watchDrift(live, refit float64) []drift.Alarm {
-	if l, ok := c.ensemble.learner.(*experts.FoldIn); ok {
-		return c.watch.drift.Learned(l)
+	l, ok := c.ensemble.learner.(*experts.FoldIn)
+	if !ok && c.config.Train.Refit == "variational" {
+		return nil
 	}
-	if c.config.Train.Refit != "variational" && c.watch.drift.Lost(live, refit) {
-		return []drift.Alarm{
-			{DriftAlarm: drift.DriftAlarm{Event: c.watch.drift.Events, Group: drift.DriftLosses}, Field: -1},
-		}
-	}
-	return nil
+	return c.watch.drift.Learned(l, live, refit)
 }
 
 // pipeline has the fold-in predict and learn events ahead of the other parts. The holder of turn works on the next

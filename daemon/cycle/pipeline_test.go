@@ -84,13 +84,10 @@ func TestObserveAllIsObserve(t *testing.T) {
 				}
 				observe(events[:1500])
 				c.Install(mustRefit(t, c, sampleOf(events[:1500])))
-				for i := range c.watch.drift.Tests {
-					c.watch.drift.Rest[i] = 300
-					c.watch.drift.Tests[i].Wealth = [4]float64{
-						drift.AlarmRate,
-						drift.AlarmRate,
-						drift.AlarmRate,
-						drift.AlarmRate,
+				if d, ok := c.watch.drift.Detectors[0].(*drift.Gradients); ok {
+					for i := range d.Tests {
+						d.Rest[i] = 300
+						d.Tests[i].Wealth = [4]float64{drift.AlarmRate, drift.AlarmRate, drift.AlarmRate, drift.AlarmRate}
 					}
 				}
 				observe(events[1500:2700])

@@ -15,6 +15,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // chosenRows returns choices, each behind four negatives of which nothing says that they are: names as likely as the
@@ -69,7 +71,7 @@ func choicesSample(events []event.Event) *encode.Sample {
 // listOf returns the names that a version lists for a user.
 func listOf(t *testing.T, m *config.Model, ch *fitted.Fitted, user string) (names []string) {
 	t.Helper()
-	version, err := snapshot.NewModel(ch.Contents(m))
+	version, err := scorer.NewModel(ch.Contents(m))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +146,7 @@ func TestPopularityOfVersions(t *testing.T) {
 	ch := mustRefit(t, newCycle(t, m), choicesSample(chosenRows(3000, true)))
 	contents, dir := ch.Contents(m), t.TempDir()
 	contents.Meta.Created, contents.Meta.Writer = time.Unix(1, 0), "test"
-	manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, contents)
+	manifest, err := publish.NewStore(dir).Publish(t.Context(), m.Name, contents)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -64,5 +65,71 @@ func TestWholeLabelsAreKeys(t *testing.T) {
 			experts.LabelDigits, 64); got != want {
 			t.Errorf("%g: key %q, want %q", label, got, want)
 		}
+	}
+}
+
+// TestSumsOfAnotherBuild: predictors of stored sums go by name, whatever their order, and those of the layout by
+// position that earlier builds wrote are found. What this build does not know is left out and named.
+func TestSumsOfAnotherBuild(t *testing.T) {
+	tally := func(n int, square string) string {
+		return `{"n":` + strconv.Itoa(n) + `,"loss":0,"square":` + square + `,"abs":0,"correct":0}`
+	}
+	named := func(name string, n int, square string) string {
+		return `{"name":"` + name + `",` + tally(n, square)[1:]
+	}
+	for name, test := range map[string]struct {
+		stored  string
+		n       int64
+		live    float64
+		sgd     int64
+		unknown []string
+	}{
+		"by position": {
+			`{"n":30,"no_model":9,"all":[` + tally(21, "5") + `,` + tally(30, "120") + `,` + tally(0, "0") + `,` +
+				tally(0, "0") + `,` + tally(29, "8") + `,` + tally(30, "3") + `]}`, 30, 2, 29, nil,
+		},
+		"by a seventh position": {
+			`{"n":30,"no_model":30,"all":[` + tally(0, "0") + `,` + tally(30, "120") + `,` + tally(0, "0") + `,` +
+				tally(0, "0") + `,` + tally(29, "8") + `,` + tally(0, "0") + `,` + tally(7, "3") + `]}`, 30, 2, 29,
+			[]string{"position 6"},
+		},
+		"in another order": {
+			`{"format":2,"n":30,"no_model":9,"predictors":[` + named("sgd_bias", 29, "8") + `,` +
+				named("live", 30, "120") + `]}`, 30, 2, 29, nil,
+		},
+		"of another predictor": {
+			`{"format":2,"n":30,"no_model":9,"predictors":[` + named("forest", 30, "7") + `,` +
+				named("live", 30, "120") + `,` + named("", 3, "1") + `]}`, 30, 2, 0, []string{"forest", ""},
+		},
+		"of a later format": {`{"format":3,"n":30,"live":[1,2]}`, 0, math.NaN(), 0, []string{"format 3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCycle(t, cycletest.RatingsModel(nil))
+			if err := c.Restore([]byte(test.stored)); err != nil {
+				t.Fatal(err)
+			}
+			p := c.Progressive()
+			if live := p.All.Live.RMSE; p.N != test.n || (live == nil) != math.IsNaN(test.live) ||
+				live != nil && float64(*live) != test.live {
+				t.Errorf("%d events, live %v, want %d and %g", p.N, live, test.n, test.live)
+			}
+			if n := c.progress.progressive.Sums.All[evaluate.Baseline2].N; n != test.sgd {
+				t.Errorf("%d events of sgd_bias, want %d", n, test.sgd)
+			}
+			if got := c.Unknown(); !slices.Equal(got, test.unknown) {
+				t.Errorf("left out %q, want %q", got, test.unknown)
+			}
+			again, err := c.progress.Sums()
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := newCycle(t, cycletest.RatingsModel(nil))
+			if err := next.Restore(again); err != nil || next.Unknown() != nil {
+				t.Fatalf("%s: %v, left out %q", again, err, next.Unknown())
+			}
+			if !reflect.DeepEqual(next.progress.progressive.Sums, c.progress.progressive.Sums) {
+				t.Errorf("%s came back as %+v", again, next.progress.progressive.Sums)
+			}
+		})
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -74,7 +74,7 @@ var stages = []stage{
 
 func payloadOf(t *testing.T, ch *fitted.Fitted, m *config.Model) string {
 	t.Helper()
-	digest, err := snapshot.PayloadDigest(ch.Contents(m))
+	digest, err := format.PayloadDigest(ch.Contents(m))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestLineSearchIsRepeated(t *testing.T) {
 	t.Parallel()
 	lineSearch.isRepeated(t, func(ch *fitted.Fitted) {
 		v := &ch.Version
-		if v.Solver != "algorithm1:line_search" || v.Form != snapshot.FormConvex || v.FISTAIterations != 0 {
+		if v.Solver != "algorithm1:line_search" || v.Form != format.FormConvex || v.FISTAIterations != 0 {
 			t.Errorf("version by %s of form %s, %d iterations of refits", v.Solver, v.Form, v.FISTAIterations)
 		}
 		if v.GapKind != string(solver.Certified) || v.GapLimit == "" {

@@ -89,6 +89,13 @@ func (p *progress) Restore(sums []byte) error {
 	return p.progressive.UnmarshalBinary(sums)
 }
 
+// Unknown returns what Restore has left out: predictors of another build, by name, or a later format of the sums.
+func (p *progress) Unknown() []string {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	return p.progressive.Unknown()
+}
+
 // StartTail begins the metrics that Tail returns.
 func (p *progress) StartTail() {
 	p.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -48,7 +48,7 @@ func TestFoldInRescales(t *testing.T) {
 	}
 	to := new(encode.Vocabulary)
 	*to = *ch.Vocabulary
-	to.Numeric = []snapshot.NumericField{{Name: "km", Center: 4, Scale: 100}}
+	to.Numeric = []format.NumericField{{Name: "km", Center: 4, Scale: 100}}
 	l := experts.NewFoldIn(c.config, &c.schema, c.target, ch)
 	before := fitted.NewScorer(ch.Posterior.Model(), ch.Vocabulary)
 	for _, s := range []*posterior.State{l.State(to, nil), variational.MapPosterior(ch.Posterior, ch.Vocabulary, to)} {
@@ -74,7 +74,7 @@ func TestFoldInBeforeHasItsScales(t *testing.T) {
 			ch := mustRefit(t, c, sampleOf(events[:n]))
 			last := n == 2000 && c.ensemble.expertOf(experts.PartBefore) != nil
 			if last && scale > 0 {
-				ch.Vocabulary.Numeric = []snapshot.NumericField{{Name: "km", Center: 4, Scale: scale}}
+				ch.Vocabulary.Numeric = []format.NumericField{{Name: "km", Center: 4, Scale: scale}}
 			}
 			c.watch.drift.Alarm, c.watch.drift.Events = 1, 1
 			c.Install(ch)

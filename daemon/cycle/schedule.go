@@ -38,6 +38,10 @@ func (s *Schedule) RefitDue(train *config.Train, now time.Time, applied int64) b
 			applied >= max(s.hastened, s.refitEvents+hastenEvents)
 }
 
+// Doubled reports whether at least as many events were applied since the last refit began as before it: how often a
+// model refits while it catches up, as what it publishes then is old anyway.
+func (s *Schedule) Doubled(applied int64) bool { return applied >= 2*s.refitEvents }
+
 // Alarmed notes an alarm of the drift detector with so many events applied, which makes a refit due soon.
 func (s *Schedule) Alarmed(applied int64) { s.hastened = applied + hastenEvents }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // TestEveryObjective trains and publishes a model of every task by every loss that there is for it, by the first
@@ -49,7 +50,7 @@ func TestEveryObjective(t *testing.T) {
 				contents := ch.Contents(m)
 				contents.Meta.Created = time.Unix(1, 0)
 				dir := t.TempDir()
-				manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, contents)
+				manifest, err := publish.NewStore(dir).Publish(t.Context(), m.Name, contents)
 				if err != nil {
 					t.Fatal(err)
 				}

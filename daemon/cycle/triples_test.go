@@ -12,6 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // triples are what labels of tripled depend on: user, item and hour by their numbers.
@@ -40,7 +42,7 @@ func TestTriplesOfAStream(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := tripled(6, 4500)
 	for _, algorithm := range []string{config.ConditionalGradient, "coordinate_descent"} {
-		for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
+		for _, kernel := range []string{format.ANOVA, format.Homogeneous} {
 			t.Run(algorithm+"/"+kernel, func(t *testing.T) {
 				t.Parallel()
 				published, live := make(map[int]float64), make(map[int]float64)
@@ -86,9 +88,9 @@ func TestTriplesOfAStream(t *testing.T) {
 
 // namesTriples checks that an event with a planted triple is explained by it before all else. The homogeneous kernel
 // gives a part of the label to products in which one of the names comes twice.
-func namesTriples(t *testing.T, c *snapshot.Contents) {
+func namesTriples(t *testing.T, c *format.Contents) {
 	t.Helper()
-	version, err := snapshot.NewModel(c)
+	version, err := scorer.NewModel(c)
 	if err != nil {
 		t.Fatal(err)
 	}

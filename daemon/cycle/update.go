@@ -162,7 +162,7 @@ func (c *publisher) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (
 	case c.updates:
 		live.Version.Decision, live.Version.Reason = "promoted", "fold-in since the last refit: updates predict no worse "+
 			"than it"
-		live.Version.Reason += mixture.FormReasons[c.race.Chosen]
+		live.Version.Reason += variants[c.race.Chosen].reason
 		return live, ""
 	case !c.published.IsUpdate():
 		return nil, "updates predict worse than the last refit, on the events after them"

@@ -68,7 +68,7 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 					t.Fatalf(
 						"event %d: an update of %s with %d outputs",
 						i,
-						mixture.FormParts[c.publisher.race.Chosen],
+						variants[c.publisher.race.Chosen].name,
 						u.Model.NumOutputs,
 					)
 				}

@@ -1,18 +1,72 @@
 package cycle
 
 import (
-	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// partOf returns the part of the mixture that a variant is made of.
-func (s *common) partOf(f mixture.Variant) string {
-	if f == mixture.FormMixed && !experts.HasGaussian(s.config) {
-		f = mixture.FormFoldIn
+// variants are the forms in which the live model can become an update. To add one, write its value in a file of this
+// package, its row here, and the constant of the row in package mixture.
+var variants = [mixture.NumForms]variant{
+	mixture.FormFoldIn:  foldInVariant,
+	mixture.FormNumbers: gaussianVariant,
+	mixture.FormBefore:  beforeVariant,
+	mixture.FormNewton:  newtonVariant,
+	mixture.FormGoing:   extrapolatedVariant,
+	mixture.FormNames:   pairwiseVariant,
+	mixture.FormMixed:   mixedVariant,
+	mixture.FormBlend:   blendVariant,
+}
+
+// variant is what there is to say of one. Updates, deltas, reports and memory.parts know variants by this table alone.
+type variant struct {
+	// name is that of the variant, in documents and tests.
+	name string
+	// doc says what it is, for configs/components.md.
+	doc string
+	// part returns the part of the mixture that it is made of.
+	part func(m *config.Model) string
+	// reason is what versions made of it say in addition; empty for the first.
+	reason string
+	// steady says that only names of entities forget in it.
+	steady bool
+	// isHeld reports whether it may be held in addition to the first, as large as that; nil for never.
+	isHeld func(m *config.Model) bool
+	// candidate returns the live model in this form, given the variants before it in the table. The result is empty if
+	// there is no such model, or versions cannot hold it. next is set for an update that is about to be made. c.mu is
+	// held, and there is a champion.
+	candidate func(e *ensemble, v *variant, made *candidates, next bool) updates.Candidate
+	// follow returns an encoder of what changes after a candidate, nil where deltas cannot follow it. c.mu is held.
+	follow func(e *ensemble, v *variant, of *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder
+}
+
+// candidates are those of all variants.
+type candidates = [mixture.NumForms]updates.Candidate
+
+// VariantDocs returns the names of the variants and what each is, for configs/components.md.
+func VariantDocs() (names, docs []string) {
+	for f := range variants {
+		names, docs = append(names, variants[f].name), append(docs, variants[f].doc)
 	}
-	return mixture.FormParts[f]
+	return names, docs
+}
+
+// isPart returns the function of a variant that is made of one part.
+func isPart(name string) func(*config.Model) string {
+	return func(*config.Model) string { return name }
+}
+
+// NumVariants returns how many variants of an update may be held in addition to the fold-in, each as large as it:
+// those of posteriors, and that of names, which has pairs as far as there is room.
+func NumVariants(m *config.Model) (n int) {
+	for f := range variants {
+		if is := variants[f].isHeld; is != nil && is(m) {
+			n++
+		}
+	}
+	return n
 }
 
 // chooseVariant has the race choose what updates are made of. c.mu is held.
@@ -25,23 +79,9 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 // candidates returns the live model in every variant. next is set for an update that is about to be made. c.mu is held,
 // and there is a champion.
 func (e *ensemble) candidates(next bool) (all [mixture.NumForms]updates.Candidate) {
-	for f := range mixture.NumForms {
-		l, target := e.variantLearner(f)
-		switch f {
-		case mixture.FormNames:
-			all[f] = e.candidateOfPairs(l, all[mixture.FormFoldIn].Vocab)
-		case mixture.FormGoing:
-			all[f] = e.extrapolated(l, all[mixture.FormNewton])
-		case mixture.FormBlend:
-			all[f] = e.candidateOfStack(all[mixture.FormFoldIn].Vocab, next)
-		case mixture.FormMixed:
-			if _, ok := l.(*experts.FoldIn); ok && e.nonForgetting != nil {
-				all[f] = e.candidate(f, l, target, nil, next)
-			}
-		default:
-			all[f] = e.candidate(f, l, target, e.nonForgettingIn(f), next)
-		}
-		if m := all[f].Model; f != mixture.FormFoldIn && m != nil && !m.IsFinite() {
+	for f := range variants {
+		all[f] = variants[f].candidate(e, &variants[f], &all, next)
+		if m := all[f].Model; f != int(mixture.FormFoldIn) && m != nil && !m.IsFinite() {
 			all[f] = updates.Candidate{}
 		}
 	}
@@ -56,90 +96,56 @@ func (e *ensemble) candidates(next bool) (all [mixture.NumForms]updates.Candidat
 	return all
 }
 
-// nonForgettingIn returns the fields whose names forget nothing in a variant, nil for none.
-func (s *common) nonForgettingIn(form mixture.Variant) []bool {
-	if form == mixture.FormFoldIn || form == mixture.FormNumbers {
+// partOf returns the part of the mixture that a variant is made of.
+func (s *common) partOf(f mixture.Variant) string { return variants[f].part(s.config) }
+
+// nonForgetting returns the fields whose names forget nothing in a variant, nil for none.
+func (v *variant) nonForgetting(s *common) []bool {
+	if v.steady {
 		return s.nonForgetting
 	}
 	return nil
 }
 
-// variantLearner returns the learner of a variant and its target, or nil. c.mu is held.
-func (e *ensemble) variantLearner(form mixture.Variant) (experts.Learner, *encode.Target) {
-	part := e.partOf(form)
-	if part == mixture.FormParts[mixture.FormFoldIn] || form == mixture.FormBlend {
-		return e.learner, e.target
+// variantLearner returns the learner that a variant is made of, or nil. Of a sum it is the fold-in. c.mu is held.
+func (e *ensemble) variantLearner(f mixture.Variant) experts.Learner { return variants[f].learner(e) }
+
+func (v *variant) learner(e *ensemble) experts.Learner {
+	part := v.part(e.config)
+	if part == mixture.FoldInPart || part == experts.PartBlend {
+		return e.learner
 	}
 	if b := e.expertOf(part); b != nil {
-		return b.Learner, b.Target
+		return b.Learner
 	}
-	return nil, nil
+	return nil
 }
 
-// candidate returns what the learner of a variant has learned of a target, as levels if the target treats levels as
-// numbers. The result is empty if versions cannot hold it. steady are the fields whose rows a closed-form fold-in has
-// without forgetting, next is that of candidates.
-func (e *ensemble) candidate(
-	form mixture.Variant,
-	l experts.Learner,
-	target *encode.Target,
-	steady []bool,
-	next bool,
-) (of updates.Candidate) {
-	limit := e.config.Train.MaxFeatures
-	switch l := l.(type) {
+// newDeltaEncoder returns an encoder of what changes after a variant of an update was made just now. It is nil if
+// deltas cannot follow the variant. c.mu is held.
+func (e *ensemble) newDeltaEncoder(
+	of *updates.DeltaStream,
+	f mixture.Variant,
+	made *updates.Candidate,
+) *updates.DeltaEncoder {
+	if of.Of.PopularOnly {
+		l := e.variantLearner(f)
+		return &updates.DeltaEncoder{Learner: l, Source: new(updates.Source), Rows: updates.PopularRows{}}
+	}
+	if variants[f].follow == nil {
+		return nil
+	}
+	return variants[f].follow(e, &variants[f], of, made)
+}
+
+// namesOf returns what lists the names that events touch: those of the fold-in, for encoders of learners without such a
+// list. c.mu is held.
+func (e *ensemble) namesOf(of *updates.DeltaStream) *updates.Source {
+	switch l := e.learner.(type) {
 	case *experts.FoldIn:
-		numbers := target.Link != e.target.Link
-		if numbers && e.champion.Link == nil {
-			return of
-		}
-		if !numbers {
-			of.Folded, of.Vocab = l.Live(limit, steady)
-		} else {
-			of.Link = e.linkOf(e.expertOf(e.partOf(form)), next)
-			of.Sum = &mixture.LinearCombination{Likelihood: e.target.Likelihood, Constant: of.Link.Threshold,
-				Parts: []mixture.Term{{Learner: l, Factor: -of.Link.Slope, Steady: steady}}}
-			of.Vocab = l.Vocab.With(l.Slots, limit)
-			of.Folded = of.Sum.State(of.Vocab)
-		}
-		of.Model = of.Folded.Model()
-	case *experts.Newton: // which knows nothing of names
-		if v := e.champion.Vocabulary; len(v.Names) == 0 && target.Link == e.target.Link &&
-			target.Outputs() == e.target.Outputs() {
-			of.Model, of.Vocab = l.Freeze(v, e.champion.Model.Kernel)
-		}
-	case experts.FoldInLearner:
-		of.Model, of.Vocab = l.Model(limit)
+		return of.SourceOf(l.Slots)
+	case *experts.Gradient:
+		return of.SourceOf(l.Slots)
 	}
-	return of
-}
-
-// extrapolated returns the variant of Newton's learner with extrapolated weights, given that with its current weights.
-// With deltas, which encode the current weights, it returns no candidate.
-func (s *common) extrapolated(l experts.Learner, now updates.Candidate) updates.Candidate {
-	n, ok := l.(*experts.Newton)
-	if !ok || now.Model == nil || n.Before == nil || s.config.Publish.Deltas.Every > 0 {
-		return updates.Candidate{}
-	}
-	now.Model = n.Frozen(n.Extrapolated(), s.champion.Vocabulary, s.champion.Model.Kernel)
-	return now
-}
-
-// markNewton keeps the weights of Newton's learner for the next update.
-func (e *ensemble) markNewton() {
-	for _, b := range e.experts {
-		if l, ok := b.Learner.(*experts.Newton); ok {
-			l.Mark()
-		}
-	}
-}
-
-// candidateOfPairs returns the learner on names as an ordinary model over v and its pairs, nothing where its outputs
-// are not those of versions.
-func (s *common) candidateOfPairs(l experts.Learner, v *encode.Vocabulary) (of updates.Candidate) {
-	if l, ok := l.(*experts.Pairwise); ok && l.Label == nil {
-		of.Model, of.Vocab = l.Freeze(v, s.champion.Model.Kernel, s.config.Train.MaxFeatures)
-		of.FoldIn = l.FoldIn(s.config)
-	}
-	return of
+	return nil
 }

@@ -14,21 +14,6 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// Format is the format of a file.
-type Format string
-
-// The formats.
-const (
-	// user, item, rating and optionally seconds since 1970, separated by tabs, :: or commas
-	MovieLens Format = "movielens"
-	HalfStars Format = "half-stars" // replay only: MovieLens, with stars of 0.5 to 5 as levels 1 to 10
-	JSONL     Format = "jsonl"      // one event a line
-	LIBSVM    Format = "libsvm"     // label index:value …, indices from 1
-	CSV       Format = "csv"        // RFC 4180, with a header or without; see Table
-	Parquet   Format = "parquet"    // flat columns; see parquetRows
-	Lines     Format = "lines"      // replay only: each line is one record, byte for byte
-)
-
 // Order is the order of examples or records.
 type Order string
 

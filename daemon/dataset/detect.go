@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"sync"
-
-	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
 // Detect returns the format of a file by its first line that is not empty: CSV unless it begins as another. Of
@@ -60,23 +58,6 @@ func firstLine(begin []byte) (line []byte, whole bool) {
 		line = bytes.TrimSpace(line)
 	}
 	return line, whole
-}
-
-// formatOf returns the format of a first line.
-func formatOf(line []byte) Format {
-	fields := bytes.Fields(line)
-	_, isRating := parseRating(line)
-	switch {
-	case bytes.HasPrefix(line, []byte(parquet.Magic)):
-		return Parquet
-	case line[0] == '{', line[0] == '[':
-		return JSONL // of objects, or of lists, which are refused by that name
-	case isRating && !bytes.Contains(line, []byte(",")):
-		return MovieLens
-	case len(fields) > 1 && bytes.Count(line, []byte(":")) == len(fields)-1 && !bytes.ContainsAny(line, ",;"):
-		return LIBSVM
-	}
-	return CSV
 }
 
 // detectBytes is how much of a stream is looked at for its format, and the buffer of a file.

@@ -124,7 +124,7 @@ func (r *parquetRows) next() (line int, err error) {
 // leftOut names the columns that no field can be, with their types.
 func (r *parquetRows) leftOut() (columns []string) {
 	for i := range r.columns {
-		if c := &r.columns[i]; c.kind == otherColumn && c.name != "" {
+		if c := &r.columns[i]; c.kind == parquet.Other && c.name != "" {
 			columns = append(columns, fmt.Sprintf("%s: %s", c.name, c.What))
 		}
 	}

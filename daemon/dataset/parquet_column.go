@@ -13,23 +13,9 @@ import (
 type parquetColumn struct {
 	parquet.Column
 	name   string // of the field that it becomes
-	kind   parquetKind
+	kind   parquet.Kind
 	isList bool
 }
-
-type parquetKind = parquet.Kind
-
-const (
-	otherColumn    = parquet.Other
-	wholeColumn    = parquet.Whole
-	unsignedColumn = parquet.Unsigned
-	numberColumn   = parquet.Number
-	textColumn     = parquet.Text
-	boolColumn     = parquet.Bool
-	timeColumn     = parquet.Time
-	dateColumn     = parquet.Date
-	nullColumn     = parquet.Null
-)
 
 // isAbsent reports whether the row has nothing in a column.
 func (r *parquetRows) isAbsent(column int) bool { return r.rows.Absent(column) }
@@ -42,10 +28,10 @@ func (r *parquetRows) isNone(column int, kind cellKind) bool {
 	switch c := &r.columns[column]; {
 	case c.isList:
 		return false
-	case c.kind == numberColumn: // NaN, which is no name either
+	case c.kind == parquet.Number: // NaN, which is no name either
 		return isNone(numberCell, r.cell(column))
 	}
-	return r.columns[column].kind == textColumn && isNone(kind, r.cell(column))
+	return r.columns[column].kind == parquet.Text && isNone(kind, r.cell(column))
 }
 
 // list returns the texts of a column of lists.
@@ -66,23 +52,23 @@ func (r *parquetRows) cell(column int) string {
 
 // fits returns what a column has to have for a cell of that kind, "" if it does.
 func (c *parquetColumn) fits(kind cellKind) (expected string) {
-	single := !c.isList && c.kind != otherColumn
+	single := !c.isList && c.kind != parquet.Other
 	ok := false
 	switch kind {
 	case textCell:
-		expected, ok = "text or whole numbers", single && c.kind != timeColumn && c.kind != dateColumn
+		expected, ok = "text or whole numbers", single && c.kind != parquet.Time && c.kind != parquet.Date
 	case numberCell:
 		expected, ok = "numbers", single &&
-			slices.Contains([]parquetKind{wholeColumn, unsignedColumn, numberColumn, boolColumn}, c.kind)
+			slices.Contains([]parquet.Kind{parquet.Whole, parquet.Unsigned, parquet.Number, parquet.Bool}, c.kind)
 	case listCell:
 		expected, ok = "lists of text or of whole numbers", c.isList &&
-			slices.Contains([]parquetKind{wholeColumn, unsignedColumn, textColumn}, c.kind)
+			slices.Contains([]parquet.Kind{parquet.Whole, parquet.Unsigned, parquet.Text}, c.kind)
 	case timeCell:
-		expected, ok = "times, dates, numbers or RFC 3339 text", single && c.kind != boolColumn
+		expected, ok = "times, dates, numbers or RFC 3339 text", single && c.kind != parquet.Bool
 	case binaryCell:
-		expected, ok = "0 and 1, or false and true", single && c.kind != timeColumn && c.kind != dateColumn
+		expected, ok = "0 and 1, or false and true", single && c.kind != parquet.Time && c.kind != parquet.Date
 	}
-	if c.kind == nullColumn { // which lacks every field
+	if c.kind == parquet.Null { // which lacks every field
 		ok = true
 	}
 	if ok {
@@ -111,14 +97,14 @@ func (r *parquetRows) appendField(dst []byte, t *Table, c *tableCell) ([]byte, *
 	if !utf8.ValidString(text) {
 		return nil, badLine(event.NotUTF8)
 	}
-	if c.kind == numberCell && r.columns[c.column].kind == boolColumn {
+	if c.kind == numberCell && r.columns[c.column].kind == parquet.Bool {
 		text = map[string]string{"true": "1", "false": "0"}[text]
 	}
-	if isFraction := r.columns[c.column].kind == numberColumn && strings.ContainsAny(text, ".e"); isFraction &&
+	if isFraction := r.columns[c.column].kind == parquet.Number && strings.ContainsAny(text, ".e"); isFraction &&
 		c.kind == textCell {
 		return append(dst, text...), nil // which is no name
 	}
-	if c.kind == textCell && r.columns[c.column].kind == textColumn { // by its type, whatever it looks like
+	if c.kind == textCell && r.columns[c.column].kind == parquet.Text { // by its type, whatever it looks like
 		return appendString(dst, []byte(text)), nil
 	}
 	return t.appendCell(dst, c.kind, text), nil

@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
 // A Profile is what the first rows of a file of events look like.
@@ -551,7 +552,7 @@ func (p *Profile) readParquet(path string, r *parquetRows, columns Columns, limi
 		for i := range r.columns {
 			of, c := &r.columns[i], p.Columns[i]
 			switch {
-			case of.kind == otherColumn:
+			case of.kind == parquet.Other:
 				c.Present++
 				c.Nested++
 			case r.isAbsent(i):
@@ -561,7 +562,7 @@ func (p *Profile) readParquet(path string, r *parquetRows, columns Columns, limi
 				if of.fits(listCell) != "" {
 					c.NoNames++
 				}
-			case of.kind == textColumn: // which no field of numbers or lists can be
+			case of.kind == parquet.Text: // which no field of numbers or lists can be
 				text := r.cell(i)
 				c.addCell(text, "")
 				c.Lists = 0

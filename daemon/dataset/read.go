@@ -18,26 +18,16 @@ import (
 // empty lines are not counted. An error means that the file cannot be read at all.
 func Read(path string, o Options) (*Set, error) {
 	s := &Set{HasTime: o.Schema.Time != ""}
-	var add func(line []byte, number int) *event.Rejection
-	switch o.Format {
-	case MovieLens, JSONL, CSV, Parquet:
-		if o.Decode == nil {
-			return nil, fmt.Errorf("dataset: format %s needs a decoder", o.Format)
-		}
-		add = s.jsonAdder(o)
-	case LIBSVM:
-		add = s.libsvmAdder(o)
-	case Lines, HalfStars:
-		return nil, fmt.Errorf(
-			"dataset: --format %s is for replay only: use movielens, jsonl, libsvm, csv or parquet",
-			o.Format,
-		)
-	default:
-		return nil, fmt.Errorf(
-			"dataset: unknown format %q: --format must be movielens, jsonl, libsvm, csv or parquet",
-			string(o.Format),
-		)
+	kind := formatKind(o.Format)
+	switch {
+	case kind == nil:
+		return nil, fmt.Errorf("dataset: unknown format %q: --format must be %s", string(o.Format), formatText(false))
+	case kind.takesLine == nil:
+		return nil, fmt.Errorf("dataset: --format %s is for replay only: use %s", o.Format, formatText(false))
+	case kind.isJSON && o.Decode == nil:
+		return nil, fmt.Errorf("dataset: format %s needs a decoder", o.Format)
 	}
+	add := kind.takesLine(s, o)
 	take := func(line []byte, number int) error {
 		line = bytes.Trim(line, " \r")
 		if len(line) == 0 || isRatingsHeader(o.Format, line, number) {
@@ -49,18 +39,9 @@ func Read(path string, o Options) (*Set, error) {
 		return nil
 	}
 	var err error
-	switch o.Format {
-	case CSV:
-		err = openText(path, o.Progress, func(r io.Reader) error {
-			table, err := NewTable(r, &o.Schema, o.Columns, true)
-			return s.scanTable(path, table, err, take)
-		})
-	case Parquet:
-		err = openParquet(path, o.Progress, func(r *parquetRows) error {
-			table, err := newParquetTable(r, &o.Schema, o.Columns, true)
-			return s.scanTable(path, table, err, take)
-		})
-	default:
+	if kind.readsRows != nil {
+		err = kind.readsRows(s, path, &o, take)
+	} else {
 		err = scanLines(path, o.Progress, take)
 	}
 	if err != nil {
@@ -96,9 +77,9 @@ const halfStarLevels = 10
 // countsHalves reports whether MovieLens ratings are counted in halves for a model of the schema.
 func countsHalves(s *event.Schema) bool { return s.Task == event.Ordinal && s.Levels == halfStarLevels }
 
-// jsonAdder decodes JSON events, and MovieLens ratings and rows of CSV by way of their JSON form, so that all follow
+// jsonTaker decodes JSON events, and MovieLens ratings and rows of CSV by way of their JSON form, so that all follow
 // the schema's rules.
-func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
+func jsonTaker(s *Set, o Options) func([]byte, int) *event.Rejection {
 	var ev event.Event
 	var value []byte
 	names := make(map[string]string)

@@ -74,46 +74,23 @@ func ScanRecords(
 	if err := fields.validate(format); err != nil {
 		return skipped, err
 	}
-	keyField := fields.Key
-	var read func(line []byte) (Record, event.Reason)
-	switch format {
-	case MovieLens, HalfStars:
-		if keyField != "user" && keyField != "item" {
-			return skipped, fmt.Errorf(
-				"dataset: --key %q is not a field of --format %s: use user or item",
-				keyField,
-				string(format),
-			)
-		}
-		read = ratingRecord(keyField, format == HalfStars || fields.Schema != nil && countsHalves(fields.Schema))
-	case JSONL:
-		read = func(line []byte) (Record, event.Reason) { return jsonRecord(line, keyField) }
-		if s := fields.Schema; s != nil && s.Time != "" {
-			at := recordTime{s.Time, timeUnits[s.TimeUnit]}
-			read = func(line []byte) (Record, event.Reason) { return at.jsonRecord(line, keyField) }
-		}
-	case LIBSVM:
-		t, err := newSparseTable(path, fields.Schema)
-		if err != nil {
-			return skipped, err
-		}
-		read = func(line []byte) (Record, event.Reason) { return t.record(line, keyField) }
-	case CSV, Parquet:
+	kind := formatKind(format)
+	switch {
+	case kind == nil:
+		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use %s", string(format), formatText(true))
+	case kind.readsRows != nil:
 		err := scanRows(path, format, &fields, progress, visit, &skipped)
 		return skipped, err
-	case Lines:
-		read = func(line []byte) (Record, event.Reason) { return Record{Value: bytes.Clone(line)}, "" }
-	default:
-		return skipped, fmt.Errorf(
-			"dataset: --format %q cannot be replayed: use movielens, half-stars, jsonl, libsvm, csv, parquet or lines",
-			string(format),
-		)
+	}
+	read, err := kind.records(path, &fields)
+	if err != nil {
+		return skipped, err
 	}
 	scan := scanLines
 	if format == Lines {
 		scan = scanBytes
 	}
-	err := scan(path, progress, func(line []byte, number int) error {
+	err = scan(path, progress, func(line []byte, number int) error {
 		if format != Lines {
 			if line = bytes.Trim(line, " \r"); len(line) == 0 || isRatingsHeader(format, line, number) {
 				return nil

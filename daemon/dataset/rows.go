@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
 // scanRows calls visit with the record of each row of a CSV or Parquet file. The cells are those of Table, so that
@@ -91,7 +92,7 @@ func newLooseTable(t *Table, fields *Fields, profile *Profile) (*Table, error) {
 	kinds := make(map[int]cellKind)
 	for i, name := range names {
 		switch {
-		case name == "" || t.file != nil && t.file.columns[i].kind == otherColumn:
+		case name == "" || t.file != nil && t.file.columns[i].kind == parquet.Other:
 		case t.file != nil:
 			kinds[i] = t.file.columns[i].plainKind()
 		default:
@@ -133,11 +134,11 @@ func (c *parquetColumn) plainKind() cellKind {
 	switch {
 	case c.isList:
 		return listCell
-	case c.kind == timeColumn:
+	case c.kind == parquet.Time:
 		return timeCell
-	case c.kind == textColumn || c.kind == dateColumn:
+	case c.kind == parquet.Text || c.kind == parquet.Date:
 		return textCell
-	case c.kind == boolColumn:
+	case c.kind == parquet.Bool:
 		return binaryCell
 	}
 	return numberCell

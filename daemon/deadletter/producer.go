@@ -86,9 +86,4 @@ func (p *producer) failed(ctx context.Context, err error) error {
 	return err
 }
 
-func (p *producer) close() {
-	if p.client != nil {
-		p.client.Close()
-		p.client = nil
-	}
-}
+func (p *producer) close() { produce.Close(&p.client) }

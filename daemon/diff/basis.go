@@ -7,6 +7,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // sameDirection is the |cosine| above which two basis vectors count as one that a refit has turned: more than half of
@@ -71,7 +72,7 @@ func vector(m *snapshot.Model, r int, share float64) report.BasisVector {
 }
 
 // commonColumns returns the pairs of columns of the same feature.
-func commonColumns(a, b *snapshot.Contents) [][2]int {
+func commonColumns(a, b *format.Contents) [][2]int {
 	index := make(map[string]int, b.NumFeatures)
 	for j, name := range columnNames(b) {
 		index[name] = j
@@ -86,7 +87,7 @@ func commonColumns(a, b *snapshot.Contents) [][2]int {
 }
 
 // columnNames names every column: user=u1, age, (constant).
-func columnNames(c *snapshot.Contents) []string {
+func columnNames(c *format.Contents) []string {
 	names := make([]string, 0, c.NumFeatures)
 	fields := c.Schema.Named()
 	for f, list := range c.Vocabulary {
@@ -105,7 +106,7 @@ func columnNames(c *snapshot.Contents) []string {
 }
 
 // norms returns the Euclidean norm of each basis vector.
-func norms(c *snapshot.Contents) []float64 {
+func norms(c *format.Contents) []float64 {
 	out := make([]float64, c.NumBasis)
 	for j := range c.NumFeatures {
 		for r, h := range c.Basis[j*c.NumBasis : (j+1)*c.NumBasis] {

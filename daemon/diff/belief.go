@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // What is shown of a version, and how much is looked at for it.
@@ -63,11 +64,11 @@ func Believes(m *snapshot.Model) *report.Belief {
 }
 
 // outputName says what an output is about.
-func outputName(c *snapshot.Contents, o int) string {
+func outputName(c *format.Contents, o int) string {
 	switch {
 	case len(c.Schema.Classes) > 0:
 		return c.Schema.Classes[o]
-	case c.Link == snapshot.OrdinalLink:
+	case c.Link == format.OrdinalLink:
 		return fmt.Sprintf("%s ≤ %d", c.Schema.Label, o+1)
 	}
 	return c.Schema.Label
@@ -83,7 +84,7 @@ type candidate struct {
 
 // search looks for the interactions of one output with the largest |weight|.
 type search struct {
-	c         *snapshot.Contents
+	c         *format.Contents
 	output    int
 	names     []string
 	columns   []candidate // longest first
@@ -112,7 +113,7 @@ func interactions(m *snapshot.Model, o int, names []string) (best []report.Inter
 	}
 	for t := range s.products {
 		s.products[t] = make([]float64, c.NumBasis)
-		if c.Kernel == snapshot.Homogeneous {
+		if c.Kernel == format.Homogeneous {
 			s.scale *= float64(t + 1)
 		}
 	}
@@ -201,7 +202,7 @@ func (s *search) offer(weight float64) {
 }
 
 // candidates returns the columns that interact, longest first.
-func candidates(c *snapshot.Contents, o, degree int) []candidate {
+func candidates(c *format.Contents, o, degree int) []candidate {
 	var columns []candidate
 	fields := len(c.Vocabulary)
 	column := 0

@@ -3,6 +3,7 @@ package diff
 import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Between compares two versions of a model by what is in them: sizes, basis, vocabulary, predictions of their golden
@@ -44,11 +45,11 @@ func sideOf(m *snapshot.Model, of func(*snapshot.Manifest) report.Version) repor
 }
 
 // MetricsOf converts the metrics of a manifest; nil stays nil.
-func MetricsOf(m *snapshot.Metrics) *report.Metrics {
+func MetricsOf(m *format.Metrics) *report.Metrics {
 	if m == nil {
 		return nil
 	}
-	number := func(n *snapshot.Number) *report.Number {
+	number := func(n *format.Number) *report.Number {
 		if n == nil {
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // ErrIncomparable is returned for two versions whose predictions are not of the same kind or whose fields differ.
@@ -67,7 +68,7 @@ func Churn(a, b *snapshot.Model, events []snapshot.Input) (report.Churn, error) 
 		return report.Churn{}, err
 	}
 	task := a.Schema().Task
-	isNumber := task == snapshot.Regression || task == snapshot.Ordinal
+	isNumber := task == format.Regression || task == format.Ordinal
 	var total, largest, changed float64
 	var outA, outB [][]float64 // per event, what is compared
 	for i := range events {

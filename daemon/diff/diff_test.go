@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // ratings returns random contents over users, items, tags and an age.
-func ratings(kernel string, users int, rng *rand.Rand) *snapshot.Contents {
+func ratings(kernel string, users int, rng *rand.Rand) *format.Contents {
 	names := func(prefix string, n int) (list []string) {
 		for i := range n {
 			list = append(list, fmt.Sprint(prefix, i))
@@ -28,20 +30,20 @@ func ratings(kernel string, users int, rng *rand.Rand) *snapshot.Contents {
 		}
 		return v
 	}
-	c := &snapshot.Contents{
+	c := &format.Contents{
 		Schema: snapshot.Schema{
-			Task:        snapshot.Ordinal,
+			Task:        format.Ordinal,
 			Label:       "rating",
 			Levels:      3,
 			Categorical: []string{"user", "item"},
 			Multi: []string{
 				"tags",
 			},
-			Numeric: []snapshot.NumericField{{Name: "age", Scale: 1}},
+			Numeric: []format.NumericField{{Name: "age", Scale: 1}},
 			Augment: true,
 		},
 		Kernel:     kernel,
-		Link:       snapshot.OrdinalLink,
+		Link:       format.OrdinalLink,
 		NumOutputs: 2,
 		NumBasis:   4,
 		Vocabulary: [][]string{names("u", users), names("i", 9), names("t", 5)},
@@ -52,9 +54,9 @@ func ratings(kernel string, users int, rng *rand.Rand) *snapshot.Contents {
 	return c
 }
 
-func model(t *testing.T, c *snapshot.Contents) *snapshot.Model {
+func model(t *testing.T, c *format.Contents) *snapshot.Model {
 	t.Helper()
-	m, err := snapshot.NewModel(c)
+	m, err := scorer.NewModel(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,7 @@ func model(t *testing.T, c *snapshot.Contents) *snapshot.Model {
 
 // The bounded search finds the pairs that looking at all of them does, with the weights that Explain has.
 func TestInteractionsAgainstAllPairs(t *testing.T) {
-	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
+	for _, kernel := range []string{format.ANOVA, format.Homogeneous} {
 		c := ratings(kernel, 30, rand.New(rand.NewPCG(1, 1)))
 		m := model(t, c)
 		belief := Believes(m)
@@ -84,7 +86,7 @@ func TestInteractionsAgainstAllPairs(t *testing.T) {
 					for r := range 4 {
 						w += c.Weights[r*2+o] * c.Basis[i*4+r] * c.Basis[j*4+r]
 					}
-					if kernel == snapshot.Homogeneous {
+					if kernel == format.Homogeneous {
 						w *= 2
 					}
 					all = append(all, w)
@@ -122,7 +124,7 @@ func TestInteractionsAgainstAllPairs(t *testing.T) {
 // The bounded search finds the triples that looking at all of them does, with the weights that Explain has, and names
 // those that were planted.
 func TestInteractionsAgainstAllTriples(t *testing.T) {
-	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
+	for _, kernel := range []string{format.ANOVA, format.Homogeneous} {
 		c := ratings(kernel, 12, rand.New(rand.NewPCG(1, 5)))
 		c.Degree = 3
 		for i := range c.Basis { // so that bounds are below 1: another factor would rule too much out
@@ -143,7 +145,7 @@ func TestInteractionsAgainstAllTriples(t *testing.T) {
 						for r := range 4 {
 							w += c.Weights[r*2+o] * c.Basis[i*4+r] * c.Basis[j*4+r] * c.Basis[l*4+r]
 						}
-						if kernel == snapshot.Homogeneous {
+						if kernel == format.Homogeneous {
 							w *= 6
 						}
 						all = append(all, w)
@@ -193,7 +195,7 @@ func TestInteractionsAgainstAllTriples(t *testing.T) {
 // Basis vectors are matched by direction: not by place, sign or length, and over the features that both versions have.
 func TestBasisIsMatchedByDirection(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	a := ratings(snapshot.ANOVA, 30, rng)
+	a := ratings(format.ANOVA, 30, rng)
 	b := *a
 	b.Basis = make([]float64, len(a.Basis))
 	to := []int{2, 0, 3} // vector r of a is vector to[r] of b; the last of a went, one came
@@ -224,7 +226,7 @@ func TestBasisIsMatchedByDirection(t *testing.T) {
 
 func TestFeaturesInAndOut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	a, b := ratings(snapshot.ANOVA, 30, rng), ratings(snapshot.ANOVA, 42, rng)
+	a, b := ratings(format.ANOVA, 30, rng), ratings(format.ANOVA, 42, rng)
 	d := Features(model(t, a), model(t, b))
 	if d[0].Field != "user" || d[0].Common != 30 || d[0].In != 12 || d[0].Out != 0 || len(d[0].InNames) != shownNames ||
 		d[1].Common != 9 ||
@@ -236,7 +238,7 @@ func TestFeaturesInAndOut(t *testing.T) {
 
 func TestChurn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
-	a := ratings(snapshot.ANOVA, 10, rng)
+	a := ratings(format.ANOVA, 10, rng)
 	b := *a
 	b.Bias = []float64{0.1, 0.9}
 	var events []snapshot.Input
@@ -275,10 +277,10 @@ func TestChurn(t *testing.T) {
 	binary := func(bias float64) *snapshot.Model {
 		return model(
 			t,
-			&snapshot.Contents{
-				Schema:     snapshot.Schema{Task: snapshot.Binary},
-				Kernel:     snapshot.ANOVA,
-				Link:       snapshot.Logistic,
+			&format.Contents{
+				Schema:     snapshot.Schema{Task: format.Binary},
+				Kernel:     format.ANOVA,
+				Link:       format.Logistic,
 				NumOutputs: 1,
 				Bias:       []float64{bias},
 			},

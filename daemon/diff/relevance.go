@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Relevance says how much each field moves the predictions of a version on its golden events, largest first: the mean
@@ -109,11 +110,11 @@ func Entity(m *snapshot.Model, field, name string) (*report.Entity, error) {
 
 // partners returns the columns that a column of a field interacts with most, for one output. O(features · basis
 // vectors).
-func partners(c *snapshot.Contents, column, field, o int, names []string) []report.Interaction {
+func partners(c *format.Contents, column, field, o int, names []string) []report.Interaction {
 	own := slices.Clone(c.Basis[column*c.NumBasis : (column+1)*c.NumBasis])
 	for r := range own {
 		own[r] *= c.Weights[r*c.NumOutputs+o]
-		if c.Kernel == snapshot.Homogeneous {
+		if c.Kernel == format.Homogeneous {
 			own[r] *= 2
 		}
 	}

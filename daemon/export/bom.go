@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // The parts of a bill of materials in CycloneDX 1.6 (ECMA-424) that a version or a program has.
@@ -184,13 +185,13 @@ func serial(digest []byte) string {
 func bare(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
 
 // measures returns those of held-out rows that are finite, by their names in manifests.
-func measures(m *snapshot.Metrics, slice string) (list []cardMetric) {
+func measures(m *format.Metrics, slice string) (list []cardMetric) {
 	if m == nil {
 		return nil
 	}
 	of := reflect.ValueOf(*m)
 	for i := range of.NumField() {
-		v, ok := of.Field(i).Interface().(*snapshot.Number)
+		v, ok := of.Field(i).Interface().(*format.Number)
 		if !ok || v == nil || math.IsNaN(float64(*v)) || math.IsInf(float64(*v), 0) {
 			continue
 		}

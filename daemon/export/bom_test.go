@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestBOM: the bill of materials names the version, its files, topics, fields and finite measures, and is the same each
 // time.
 func TestBOM(t *testing.T) {
-	loss, none := snapshot.Number(0.75), snapshot.Number(math.NaN())
+	loss, none := format.Number(0.75), format.Number(math.NaN())
 	m := &snapshot.Manifest{
 		Model:         "ratings",
 		Version:       7,
@@ -30,24 +31,24 @@ func TestBOM(t *testing.T) {
 		NumOutputs:    1,
 		Digest:        "sha256:" + hash("manifest"),
 		PayloadDigest: "sha256:" + hash("payload"),
-		Files:         []snapshot.File{{Name: "golden.jsonl", SHA256: hash("file")}},
+		Files:         []format.File{{Name: "golden.jsonl", SHA256: hash("file")}},
 		Schema: snapshot.Schema{
-			Task:        snapshot.Regression,
+			Task:        format.Regression,
 			Label:       "y",
 			Categorical: []string{"user"},
-			Numeric:     []snapshot.NumericField{{Name: "age"}},
+			Numeric:     []format.NumericField{{Name: "age"}},
 			Multi:       []string{"tags"},
 		},
-		Meta: snapshot.Meta{
+		Meta: format.Meta{
 			Writer:   "refitd 0.1.0",
 			Kind:     "refit",
 			Decision: "promoted",
 			Created:  time.Unix(1_750_000_000, 0),
 			Rows:     12,
-			Cut: []snapshot.Cut{
+			Cut: []format.Cut{
 				{Topic: "ratings", Partition: 2, Next: 99},
 			},
-			Gate: &snapshot.Metrics{N: 5, Loss: &loss, RMSE: &none},
+			Gate: &format.Metrics{N: 5, Loss: &loss, RMSE: &none},
 		},
 	}
 	b, err := BOM(m)

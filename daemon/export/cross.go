@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // crossed returns the columns of a cross, [n], which begin at first; unseen is that of a pair which the vocabulary
@@ -99,12 +99,12 @@ func splits(name string, n int) [][]string {
 	}
 	var out [][]string
 	for at := 0; ; {
-		i := strings.Index(name[at:], snapshot.CrossSign)
+		i := strings.Index(name[at:], format.CrossSign)
 		if i < 0 {
 			return out
 		}
 		head := name[:at+i]
-		at += i + len(snapshot.CrossSign)
+		at += i + len(format.CrossSign)
 		if head == "" || name[at:] == "" {
 			continue
 		}

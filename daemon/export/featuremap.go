@@ -3,7 +3,7 @@ package export
 import (
 	"math"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // featureMap adds what the weights on the feature map contribute. value holds the numbers as they come, finite whether
@@ -33,12 +33,12 @@ func (b *builder) featureMap(value, finite string) {
 			b.constantOf(float64Type, nil, []float64{m.Clip}),
 		},
 	)
-	if m.Kind == snapshot.Bins {
+	if m.Kind == format.Bins {
 		b.bins(m, z, finite)
 		return
 	}
 	z = b.node("Where", []string{finite, z, b.constantOf(float64Type, nil, []float64{0})})
-	if m.Kind == snapshot.Products {
+	if m.Kind == format.Products {
 		b.products(z, p)
 		return
 	}
@@ -73,7 +73,7 @@ func (b *builder) featureMap(value, finite string) {
 
 // bins adds the weight of each field's bin: that of the lowest one, and at each edge that the number has reached the
 // difference to the next.
-func (b *builder) bins(m *snapshot.FeatureMap, z, finite string) {
+func (b *builder) bins(m *format.FeatureMap, z, finite string) {
 	p, edges, outputs := len(m.Scaling), m.Count-1, b.c.NumOutputs
 	z = b.node("Where", []string{finite, z, b.constantOf(float64Type, nil, []float64{math.Inf(-1)})})
 	below := b.node(

@@ -9,7 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Columns numbers the features of a sample for LIBSVM rows, from 1: the names of each categorical field in order,
@@ -113,7 +113,7 @@ func (c *Columns) AppendLIBSVM(dst []byte, classes []string, r *Row) []byte {
 		}
 		slices.Sort(numbers)
 		for _, number := range slices.Compact(numbers) {
-			add(number, snapshot.MultiValue(c.weights, f, len(names)))
+			add(number, format.MultiValue(c.weights, f, len(names)))
 		}
 	}
 	first := c.total - len(ev.Numeric)

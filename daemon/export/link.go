@@ -3,10 +3,10 @@ package export
 import (
 	"math"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
-// limited clips finite outputs to the output limit of the version, as snapshot.Limit does.
+// limited clips finite outputs to the output limit of the version, as format.Limit does.
 func (b *builder) limited(outputs string) string {
 	limit := b.c.Meta.OutputLimit
 	if limit == nil || !(*limit > 0) {
@@ -17,26 +17,26 @@ func (b *builder) limited(outputs string) string {
 	return b.node("Where", []string{finite, clipped, outputs})
 }
 
-// link adds the prediction and, where the link has them, the probabilities, as snapshot.Model.Predict computes them.
+// link adds the prediction and, where the link has them, the probabilities, as scorer.Model.Predict computes them.
 func (b *builder) link(outputs string) {
 	s, m := &b.c.Schema, b.c.NumOutputs
 	first := func() string { return b.node("Squeeze", []string{outputs, b.axes(1)}) }
 	threshold := 0.0 // of an output, where its class is as likely as not; squared loss learns targets 0 and 1
-	if b.c.Link == snapshot.Identity {
+	if b.c.Link == format.Identity {
 		threshold = 0.5
 	}
 	likely := func() string { return b.node("Greater", []string{outputs, b.scalar(threshold)}) }
 	switch s.Task {
-	case snapshot.Regression:
+	case format.Regression:
 		b.result(first(), "prediction", b.real, "n")
-	case snapshot.Binary:
+	case format.Binary:
 		b.result(b.cast(b.node("Squeeze", []string{likely(), b.axes(1)}), b.real), "prediction", b.real, "n")
-		if b.c.Link == snapshot.Logistic {
+		if b.c.Link == format.Logistic {
 			both := b.node("Concat", []string{b.node("Neg", []string{outputs}), outputs}, intAttribute("axis", 1))
 			b.result(b.node("Sigmoid", []string{both}), "probabilities", b.real, "n", 2)
 		}
-	case snapshot.Ordinal:
-		if b.c.Link == snapshot.Identity {
+	case format.Ordinal:
+		if b.c.Link == format.Identity {
 			b.result(
 				b.node("Clip", []string{first(), b.scalar(1), b.scalar(float64(s.Levels))}),
 				"prediction",
@@ -46,15 +46,15 @@ func (b *builder) link(outputs string) {
 			return
 		}
 		b.ordinal(outputs)
-	case snapshot.Multiclass:
+	case format.Multiclass:
 		best := b.node("ArgMax", []string{outputs}, intAttribute("axis", 1), intAttribute("keepdims", 0))
 		b.result(b.node("Gather", []string{b.names(s.Classes), best}), "prediction", stringType, "n")
-		if b.c.Link == snapshot.Softmax {
+		if b.c.Link == format.Softmax {
 			b.result(b.node("Softmax", []string{outputs}, intAttribute("axis", 1)), "probabilities", b.real, "n", m)
 		}
-	case snapshot.Multilabel:
+	case format.Multilabel:
 		b.result(likely(), "prediction", boolType, "n", m)
-		if b.c.Link == snapshot.Logistic {
+		if b.c.Link == format.Logistic {
 			b.result(b.node("Sigmoid", []string{outputs}), "probabilities", b.real, "n", m)
 		}
 	}

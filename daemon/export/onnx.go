@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // What the file is written for: Opset is that of the default domain. Opset 17 with version 2 of the ML operators is
@@ -119,7 +120,7 @@ func (b *builder) model(manifest *snapshot.Manifest) ([]byte, error) {
 // builder makes the graph of one model.
 type builder struct {
 	*graph
-	c      *snapshot.Contents
+	c      *format.Contents
 	degree int
 
 	powers [][]string // powers[t-1]: parts of Σ_j (h_r,j x_j)^t, each [n, k] or [1, k]
@@ -210,7 +211,7 @@ func (b *builder) part(take func(table string) string, basis, linear string, red
 		a := take(basis)
 		power := a
 		for t := range b.powers {
-			if t > 0 && b.c.Kernel == snapshot.Homogeneous {
+			if t > 0 && b.c.Kernel == format.Homogeneous {
 				break // only Σ a is needed
 			}
 			if t > 0 {
@@ -285,7 +286,7 @@ func (b *builder) namedFields() {
 	}
 }
 
-// multiValue returns the value of each name of a list, [n, l]: snapshot.MultiValue at the first of equal names, else
+// multiValue returns the value of each name of a list, [n, l]: format.MultiValue at the first of equal names, else
 // 0. Names that the version does not know cannot be distinguished here: each counts in the length of the list.
 func (b *builder) multiValue(list int, ids string, missing, unseen int64) string {
 	size := b.node(
@@ -317,7 +318,7 @@ func (b *builder) multiValue(list int, ids string, missing, unseen int64) string
 	}
 	length := b.node("ReduceSum", []string{b.cast(counted, b.real), b.axes(1)}, intAttribute("keepdims", 1))
 	divisor := b.node("Max", []string{length, b.scalar(1)})
-	if len(weights) > 0 && weights[list] == snapshot.WeightSqrt {
+	if len(weights) > 0 && weights[list] == format.WeightSqrt {
 		divisor = b.node("Sqrt", []string{divisor})
 	}
 	return b.mul(b.node("Div", []string{b.cast(present, b.real), divisor}), b.cast(first, b.real))
@@ -379,7 +380,7 @@ func (b *builder) numericFields() {
 		0,
 	)
 	power, table := x, basis
-	for t := 0; basis != "" && t < b.degree && (t == 0 || b.c.Kernel == snapshot.ANOVA); t++ {
+	for t := 0; basis != "" && t < b.degree && (t == 0 || b.c.Kernel == format.ANOVA); t++ {
 		if t > 0 {
 			power, table = b.mul(power, x), b.mul(table, basis)
 		}
@@ -419,7 +420,7 @@ func (b *builder) kernel() (value string, scale float64) {
 			p[t] = b.sum(b.powers[t]...)
 		}
 	}
-	if b.c.Kernel == snapshot.Homogeneous {
+	if b.c.Kernel == format.Homogeneous {
 		value = p[0]
 		for range b.degree - 1 {
 			value = b.mul(value, p[0])

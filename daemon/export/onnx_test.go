@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // shape is a kind of model: every kernel, task and link. Its kernel ends in its degree where that is not 2.
@@ -31,32 +34,32 @@ func (s shape) String() string {
 }
 
 var shapes = []shape{
-	{snapshot.Regression, snapshot.Identity, snapshot.ANOVA, 5, true, false, ""},
-	{snapshot.Regression, snapshot.Identity, snapshot.Homogeneous, 3, true, true, ""},
-	{snapshot.Regression, snapshot.Identity, snapshot.ANOVA, 0, false, false, ""},
-	{snapshot.Binary, snapshot.Logistic, snapshot.Homogeneous, 4, false, true, ""},
-	{snapshot.Binary, snapshot.Identity, snapshot.ANOVA, 2, true, true, ""},
-	{snapshot.Multiclass, snapshot.Softmax, snapshot.ANOVA, 6, true, false, ""},
-	{snapshot.Multiclass, snapshot.Identity, snapshot.Homogeneous, 3, false, true, ""},
-	{snapshot.Multiclass, snapshot.Logistic, snapshot.ANOVA, 1, true, false, ""},
-	{snapshot.Multilabel, snapshot.Logistic, snapshot.ANOVA, 3, true, true, ""},
-	{snapshot.Multilabel, snapshot.Identity, snapshot.Homogeneous, 2, true, false, ""},
-	{snapshot.Ordinal, snapshot.OrdinalLink, snapshot.ANOVA, 8, true, false, ""},
-	{snapshot.Ordinal, snapshot.OrdinalLink, snapshot.Homogeneous, 4, false, true, ""},
-	{snapshot.Ordinal, snapshot.Identity, snapshot.ANOVA, 3, true, false, ""},
-	{snapshot.Multiclass, snapshot.Softmax, snapshot.Homogeneous, 3, true, true, snapshot.Fourier},
-	{snapshot.Regression, snapshot.Identity, snapshot.ANOVA, 0, false, false, snapshot.Bins},
-	{snapshot.Multiclass, snapshot.Softmax, snapshot.Homogeneous, 0, true, false, snapshot.Products},
-	{snapshot.Regression, snapshot.Identity, snapshot.ANOVA + "3", 5, true, true, ""},
-	{snapshot.Multiclass, snapshot.Softmax, snapshot.Homogeneous + "3", 4, true, false, ""},
-	{snapshot.Ordinal, snapshot.OrdinalLink, snapshot.ANOVA + "3", 8, true, false, ""},
-	{snapshot.Binary, snapshot.Logistic, snapshot.Homogeneous + "3", 3, false, true, snapshot.Fourier},
-	{snapshot.Multiclass, snapshot.Identity, snapshot.ANOVA, 0, true, false, ""},
-	{snapshot.Multiclass, snapshot.Softmax, snapshot.ANOVA, 0, true, false, ""}, // of a margin loss
+	{format.Regression, format.Identity, format.ANOVA, 5, true, false, ""},
+	{format.Regression, format.Identity, format.Homogeneous, 3, true, true, ""},
+	{format.Regression, format.Identity, format.ANOVA, 0, false, false, ""},
+	{format.Binary, format.Logistic, format.Homogeneous, 4, false, true, ""},
+	{format.Binary, format.Identity, format.ANOVA, 2, true, true, ""},
+	{format.Multiclass, format.Softmax, format.ANOVA, 6, true, false, ""},
+	{format.Multiclass, format.Identity, format.Homogeneous, 3, false, true, ""},
+	{format.Multiclass, format.Logistic, format.ANOVA, 1, true, false, ""},
+	{format.Multilabel, format.Logistic, format.ANOVA, 3, true, true, ""},
+	{format.Multilabel, format.Identity, format.Homogeneous, 2, true, false, ""},
+	{format.Ordinal, format.OrdinalLink, format.ANOVA, 8, true, false, ""},
+	{format.Ordinal, format.OrdinalLink, format.Homogeneous, 4, false, true, ""},
+	{format.Ordinal, format.Identity, format.ANOVA, 3, true, false, ""},
+	{format.Multiclass, format.Softmax, format.Homogeneous, 3, true, true, format.Fourier},
+	{format.Regression, format.Identity, format.ANOVA, 0, false, false, format.Bins},
+	{format.Multiclass, format.Softmax, format.Homogeneous, 0, true, false, format.Products},
+	{format.Regression, format.Identity, format.ANOVA + "3", 5, true, true, ""},
+	{format.Multiclass, format.Softmax, format.Homogeneous + "3", 4, true, false, ""},
+	{format.Ordinal, format.OrdinalLink, format.ANOVA + "3", 8, true, false, ""},
+	{format.Binary, format.Logistic, format.Homogeneous + "3", 3, false, true, format.Fourier},
+	{format.Multiclass, format.Identity, format.ANOVA, 0, true, false, ""},
+	{format.Multiclass, format.Softmax, format.ANOVA, 0, true, false, ""}, // of a margin loss
 }
 
 // contents returns a random model over 40 users, 25 items, a list of 12 tags and two numbers of very different scale.
-func contents(s shape, rng *rand.Rand) *snapshot.Contents {
+func contents(s shape, rng *rand.Rand) *format.Contents {
 	normal := func(n int) []float64 {
 		v := make([]float64, n)
 		for i := range v {
@@ -71,7 +74,7 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 		}
 		return list
 	}
-	c := &snapshot.Contents{
+	c := &format.Contents{
 		Schema: snapshot.Schema{
 			Task:        s.task,
 			Label:       "y",
@@ -80,7 +83,7 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 			Categorical: []string{"user", "prediction", "hour"},
 			Multi:       []string{"tags"},
 			Cross:       [][]string{{"user", "prediction"}, {"hour", "prediction", "user"}},
-			Numeric: []snapshot.NumericField{
+			Numeric: []format.NumericField{
 				{Name: "age", Center: 40, Scale: 20, Clip: 1},
 				{Name: "ts", Center: 1.7e12, Scale: 3e7},
 			},
@@ -95,16 +98,16 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 			nil,
 			names("t", 12),
 		},
-		Meta: snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Meta: format.Meta{Writer: "test", Kind: "refit", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 	}
 	if s.kernel != c.Kernel {
 		c.Degree = 3
 	}
 	switch s.task {
-	case snapshot.Multiclass, snapshot.Multilabel:
+	case format.Multiclass, format.Multilabel:
 		c.Schema.Classes, c.NumOutputs = []string{"red", "green", "blue", "grün"}, 4
-	case snapshot.Ordinal:
-		if c.Schema.Levels = 5; s.link == snapshot.OrdinalLink {
+	case format.Ordinal:
+		if c.Schema.Levels = 5; s.link == format.OrdinalLink {
 			c.NumOutputs = 4
 		}
 	}
@@ -130,18 +133,18 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 			c.Basis[i] /= 2
 		}
 	}
-	scaling := []snapshot.MapScaling{{Center: 40, Scale: 20}, {Center: 1.7e12, Scale: 3e7}}
+	scaling := []format.MapScaling{{Center: 40, Scale: 20}, {Center: 1.7e12, Scale: 3e7}}
 	switch s.mapped {
-	case snapshot.Fourier:
-		c.Schema.FeatureMap = snapshot.NewFourier(50, 1, scaling)
-	case snapshot.Bins:
-		c.Schema.FeatureMap = snapshot.NewBins(
+	case format.Fourier:
+		c.Schema.FeatureMap = format.NewFourier(50, 1, scaling)
+	case format.Bins:
+		c.Schema.FeatureMap = format.NewBins(
 			8,
 			scaling,
 			[][]float64{{10, 20, 30, 35, 38, 42, 50, 60, 90}, {1.7e12, 1.7e12 - 4e7, 1.7e12 + 4e7}},
 		)
-	case snapshot.Products:
-		c.Schema.FeatureMap = snapshot.NewProducts(scaling)
+	case format.Products:
+		c.Schema.FeatureMap = format.NewProducts(scaling)
 	}
 	if fm := c.Schema.FeatureMap; fm != nil {
 		c.MapWeights = normal(fm.NumColumns() * c.NumOutputs)
@@ -252,7 +255,7 @@ func writeExpectations(t *testing.T) string {
 		}
 	}
 	for i := range 2 * len(shapes) {
-		s, tensors := shapes[i/2], []string{snapshot.F64, snapshot.F32}[i%2]
+		s, tensors := shapes[i/2], []string{format.F64, format.F32}[i%2]
 		rng := rand.New(rand.NewPCG(7, uint64(i)))
 		c := contents(s, rng)
 		c.Tensors = tensors
@@ -264,10 +267,10 @@ func writeExpectations(t *testing.T) string {
 			events[i] = ratingEvent(rng)
 		}
 		for _, in := range events[:16] {
-			c.Golden = append(c.Golden, snapshot.Golden{Input: in})
+			c.Golden = append(c.Golden, format.Golden{Input: in})
 		}
 		// Through the store, so that what is exported is what a consumer reads, golden pairs included.
-		if _, err := snapshot.NewStore(dir).Publish(t.Context(), "m", c); err != nil {
+		if _, err := publish.NewStore(dir).Publish(t.Context(), "m", c); err != nil {
 			t.Fatal(err)
 		}
 		m, err := snapshot.Open(dir, "m", snapshot.Selector{Alias: snapshot.Latest})
@@ -277,11 +280,11 @@ func writeExpectations(t *testing.T) string {
 		export(m, s.String()+" "+m.Contents().Tensors, events)
 	}
 	// of lists of 1, 2 and 200 names, of which known ones are repeated
-	for i, weight := range []string{snapshot.WeightMean, snapshot.WeightSqrt} {
+	for i, weight := range []string{format.WeightMean, format.WeightSqrt} {
 		rng := rand.New(rand.NewPCG(8, uint64(i)))
 		c := contents(shapes[i], rng)
 		c.Schema.MultiWeights = []string{weight}
-		m, err := snapshot.NewModel(c)
+		m, err := scorer.NewModel(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,9 +302,9 @@ func writeExpectations(t *testing.T) string {
 	for i, s := range shapes {
 		rng := rand.New(rand.NewPCG(10, uint64(i)))
 		c := contents(s, rng)
-		limit := snapshot.Number(1)
+		limit := format.Number(1)
 		c.Meta.OutputLimit = &limit
-		m, err := snapshot.NewModel(c)
+		m, err := scorer.NewModel(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +317,7 @@ func writeExpectations(t *testing.T) string {
 	for i, s := range shapes[:3] {
 		list = append(list, refused(t, dir, i, s))
 	}
-	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
+	for _, kernel := range []string{format.ANOVA, format.Homogeneous} {
 		list = append(list, cubic(t, dir, kernel))
 	}
 	first, err := snapshot.Open(
@@ -355,7 +358,7 @@ func refused(t *testing.T, dir string, i int, s shape) *expectation {
 	rng := rand.New(rand.NewPCG(9, uint64(i)))
 	c := contents(s, rng)
 	c.Schema.Optional = []string{"user", "age"}
-	m, err := snapshot.NewModel(c)
+	m, err := scorer.NewModel(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,11 +408,11 @@ func refused(t *testing.T, dir string, i int, s shape) *expectation {
 func cubic(t *testing.T, dir, kernel string) *expectation {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 3))
-	c := &snapshot.Contents{
-		Schema:      snapshot.Schema{Task: snapshot.Regression},
+	c := &format.Contents{
+		Schema:      snapshot.Schema{Task: format.Regression},
 		Kernel:      kernel,
 		Degree:      3,
-		Link:        snapshot.Identity,
+		Link:        format.Identity,
 		NumFeatures: 5,
 		NumOutputs:  1,
 		NumBasis:    2,
@@ -420,7 +423,7 @@ func cubic(t *testing.T, dir, kernel string) *expectation {
 	}
 	e := &expectation{
 		Name:        "degree 3 " + kernel + " float64",
-		Task:        snapshot.Regression,
+		Task:        format.Regression,
 		Tolerance:   1e-9,
 		File:        filepath.Join(dir, kernel+".onnx"),
 		Categorical: map[string][]string{},
@@ -428,7 +431,7 @@ func cubic(t *testing.T, dir, kernel string) *expectation {
 		Numeric:     map[string][]string{},
 	}
 	for j := range 5 {
-		c.Schema.Numeric = append(c.Schema.Numeric, snapshot.NumericField{Name: string(rune('a' + j)), Scale: 1})
+		c.Schema.Numeric = append(c.Schema.Numeric, format.NumericField{Name: string(rune('a' + j)), Scale: 1})
 		c.Basis[2*j], c.Basis[2*j+1] = rng.NormFloat64(), rng.NormFloat64()
 	}
 	for range 100 {
@@ -443,7 +446,7 @@ func cubic(t *testing.T, dir, kernel string) *expectation {
 			for i := range x {
 				for j := range x {
 					for l := range x {
-						if kernel == snapshot.Homogeneous || i < j && j < l {
+						if kernel == format.Homogeneous || i < j && j < l {
 							o += c.Weights[r] * c.Basis[2*i+r] * x[i] * c.Basis[2*j+r] * x[j] * c.Basis[2*l+r] * x[l]
 						}
 					}
@@ -452,7 +455,7 @@ func cubic(t *testing.T, dir, kernel string) *expectation {
 		}
 		e.Outputs, e.Prediction = append(e.Outputs, []float64{o}), append(e.Prediction, o)
 	}
-	m, err := snapshot.NewModel(c)
+	m, err := scorer.NewModel(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -505,11 +508,11 @@ func lastLine(b []byte) string {
 
 // Without a field there is no number of events, and the error says so.
 func TestONNXNeedsFields(t *testing.T) {
-	m, err := snapshot.NewModel(
-		&snapshot.Contents{
-			Schema:     snapshot.Schema{Task: snapshot.Regression},
-			Kernel:     snapshot.ANOVA,
-			Link:       snapshot.Identity,
+	m, err := scorer.NewModel(
+		&format.Contents{
+			Schema:     snapshot.Schema{Task: format.Regression},
+			Kernel:     format.ANOVA,
+			Link:       format.Identity,
 			NumOutputs: 1,
 			Bias:       []float64{1},
 		},
@@ -524,7 +527,7 @@ func TestONNXNeedsFields(t *testing.T) {
 
 // The same model is the same file.
 func TestONNXIsDeterministic(t *testing.T) {
-	m, err := snapshot.NewModel(contents(shapes[8], rand.New(rand.NewPCG(1, 2))))
+	m, err := scorer.NewModel(contents(shapes[8], rand.New(rand.NewPCG(1, 2))))
 	if err != nil {
 		t.Fatal(err)
 	}

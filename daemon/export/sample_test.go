@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // tagged is a model with every kind of field.
@@ -197,7 +197,7 @@ func TestLIBSVMRows(t *testing.T) {
 	}); err != nil || !slices.Equal(names, []string{"user=u1", "user=u2", "tags=a", "tags=z", "age="}) {
 		t.Errorf("%q, error %v", names, err)
 	}
-	m.Schema.ListWeights = map[string]string{"tags": snapshot.WeightSqrt}
+	m.Schema.ListWeights = map[string]string{"tags": format.WeightSqrt}
 	add, done = CollectColumns(&m.Schema)
 	if err := add(rows[0]); err != nil {
 		t.Fatal(err)

@@ -23,8 +23,9 @@ func (g *Ingest) Learn(p *sketch.Part, latest time.Time) (unlearned int64, err e
 	if err := g.fillChoices(); err != nil {
 		return 0, err
 	}
-	g.prescore(p, d)
-	return g.observeRecords(p, d), nil
+	g.prescore(p, d, false)
+	unlearned, _ = g.observeRecords(p, d, false)
+	return unlearned, nil
 }
 
 // Relearn has the cycle learn the events of such a part without scoring them: they were scored before a restart.

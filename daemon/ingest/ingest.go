@@ -20,11 +20,11 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
-// Ingest is a consumer.Queue for one model. It belongs to one goroutine.
-type Ingest struct {
+// Hooks are what the owner of an Ingest may set before the first batch.
+type Hooks struct {
 	// OnApplied, if not nil, is called after every stored batch, from one goroutine at a time.
 	OnApplied func(Counts)
 	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
@@ -41,8 +41,26 @@ type Ingest struct {
 	// Bounds, if not nil, says instead of the clock how new an event at an offset can be, in milliseconds: see
 	// BoundsOf.
 	Bounds func(topic string, partition int32, offset int64) int64
+	// OnCatchUp, if not nil, is called when a catch-up begins, and when it ends.
+	OnCatchUp func(c CatchUp, begins bool)
+	// OnUnlearned, if not nil, is called with how many rows panicked that were passed over by a catch-up.
+	OnUnlearned func(rows int)
 	// Crashes, if not nil, notes what is in hand, and which record not to read any more.
 	Crashes *crash.Journal
+}
+
+// pipeline has the parts between decoding and the store. It belongs to the goroutine of the Ingest.
+type pipeline struct {
+	parts     [1 + maxAhead]decoded // the part that is decoded, and those ahead of it
+	turn      int                   // which of them is decoded
+	ahead     []*learning           // the parts that are learned in parallel with the decoding, in order
+	prescorer *cycle.BatchScorer
+	queue     queue
+}
+
+// Ingest is a consumer.Queue for one model. It belongs to one goroutine.
+type Ingest struct {
+	Hooks
 
 	readers      []*reader
 	rowLimit     int // of rows.RowBytes
@@ -56,19 +74,17 @@ type Ingest struct {
 	model        *config.Model
 	absence      event.Absence
 	missing      *event.Missing          // nil without a mapping
+	schemas      *Schemas                // of writers; nil where records are JSON alone
 	pasts        *Pasts                  // nil without derived fields
 	choices      *candidates             // nil unless events are choices
 	filled       bool                    // choices has those of the store
 	forgotten    []string                // fields of which values are forgotten
 	newest       map[rows.Position]int64 // newest event time taken, by partition; the offset is 0
 	clock        int64                   // the last latest
+	catchUp      *catchUp
 
-	parts     [1 + maxAhead]decoded // the part that is decoded, and those ahead of it
-	turn      int                   // which of them is decoded
-	ahead     []*learning           // the parts that are learned in parallel with the decoding, in order
-	prescorer *cycle.BatchScorer
-	queue     queue
-	again     func(r *sketch.Row, f func(payload []byte, first bool) error) error // of Relearn; nil before
+	pipeline
+	again func(r *sketch.Row, f func(payload []byte, first bool) error) error // of Relearn; nil before
 
 	careful bool // each record of the part at hand is marked in flight alone, and nothing is learned in parallel
 }
@@ -97,6 +113,7 @@ type Counts struct {
 	Partition  int32
 	Applied    int64
 	Unlearned  int64  // of those, the ones on which the cycle panicked
+	Passed     int64  // of those, the ones that a catch-up stored and did not learn
 	Bounded    int64  // of those, the ones whose time was ahead of the clock and was replaced
 	WrongUnit  int64  // of those, the ones whose time is of another unit than the schema's, as it seems
 	TrueUnit   string // of the first of them
@@ -114,9 +131,18 @@ type Counts struct {
 	Began      time.Time        // when its decoding began
 }
 
-// New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is
-// learned.
+// New is NewReading for records whose schemas, if they have any, are in the state.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
+	var schemas *Schemas
+	if m.Input.IsFramed() {
+		schemas, _ = NewSchemas(store) // a damaged one is not known, and found by Check
+	}
+	return NewReading(m, store, c, schemas)
+}
+
+// NewReading returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and
+// nothing is learned. schemas are those of the records, nil where all are JSON.
+func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *Schemas) *Ingest {
 	g := &Ingest{
 		store:        store,
 		cycle:        c,
@@ -124,8 +150,15 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 		model:        m,
 		newest:       make(map[rows.Position]int64),
 		rowLimit:     sketch.MaxCostOfRow,
+		schemas:      schemas,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By),
 		identity:     m.Schema.Identity != "",
+		catchUp:      newCatchUp(m),
+	}
+	g.catchUp.observe = func(c CatchUp, begins bool) {
+		if g.OnCatchUp != nil {
+			g.OnCatchUp(c, begins)
+		}
 	}
 	if limit := int(m.RowLimit()); limit > 0 {
 		g.rowLimit = min(limit, g.rowLimit)
@@ -135,13 +168,20 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		r := &reader{ingest: g}
-		if mapping := m.Mapping(); mapping == nil {
+		mapping, reading := m.Mapping(), readingOf(m, schemas)
+		switch {
+		case mapping != nil && g.missing == nil:
+			g.missing = event.NewMissing(mapping)
+		case mapping == nil && reading != nil:
+			mapping = new(event.Mapping) // fields have their own names
+		}
+		if mapping == nil {
 			r.decode = NewDecoder(m).Decode
 		} else {
-			if g.missing == nil {
-				g.missing = event.NewMissing(mapping)
-			}
 			r.mapped = event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, g.missing)
+		}
+		if reading != nil {
+			r.mapped.Read(*reading)
 		}
 		g.readers = append(g.readers, r)
 	}
@@ -232,7 +272,16 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		g.careful = true
 		defer func() { g.careful = false }()
 	}
-	g.read(j, records)
+	if g.cycle != nil && !careful {
+		j.thin, j.passed = g.catchUp.next(&j.part, min(b.HighWatermark, b.LastStable)-next)
+	}
+	waiting := g.read(j, records)
+	if waiting != nil { // for what is not known yet; those before it are stored first
+		records = records[:len(j.part.Records)]
+		if err := g.Flush(); err != nil {
+			return err
+		}
+	}
 	full, err := g.fit(j)
 	if err != nil {
 		return err
@@ -240,17 +289,20 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	if err := g.prepare(j, records, &g.parts[g.turn]); err != nil {
 		return err
 	}
-	if !full && !careful {
+	if !full && !careful && waiting == nil {
 		return cmp.Or(g.learnAsync(j), halt)
 	}
 	next = j.part.Next
-	if full && len(j.part.Records) == 0 {
+	if (full || waiting != nil) && len(j.part.Records) == 0 {
 		g.queue.drop(j)
 	} else if err := g.learn(j, &g.parts[g.turn]); err != nil {
 		return err
 	}
-	if full {
+	switch {
+	case full:
 		return g.pause(next)
+	case waiting != nil:
+		return g.waitFor(waiting, next)
 	}
 	return halt
 }
@@ -262,7 +314,7 @@ func (g *Ingest) prepare(j *job, records []consumer.Record, d *decoded) error {
 	if err := g.derive(j, d); err != nil {
 		return err
 	}
-	g.prescore(&j.part, d)
+	g.prescore(&j.part, d, j.thin)
 	return nil
 }
 
@@ -338,7 +390,13 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		if err := g.fillChoices(); err != nil {
 			return err
 		}
-		c.Unlearned += g.observeRecords(p, d)
+		if j.passed != nil {
+			if err := g.learnPassed(j.passed); err != nil {
+				return err
+			}
+		}
+		unlearned, passed := g.observeRecords(p, d, j.thin)
+		c.Unlearned, c.Passed = unlearned, passed
 	}
 	for i := range p.Records {
 		r := &p.Records[i]
@@ -360,6 +418,9 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		default:
 			c.count(r)
 		}
+	}
+	if g.schemas != nil {
+		p.Schemas = g.schemas.take()
 	}
 	if g.cycle != nil {
 		if j.sums, err = g.cycle.Sums(); err != nil {
@@ -463,7 +524,7 @@ func (c *Counts) count(r *sketch.Record) {
 const leastInclusion = 1e-9
 
 // countsOf adds up what became of the records of a ledger.
-func countsOf(ledger []sketch.LedgerRow) (n snapshot.Counts) {
+func countsOf(ledger []sketch.LedgerRow) (n format.Counts) {
 	for i := range ledger {
 		l := &ledger[i]
 		n.Applied, n.Rejected, n.Control = n.Applied+l.Applied, n.Rejected+l.Rejected, n.Control+l.Control

@@ -25,6 +25,8 @@ type job struct {
 	sums     []byte   // progressive sums after it
 	counts   Counts
 	rejected int
+	thin     bool         // a share of it is learned
+	passed   passed       // what is learned before it: a catch-up passed over it
 	done     func(Counts) // may be nil
 }
 
@@ -194,7 +196,7 @@ func (j *job) start(topic string, number int32, logStart, base, next int64, reco
 		Began:     time.Now(),
 	}
 	clear(j.counts.Rejected)
-	j.arenas, j.sums, j.rejected = j.arenas[:0], nil, 0
+	j.arenas, j.sums, j.rejected, j.thin, j.passed = j.arenas[:0], nil, 0, false, nil
 }
 
 // arena returns the i-th arena, empty.

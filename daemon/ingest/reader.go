@@ -31,8 +31,9 @@ type reader struct {
 	mapped *event.Mapped // in place of decode where the model has a mapping, else nil
 }
 
-// read decodes the records of a batch into the part of a job, and classifies them, which needs no order.
-func (g *Ingest) read(j *job, records []consumer.Record) {
+// read decodes the records of a batch into the part of a job, and classifies them, which needs no order. Where one
+// waits for its schema the part ends before it.
+func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 	n, d := len(records), &g.parts[g.turn]
 	if short := n - len(d.events); short > 0 {
 		d.events = append(d.events, make([]event.Event, short)...)
@@ -47,19 +48,25 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 	switch {
 	case g.careful:
 		readers = 1
-	case len(g.ahead) > 0:
+	case len(g.ahead) > 0 && !j.thin:
 		readers = max(1, min(readers, runtime.GOMAXPROCS(0)-1))
 	}
 	for i := range readers {
 		j.arena(i)
 	}
+	ends, waits := make([]int, readers), make([]*event.Wait, readers)
 	var wg sync.WaitGroup
 	for i, r := range g.readers[:readers] {
 		from, to := i*n/readers, (i+1)*n/readers
 		run := func() {
 			arena := j.arenas[i]
+			ends[i] = to
 			for k := from; k < to; k++ {
-				arena = r.read(&j.part.Records[k], &events[k], &j.part, &records[k], arena)
+				arena, waits[i] = r.read(&j.part.Records[k], &events[k], &j.part, &records[k], arena)
+				if waits[i] != nil {
+					ends[i] = k
+					break
+				}
 			}
 			j.arenas[i] = arena
 		}
@@ -70,7 +77,19 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 		wg.Go(run)
 	}
 	wg.Wait()
+	for i, w := range waits {
+		if w != nil {
+			waiting = w
+			j.part.Records = j.part.Records[:ends[i]]
+			j.part.Next, j.counts.Next = records[ends[i]].Offset, records[ends[i]].Offset
+			break
+		}
+	}
+	if waiting == nil && g.schemas != nil {
+		g.schemas.arrived()
+	}
 	g.store.Classify(&j.part)
+	return waiting
 }
 
 // isStorable reports whether the state has room for a row.
@@ -78,23 +97,32 @@ func (g *Ingest) isStorable(payload []byte) bool {
 	return len(payload) <= sketch.MaxPayloadBytes && rows.RowBytes(payload) <= g.rowLimit
 }
 
-// read decodes one record. What the row keeps of it goes into arena, which is returned.
-func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *consumer.Record, arena []byte) []byte {
+// read decodes one record. What the row keeps of it goes into arena, which is returned, unless it waits for its schema.
+func (r *reader) read(
+	to *sketch.Record,
+	ev *event.Event,
+	p *sketch.Part,
+	from *consumer.Record,
+	arena []byte,
+) ([]byte, *event.Wait) {
 	switch from.Fate {
 	case consumer.Control:
 		*to = sketch.Record{Offset: from.Offset, Fate: sketch.Control}
-		return arena
+		return arena, nil
 	case consumer.Aborted:
 		*to = sketch.Record{Offset: from.Offset, Fate: sketch.Aborted}
-		return arena
+		return arena, nil
 	}
 	r.ingest.hold(p.Topic, p.Partition, from.Offset)
-	rejection := r.decodeRecord(p, ev, from)
+	rejection, wait := r.decodeRecord(p, ev, from)
 	r.ingest.release()
+	if wait != nil {
+		return arena, wait
+	}
 	if rejection == nil {
 		start := len(arena)
 		if arena = r.ingest.fill(to, p, from.Offset, from.CRC, ev, arena); r.ingest.isStorable(to.Payload) {
-			return arena
+			return arena, nil
 		}
 		arena = arena[:start]
 		rejection = &event.Rejection{
@@ -117,7 +145,7 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 	start := len(arena)
 	arena = append(arena, from.Value[:min(len(from.Value), sketch.MaxDeadLetterBytes)]...)
 	to.Payload = arena[start:len(arena):len(arena)]
-	return arena
+	return arena, nil
 }
 
 // fill makes the row of an event.

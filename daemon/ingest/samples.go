@@ -107,12 +107,41 @@ func Recall(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut)
 	return relearn(m, c, s, cut, false)
 }
 
+// relearnAfter is Relearn of the newest rows after the cut, at most so many.
+func relearnAfter(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, most int) (
+	panicked int, err error) {
+	_, after := splitRows(s, cut)
+	slices.SortStableFunc(after, compareTimes)
+	after = after[max(0, len(after)-most):]
+	each := payloadsOf(m)
+	return relearnRows(after, func(_ int, r *sketch.Row) error {
+		return each(r, func(payload []byte, first bool) error { return c.Relearn(placeOf(r), payload, first) })
+	})
+}
+
 func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, on bool) (panicked int, err error) {
+	before, after := splitRows(s, cut)
+	each := payloadsOf(m)
+	panicked, err = relearnRows(before, func(i int, r *sketch.Row) error {
+		return each(r, func(payload []byte, first bool) error {
+			return c.Recall(payload, first, i >= len(before)-recalled)
+		})
+	})
+	if !on || err != nil {
+		return panicked, err
+	}
+	more, err := relearnRows(after, func(_ int, r *sketch.Row) error {
+		return each(r, func(payload []byte, first bool) error { return c.Relearn(placeOf(r), payload, first) })
+	})
+	return panicked + more, err
+}
+
+// splitRows returns the rows of a sample from before a cut, and those after it.
+func splitRows(s *sketch.Sample, cut []report.Cut) (before, after []*sketch.Row) {
 	next := make(map[rows.Position]int64, len(cut))
 	for _, p := range cut {
 		next[rows.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
 	}
-	var before, after []*sketch.Row
 	for _, part := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
 		for i := range part {
 			if r := &part[i]; r.Offset >= next[rows.Position{Topic: r.Topic, Partition: r.Partition}] {
@@ -122,27 +151,17 @@ func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut
 			}
 		}
 	}
-	learn := func(rows []*sketch.Row, row func(i int, r *sketch.Row) error) {
-		slices.SortStableFunc(rows, compareTimes)
-		for i := 0; i < len(rows) && err == nil; i++ {
-			var failed bool
-			if failed, err = learnRow(func() error { return row(i, rows[i]) }); failed {
-				panicked++
-			}
+	return before, after
+}
+
+// relearnRows has rows learned, oldest first, and counts those that panicked.
+func relearnRows(list []*sketch.Row, row func(i int, r *sketch.Row) error) (panicked int, err error) {
+	slices.SortStableFunc(list, compareTimes)
+	for i := 0; i < len(list) && err == nil; i++ {
+		var failed bool
+		if failed, err = learnRow(func() error { return row(i, list[i]) }); failed {
+			panicked++
 		}
 	}
-	each := payloadsOf(m)
-	learn(before, func(i int, r *sketch.Row) error {
-		return each(
-			r,
-			func(payload []byte, first bool) error { return c.Recall(payload, first, i >= len(before)-recalled) },
-		)
-	})
-	if !on {
-		return panicked, err
-	}
-	learn(after, func(_ int, r *sketch.Row) error {
-		return each(r, func(payload []byte, first bool) error { return c.Relearn(placeOf(r), payload, first) })
-	})
 	return panicked, err
 }

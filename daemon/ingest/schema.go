@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,6 +99,10 @@ func rulesOf(m *config.Model) string {
 	}
 	if in.Mapping.IsSet() {
 		rules += fmt.Sprintf(" mapping %q", fmt.Sprint(in.Mapping))
+	}
+	if in.IsFramed() {
+		written, _ := json.Marshal(in.Written) // text
+		rules += fmt.Sprintf(" format %q", []string{in.Format, in.KeyFormat, string(written)})
 	}
 	if s.Positive != "" {
 		rules += fmt.Sprintf(" labels %q", []string{s.Positive, s.Negative})

@@ -115,9 +115,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		"guard":         guard.Footprint,
 		"progressive":   cycle.ProgressiveFootprint(m.Evaluate.Window, e.outputs, m.Schema.Learned()),
 		"curves":        curves.Footprint(),
-		"mixture":       cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, e.outputs, e.maxName),
 		"fold_in":       e.foldIn(m),
 	}
+	cycle.AddExperts(parts, m)
 	e.addFields(parts, m)
 	e.addUpdates(parts, m)
 	addTopics(parts, m)
@@ -186,21 +186,11 @@ func extentOf(m *config.Model) extent {
 	return e
 }
 
-// foldIn returns the bytes of the fold-ins on the last refit, and of the one that continues after names have changed.
+// foldIn returns the bytes of the fold-in on the last refit.
 func (e *extent) foldIn(m *config.Model) int64 {
 	bytes := cycle.LiveFootprint(m) + cycle.CapFootprint(m, e.maxName)
-	rows, rates, gaussian := m.Train.FoldIn.MaxRows, len(online.DefaultRates), experts.HasGaussian(m)
-	outputs, separate := e.outputs, e.separate // of the one that continues
-	if gaussian {
-		bytes += cycle.SlotsFootprint(rows, e.maxName) + online.Footprint(rows, rates, e.k, 1, false)
-		outputs, separate = 1, false
-	}
-	if !m.Train.FoldIn.Enabled || e.names == 0 {
-		return bytes
-	}
-	bytes += online.Footprint(rows, rates, e.k, e.outputs, e.separate)
-	if m.Train.Refit == "variational" {
-		bytes += cycle.SlotsFootprint(rows, e.maxName) + online.Footprint(rows, rates, e.k, outputs, separate)
+	if m.Train.FoldIn.Enabled && e.names > 0 {
+		bytes += online.Footprint(m.Train.FoldIn.MaxRows, len(online.DefaultRates), e.k, e.outputs, e.separate)
 	}
 	return bytes
 }
@@ -216,13 +206,6 @@ func (e *extent) addFields(parts map[string]int64, m *config.Model) {
 	}
 	if bytes := ingest.ChoicesFootprint(m); bytes > 0 {
 		parts["choices"] = bytes
-	}
-	if numbers > 0 && m.Train.FoldIn.Enabled {
-		parts["numbers"] = cycle.NumbersFootprint(numbers, len(m.Schema.Categorical)+len(m.Schema.Multi), e.outputs,
-			m.Train.FoldIn.MaxRows, e.maxName)
-	}
-	if bytes := cycle.PairwiseFootprint(m); bytes > 0 {
-		parts["names"] = bytes
 	}
 }
 

@@ -44,14 +44,14 @@ func TestBrokenModels(t *testing.T) {
 		}},
 		{"cut short", func(m *solver.Model) { m.Bias = m.Bias[:len(m.Bias)-1] }},
 	}
-	fit := a.trainer.fit
+	fit := a.trainer.Fit
 	var fits atomic.Int32
-	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+	a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		ch, err := fit(ctx, s)
 		if n := int(fits.Add(1)) - 1; err == nil && n < len(breaks) {
 			ch.Model = ch.Model.Clone()
 			breaks[n].model(ch.Model)
-			a.reader.applied.Add(1) // as if more came, so that the next refit is due
+			a.reader.Applied.Add(1) // as if more came, so that the next refit is due
 		}
 		return ch, err
 	}
@@ -66,7 +66,7 @@ func TestBrokenModels(t *testing.T) {
 	go func() { done <- p.run(ctx) }()
 	first := <-versions
 	failures := testutil.ToFloat64(
-		a.trainer.metrics.published.WithLabelValues(a.name, "failure"),
+		p.options.Metrics.Published.WithLabelValues(a.name, "failure"),
 	) // before the end calls one off
 	stop()
 	if err := <-done; err != nil {

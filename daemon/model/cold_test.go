@@ -26,25 +26,25 @@ func TestFailedRefitIsMadeAgain(t *testing.T) {
 		}
 	})
 	defer p.start(t)()
-	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	until(t, "all events", func() bool { return a.reader.Applied.Load() == 2000 })
 	a.trainer.Refit()
-	version, err := snapshot.Open(a.state.settings.Publish.Store, "a", snapshot.Selector{Version: (<-versions).Version})
+	version, err := snapshot.Open(a.state.Settings.Publish.Store, "a", snapshot.Selector{Version: (<-versions).Version})
 	if err != nil {
 		t.Fatal(err)
 	}
-	adopted, err := fitted.FromSnapshot(a.state.settings, version)
+	adopted, err := fitted.FromSnapshot(a.state.Settings, version)
 	if err != nil {
 		t.Fatal(err)
 	}
 	adopted.Model.Bias[0] = 2e12 // more than the solver starts from
-	a.trainer.cycle.Adopt(adopted)
+	a.cycle.Adopt(adopted)
 	a.trainer.Refit()
 	until(t, "a version from nothing", func() bool { return len(versions) > 0 })
 	v := <-versions
 	if v.Warm || !strings.Contains(v.Reason, "trained from nothing because a refit that continued from version") {
 		t.Errorf("warm %t: %s", v.Warm, v.Reason)
 	}
-	if n := testutil.ToFloat64(a.trainer.metrics.trainFailed.WithLabelValues("a")); n != 0 {
+	if n := testutil.ToFloat64(p.options.Metrics.TrainFailed.WithLabelValues("a")); n != 0 {
 		t.Errorf("%g refits counted as failed", n)
 	}
 	if text := log.String(); strings.Count(

@@ -7,7 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/memory"
+	"github.com/refitd/refitd/daemon/model/part"
+	"github.com/refitd/refitd/daemon/model/read"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -78,6 +81,8 @@ var (
 		"fold_in_evicted_total",
 		"Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).",
 	)
+	catchingUp = ofModel("catching_up",
+		"1 while the model is so far behind that it learns live from a share of the events (train.catch_up), else 0.")
 	foldInResets = ofModel(
 		"fold_in_resets_total",
 		"Times the fold-in started again because it had become worse than the champion alone.",
@@ -124,6 +129,18 @@ var (
 		"1 for each field that no event since the start, of 1,000 at least, has where input.mapping says.",
 		"field",
 	)
+	schemasKnown = ofModel("schemas", "Schemas by which records were written that the model knows.")
+	schemaAsked  = ofModel("schema_requests_total", "Requests to the schema registry.")
+	schemaFailed = ofModel("schema_failures_total", "Requests to the schema registry that failed.")
+	schemaAway   = ofModel(
+		"schema_unavailable",
+		"1 while a partition waits for a schema that the registry has not given, else 0.",
+	)
+	schemaLoses = ofModel(
+		"schema_loses_field",
+		"1 for each field of the model for which a schema of records has nothing.",
+		"field",
+	)
 	shardClock = ofModel(
 		"shard_clock_offset_seconds",
 		"By how much the clock of a shard's host is ahead, as the trainer sees it.",
@@ -156,6 +173,7 @@ var (
 		progressiveMetric,
 		progressiveInvalid,
 		gateRejections,
+		catchingUp,
 		foldInResets,
 		foldInEvicted,
 		featuresTotal,
@@ -168,6 +186,11 @@ var (
 		pastDropped,
 		mappingMissing,
 		mappingAbsent,
+		schemasKnown,
+		schemaAsked,
+		schemaFailed,
+		schemaAway,
+		schemaLoses,
 		shardClock,
 		trainerLeader,
 		liveHeard,
@@ -190,9 +213,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	of.gauge(memoryComputed, float64(c.memory.TotalBytes))
 	of.gauge(storageLeast, float64(c.least))
 	for _, m := range c.models {
-		of := samples{out: out, model: []string{m.state.settings.Name}}
+		of := samples{out: out, model: []string{m.state.Settings.Name}}
 		of.sample(m)
 		of.mapping(m.reader)
+		of.schemas(m.reader.Schemas())
 		of.progressive(m)
 		of.readiness(m)
 		of.team(m)
@@ -220,14 +244,14 @@ func (s samples) counter(d *prometheus.Desc, v float64, labels ...string) {
 
 // sample sends what the disk, the sample and the ledger of a model have.
 func (s samples) sample(m *Model) {
-	store := m.state.store
-	s.gauge(storageFree, float64(m.state.guard.FreeBytes()))
+	store := m.state.Store
+	s.gauge(storageFree, float64(m.state.Guard.FreeBytes()))
 	rows, bytes := store.Size()
 	for role, n := range rows {
 		s.gauge(reservoirItems, float64(n), sketch.Role(role).String())
 	}
 	s.gauge(reservoirBytes, float64(bytes))
-	for topic, accounts := range accountsByTopic(m.state.settings, store.Ledger()) {
+	for topic, accounts := range accountsByTopic(m.state.Settings, store.Ledger()) {
 		for account, n := range accounts {
 			s.gauge(ledgerOffsets, float64(n), topic, account)
 		}
@@ -236,21 +260,37 @@ func (s samples) sample(m *Model) {
 }
 
 // mapping sends which fields of input.mapping events lack.
-func (s samples) mapping(r *reader) {
-	if r.missing == nil {
+func (s samples) mapping(r *read.Reader) {
+	for field, n := range r.Missing() {
+		s.counter(mappingMissing, float64(n), field)
+	}
+	for field := range r.AbsentFields() {
+		s.gauge(mappingAbsent, 1, field)
+	}
+}
+
+// schemas sends what is known of the schemas of records, of a model that reads other formats than JSON.
+func (s samples) schemas(of *ingest.Schemas) {
+	if of == nil {
 		return
 	}
-	for i, field := range r.missing.Fields {
-		s.counter(mappingMissing, float64(r.missing.Count(i)), field)
+	known, requests, failures := of.Known()
+	s.gauge(schemasKnown, float64(known))
+	s.counter(schemaAsked, float64(requests))
+	s.counter(schemaFailed, float64(failures))
+	away := 0.0
+	if of.Trouble() != "" {
+		away = 1
 	}
-	for field := range r.absentFields() {
-		s.gauge(mappingAbsent, 1, field)
+	s.gauge(schemaAway, away)
+	for field := range of.Lost() {
+		s.gauge(schemaLoses, 1, field)
 	}
 }
 
 // progressive sends how good predictions were before their events were learned from.
 func (s samples) progressive(m *Model) {
-	progressive := m.trainer.cycle.Progressive()
+	progressive := m.cycle.Progressive()
 	for _, r := range progressive.Roles() {
 		if loss, ok := quality.Loss(r.Metrics); ok {
 			s.gauge(progressiveLoss, loss, r.Name)
@@ -259,19 +299,19 @@ func (s samples) progressive(m *Model) {
 	progressiveMetrics(&progressive, func(value float64, metric, window, role string) {
 		s.gauge(progressiveMetric, value, metric, window, role)
 	})
-	s.counter(progressiveInvalid, float64(m.trainer.cycle.ImpossibleLosses()))
+	s.counter(progressiveInvalid, float64(m.cycle.ImpossibleLosses()))
 }
 
 // readiness sends whether a model trains and does its work, and why not.
 func (s samples) readiness(m *Model) {
-	s.gauge(trainDisabled, indicator(m.trainer.pause.until.Load() != nil))
+	s.gauge(trainDisabled, indicator(m.trainer.Disabled() != ""))
 	reasons := m.NotReady()
 	s.gauge(modelReady, indicator(len(reasons) == 0))
-	not := make(map[string]float64, len(causes))
+	not := make(map[string]float64, len(part.Causes))
 	for _, reason := range reasons {
 		not[reason.Cause] = 1
 	}
-	for _, cause := range causes {
+	for _, cause := range part.Causes {
 		s.gauge(modelNotReady, not[cause], cause)
 	}
 }
@@ -286,37 +326,39 @@ func indicator(yes bool) float64 {
 
 // team sends what a trainer has of its shards.
 func (s samples) team(m *Model) {
-	team := m.reader.team
-	if team.hasStandby() {
-		s.gauge(trainerLeader, indicator(team.leads()))
+	role := m.role
+	if _, contested := role.Term(); contested {
+		s.gauge(trainerLeader, indicator(role.Leads()))
 	}
-	for i, shard := range team.shards() {
+	for i, shard := range role.Shards() {
+		number := strconv.Itoa(i)
 		if shard.Clock != nil {
-			s.gauge(shardClock, shard.Clock.Seconds(), strconv.Itoa(i))
+			s.gauge(shardClock, shard.Clock.Seconds(), number)
+		}
+		if at := shard.Forwarded; !at.IsZero() {
+			s.gauge(liveHeard, float64(at.UnixNano())/1e9, number)
 		}
 	}
-	live := team.learner()
-	if live == nil {
-		return
+	if missed, known := role.Missed(); known {
+		s.counter(liveMissed, float64(missed))
 	}
-	for i := range live.newest {
-		if at := live.newest[i].Load(); at > 0 {
-			s.gauge(liveHeard, float64(at)/1e9, strconv.Itoa(i))
-		}
-	}
-	s.counter(liveMissed, float64(live.missed.Load()))
 }
 
 // learned sends what the learning of a model held back, gave up or did not know.
 func (s samples) learned(m *Model) {
-	learning := m.trainer.cycle
+	learning := m.cycle
 	s.gauge(gateRejections, float64(learning.Rejections()))
+	behind := 0.0
+	if m.reader.CatchUp() != nil {
+		behind = 1
+	}
+	s.gauge(catchingUp, behind)
 	s.counter(foldInResets, float64(learning.Resets()))
 	s.counter(foldInEvicted, float64(learning.Evicted()))
 	for _, why := range experts.HeldReasons {
 		s.counter(eventsHeld, float64(learning.Held(why)), why.String())
 	}
-	kept, dropped := m.reader.pasts.Counts()
+	kept, dropped := m.reader.Pasts.Counts()
 	s.gauge(pastEntities, float64(kept))
 	s.counter(pastDropped, float64(dropped))
 	names := learning.Names()

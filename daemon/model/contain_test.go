@@ -18,6 +18,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
+	"github.com/refitd/refitd/daemon/model/metrics"
+	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -27,8 +29,9 @@ import (
 
 // pair are two models, a and b, on one topic of 2000 ratings.
 type pair struct {
-	options Options // of both, but for Settings
+	options part.Options // of both, but for Settings
 	a, b    *Model
+	seen    func(report.Version) // may be nil
 }
 
 // newPair makes a topic and the models that read it.
@@ -83,7 +86,7 @@ func newPairOf(t *testing.T, log io.Writer, rating func(i int) int) *pair {
 		t.Fatal(err)
 	}
 	p := &pair{
-		options: Options{
+		options: part.Options{
 			Config:  conf,
 			Share:   new(consumer.Share),
 			Crashes: new(sync.Mutex),
@@ -98,8 +101,13 @@ func newPairOf(t *testing.T, log io.Writer, rating func(i int) int) *pair {
 // open makes the models anew on the states they left. They are closed with the test.
 func (p *pair) open(t *testing.T) {
 	t.Helper()
-	p.options.Metrics = NewMetrics(prometheus.NewRegistry())
-	p.options.Siblings = func() []*Model { return []*Model{p.a, p.b} }
+	p.options.Metrics = metrics.New(prometheus.NewRegistry())
+	p.options.OnVersion = func(v report.Version) {
+		if p.seen != nil {
+			p.seen(v)
+		}
+	}
+	p.options.Siblings = func() []part.Sibling { return []part.Sibling{p.a, p.b} }
 	for i, m := range []**Model{&p.a, &p.b} {
 		o := p.options
 		o.Settings, o.Registerer = &p.options.Config.Models[i], prometheus.NewRegistry()
@@ -115,9 +123,9 @@ func (p *pair) open(t *testing.T) {
 	}
 }
 
-// onVersion is called with every version of either model.
+// onVersion has f called with every version of either model. Call it before start.
 func (p *pair) onVersion(f func(report.Version)) {
-	p.a.trainer.versions.onVersion, p.b.trainer.versions.onVersion = f, f
+	p.seen = f
 }
 
 // run runs both models, as the daemon does, until ctx is done or one of them fails.
@@ -165,20 +173,20 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 	var log locked.Buffer
 	p := newPair(t, &log)
 	a, b := p.a, p.b
-	fit, write := a.trainer.fit, a.trainer.versions.write
+	fit, write := a.trainer.Fit, a.versions.Write
 	var phase, fits, writes atomic.Int32
-	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+	a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		if phase.Load() == 0 {
 			fits.Add(1)
-			a.reader.applied.Add(1) // as if more came, so that the next refit is due
+			a.reader.Applied.Add(1) // as if more came, so that the next refit is due
 			panic("fit")
 		}
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+	a.versions.Write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 		if phase.Load() == 1 {
 			writes.Add(1)
-			a.reader.applied.Add(1)
+			a.reader.Applied.Add(1)
 			panic("write")
 		}
 		return write(p, ctx, ch)
@@ -205,9 +213,9 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 		t.Errorf("model a published %d versions", n)
 	}
 	phase.Store(2)
-	a.reader.applied.Add(1)
+	a.reader.Applied.Add(1)
 	until(t, "a version of model a", func() bool {
-		return count("a") >= 1 && a.reader.applied.Load() >= 2000 && b.reader.applied.Load() == 2000
+		return count("a") >= 1 && a.reader.Applied.Load() >= 2000 && b.reader.Applied.Load() == 2000
 	})
 	stop()
 	if err := <-done; err != nil {
@@ -225,7 +233,7 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 func TestStorageErrorOfOneModelEndsAll(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, io.Discard)
-	if err := p.a.state.close(); err != nil { // what comes to be stored is refused
+	if err := p.a.state.Close(); err != nil { // what comes to be stored is refused
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -1,16 +1,13 @@
 package model
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot"
 )
 
 // TestSiblingBeginsLate: models with a topic in common show their offsets in one group. What one shows in its first run
@@ -18,11 +15,12 @@ import (
 // whichever begins.
 func TestSiblingBeginsLate(t *testing.T) {
 	p := newPair(t, io.Discard)
-	untilEnd := func() []*Model {
-		p.a.reader.options.UntilEnd, p.b.reader.options.UntilEnd = true, true
-		return []*Model{p.a, p.b}
+	if err := errors.Join(p.a.Close(), p.b.Close()); err != nil {
+		t.Fatal(err)
 	}
-	for _, m := range untilEnd() {
+	p.options.UntilEnd = true
+	p.open(t)
+	for _, m := range []*Model{p.a, p.b} {
 		if err := m.Run(t.Context()); err != nil {
 			t.Fatalf("first run of model %s: %v", m.name, err)
 		}
@@ -31,52 +29,19 @@ func TestSiblingBeginsLate(t *testing.T) {
 		if err := m.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.RemoveAll(m.state.dir); err != nil {
+		if err := os.RemoveAll(m.state.Dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.RemoveAll(m.reader.options.Settings.Publish.Store); err != nil { // whose versions would show the loss
+		if err := os.RemoveAll(m.state.Settings.Publish.Store); err != nil { // whose versions would show the loss
 			t.Fatal(err)
 		}
 	}
 	p.open(t)
-	for _, m := range untilEnd() {
+	for _, m := range []*Model{p.a, p.b} {
 		err := m.Run(t.Context())
 		if report.CodeOf(err) != report.ExitState ||
 			!strings.Contains(err.Error(), "state is empty but group g has offsets") {
 			t.Errorf("model %s, whose state is lost: %v", m.name, err)
 		}
-	}
-}
-
-// TestRefitOfAnEarlierCutWaits: a refit whose sample had no record of a partition yet is not published after a version
-// that had, though the state has caught up since.
-func TestRefitOfAnEarlierCutWaits(t *testing.T) {
-	m := config.DefaultModel()
-	m.Name, m.Input.Topics = "ratings", []string{"ratings"}
-	m.Schema = config.Schema{Task: "regression", Label: "y", Categorical: []string{"user"}}
-	m.Resolve()
-	store, err := sketch.NewMemory(ingest.StoreOptions(&m))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	for partition, next := range []int64{5, 23} {
-		if err := store.Begin("ratings", int32(partition), next); err != nil {
-			t.Fatal(err)
-		}
-	}
-	published := []report.Cut{{Topic: "ratings", Partition: 0, Next: 5}, {Topic: "ratings", Partition: 1, Next: 23}}
-	s := &State{settings: &m, store: store}
-	for _, p := range published {
-		s.published = append(s.published, snapshot.Cut(p))
-	}
-	if reason := s.behindPublished(nil, nil); reason != "" {
-		t.Errorf("an update waits: %s", reason)
-	}
-	if reason := s.behindPublished(published[:1], nil); reason == "" {
-		t.Error("a refit without records of partition 1 is published")
-	}
-	if reason := s.behindPublished(published, nil); reason != "" {
-		t.Errorf("a refit that has caught up waits: %s", reason)
 	}
 }

@@ -1,5 +1,3 @@
-// Package model is one model of the daemon: it reads the model's topics into its state, learns from them, refits on
-// schedule and publishes versions. Package daemon runs several of them and serves what they say of themselves.
 package model
 
 import (
@@ -8,70 +6,48 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
-	"github.com/refitd/refitd/daemon/cycle/updates"
-	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/model/part"
+	"github.com/refitd/refitd/daemon/model/read"
+	"github.com/refitd/refitd/daemon/model/role"
+	"github.com/refitd/refitd/daemon/model/state"
+	"github.com/refitd/refitd/daemon/model/train"
+	"github.com/refitd/refitd/daemon/model/versions"
 	"github.com/refitd/refitd/daemon/notify"
-	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/scoring"
-	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
-	"go.opentelemetry.io/otel/trace"
+	"github.com/refitd/refitd/snapshot/publish"
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
 )
-
-// Options of a model. Config, Settings, Metrics, Registerer, Crashes, Out and Log are required.
-type Options struct {
-	Config   *config.Config
-	Settings *config.Model // one of Config's
-	// UntilEnd reads up to the log ends as they are at the start, refits once more and ends.
-	UntilEnd bool
-	// StartFresh makes an empty state although the consumer group has offsets.
-	StartFresh bool
-	// CheckState, if not nil, looks at the state directory before it is opened, in another process: damage may end the
-	// process that finds it.
-	CheckState func(ctx context.Context, dir string) error
-	// Siblings, if not nil, returns all models of the daemon.
-	Siblings func() []*Model
-	// Share, if not nil, fetches topics once for all models that read them.
-	Share *consumer.Share
-	// Crashes is shared by the crash journals of a process: one at a time has a single record in hand.
-	Crashes    *sync.Mutex
-	Metrics    *Metrics
-	Registerer prometheus.Registerer // of the consumer's metrics
-	Out        *report.Emitter
-	Log        *slog.Logger
-	Tracer     trace.Tracer // makes spans of batches, refits and what they publish; nil makes none
-	// OnVersion, if not nil, is called with every version, on the goroutine of the trainer.
-	OnVersion func(report.Version)
-}
 
 // Model is one model with its state, reader, trainer and publisher. Reading runs on one goroutine, the trainer on
 // another. Make it with New, call Run once, and Close in the end. Its other methods but Summary are safe for
 // concurrent use, also while Run runs.
 type Model struct {
 	name      string
-	state     *State
-	reader    *reader
-	trainer   *Trainer
+	state     *state.State
+	reader    *read.Reader
+	role      role.Role
+	cycle     *cycle.Cycle
+	versions  *versions.Versions
+	trainer   *train.Trainer
+	log       *slog.Logger
 	announcer *announce.Announcer     // nil without a topic for champions
 	deltas    *announce.DeltaProducer // nil without a topic for deltas
-	live      *liveModel
+	live      *versions.Live
 	curves    *curves.Ring
-	ranking   *ranking        // nil unless events are choices
+	ranking   *read.Ranking   // nil unless events are choices
 	scorer    *scoring.Scorer // nil without a topic for scores
 	crashes   *crash.Journal
 	notifier  *notify.Notifier // nil without notify.url
@@ -79,100 +55,83 @@ type Model struct {
 
 // New opens the state and loads the last champion. What it opened is closed again if it fails; the error carries its
 // exit code.
-func New(ctx context.Context, o Options) (_ *Model, err error) {
+func New(ctx context.Context, o part.Options) (_ *Model, err error) {
 	settings := o.Settings
 	o.Log = o.Log.With("model", settings.Name)
 	if o.Tracer == nil {
 		o.Tracer = noop.NewTracerProvider().Tracer("")
 	}
-	m := &Model{name: settings.Name}
+	m := &Model{name: settings.Name, log: o.Log}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	if m.state, err = openState(ctx, &o); err != nil {
+	if m.state, err = state.Open(ctx, &o); err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	if m.crashes, err = crash.Open(m.state.dir, m.state.store.Ledger(), o.Crashes, now, o.Log); err != nil {
-		return nil, ingest.StateError(err, m.state.dir)
+	if m.crashes, err = crash.Open(m.state.Dir, m.state.Store.Ledger(), o.Crashes, now, o.Log); err != nil {
+		return nil, ingest.StateError(err, m.state.Dir)
 	}
-	pause, err := newPause(m.crashes, m.state.dir, settings, now, o.Log)
+	pause, err := train.NewPause(m.crashes, m.state.Dir, settings, now, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.WriteFile(filepath.Join(m.state.dir, config.ModelFile), 0o600, durable.Bytes(
+	if err := durable.WriteFile(filepath.Join(m.state.Dir, config.ModelFile), 0o600, durable.Bytes(
 		settings.Stored())); err != nil {
-		return nil, ingest.StateError(fmt.Errorf("model: keep the settings: %w", err), m.state.dir)
+		return nil, ingest.StateError(fmt.Errorf("model: keep the settings: %w", err), m.state.Dir)
 	}
-	learning, err := newCycle(settings, m.state)
+	learning, err := role.NewCycle(settings, m.state)
 	if err != nil {
 		return nil, err
 	}
-	versions, err := newVersions(&o, m.state, learning)
+	published, err := versions.New(&o, m.state, learning)
 	if err != nil {
 		return nil, err
 	}
-	live, err := newLiveLearner(&o, m.state, learning)
+	live, err := role.NewLearner(&o, m.state, learning)
 	if err != nil {
 		return nil, err
 	}
-	if err := versions.revive(); err != nil {
+	if err := published.Revive(); err != nil {
 		return nil, err
 	}
 	m.curves = openCurves(&o, m.state)
-	versions.mark = m.curves.Mark
-	o.Metrics.add(settings)
-	o.Metrics.rollbacks.WithLabelValues(settings.Name).Add(float64(m.state.rollbacks))
-	m.ranking = newRanking(settings)
-	if m.reader, err = newReader(&o, m.state, learning, m.crashes, m.ranking, live); err != nil {
+	published.Mark = m.curves.Mark
+	o.Metrics.Add(settings)
+	o.Metrics.Rollbacks.WithLabelValues(settings.Name).Add(float64(m.state.Rollbacks))
+	noteUnknown(&o, learning.Unknown())
+	m.ranking = read.NewRanking(settings)
+	if m.reader, err = read.New(&o, m.state, learning, m.crashes, m.ranking, live); err != nil {
 		return nil, err
 	}
-	m.reader.team.guard(versions.publisher)
-	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
-	if m.reader.onStored = m.trainer.Wake; live != nil {
-		live.onLearned = m.trainer.Wake
-	}
-	m.live = newLive(m.trainer, m.state)
-	if m.announcer, m.deltas, err = newAnnouncers(&o, versions.Store()); err != nil {
+	m.role, m.cycle, m.versions = m.reader.Role, learning, published
+	m.role.Fence(published.Publisher)
+	m.trainer = train.New(&o, m.state, m.reader, learning, published, pause)
+	m.reader.OnStored = m.trainer.Wake
+	m.live = versions.NewLive(learning, m.state, o.Log)
+	if m.announcer, m.deltas, err = newAnnouncers(&o, published.Store()); err != nil {
 		return nil, err
 	}
-	m.notifier = m.newNotifier(&o, versions.Store())
-	if m.scorer, err = newScorer(&o, m.state.dir); err != nil {
+	m.notifier = m.newNotifier(&o, published.Store())
+	if m.scorer, err = read.NewScorer(&o, m.state.Dir); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// newCycle returns the learning of a model, with the progressive sums of its state.
-func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
-	c, err := cycle.New(m, time.Now)
-	if err != nil {
-		return nil, report.Exit(report.ExitUsage, err)
+// noteUnknown counts and logs what another build has written into the progressive sums and this one does not know.
+func noteUnknown(o *part.Options, parts []string) {
+	if len(parts) > 0 {
+		o.Metrics.Unknown.WithLabelValues(o.Settings.Name).Add(float64(len(parts)))
+		o.Log.Warn("losses of the state left out: another build has written them", "parts", parts)
 	}
-	c.Workers = m.Train.Threads
-	if c.Workers == 0 {
-		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading continues while a refit runs
-	}
-	c.Stored = func() updates.Stored { return ingest.Stored(state.store) }
-	sums := state.store.Aux()
-	if c.Forwarded = learnsLive(m) && m.Shard.IsTrainer(); c.Forwarded {
-		kept, err := readSums(sums)
-		if err != nil {
-			return nil, ingest.StateError(err, state.dir)
-		}
-		sums = kept.Sums
-	}
-	if err := c.Restore(sums); err != nil {
-		return nil, ingest.StateError(fmt.Errorf("model: progressive sums: %w", err), state.dir)
-	}
-	return c, nil
 }
 
 // newAnnouncers returns what announces the champions and what puts their deltas into a topic, each nil without a topic
 // for it.
-func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *announce.DeltaProducer, error) {
+func newAnnouncers(o *part.Options, store *publish.Store) (*announce.Announcer, *announce.DeltaProducer, error) {
 	p := &o.Settings.Publish
 	if p.Topic == "" && p.Deltas.Topic == "" {
 		return nil, nil, nil
@@ -195,7 +154,7 @@ func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *ann
 	if p.Topic != "" {
 		champions = announce.New(
 			announce.Options{Kafka: kafka, Topic: p.Topic, Model: o.Settings.Name, Dir: p.Store, Store: store,
-				Inline: int64(p.InlineMax), Log: o.Log, OnResult: counted(o.Metrics.announced)},
+				Inline: int64(p.InlineMax), Log: o.Log, OnResult: counted(o.Metrics.Announced)},
 		)
 	}
 	if p.Deltas.Topic != "" {
@@ -207,7 +166,7 @@ func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *ann
 				Dir:      p.Store,
 				Store:    store,
 				Log:      o.Log,
-				OnResult: counted(o.Metrics.deltasSent),
+				OnResult: counted(o.Metrics.DeltasSent),
 			},
 		)
 	}
@@ -215,13 +174,13 @@ func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *ann
 }
 
 // newNotifier returns the notifier of promotions, rejections and halts, nil without notify.url.
-func (m *Model) newNotifier(o *Options, store *snapshot.Store) *notify.Notifier {
+func (m *Model) newNotifier(o *part.Options, store *publish.Store) *notify.Notifier {
 	to := &o.Settings.Notify
 	if to.URL == "" || store == nil {
 		return nil
 	}
 	halts := func() (list []notify.Halt) {
-		for _, l := range m.state.store.Ledger() {
+		for _, l := range m.state.Store.Ledger() {
 			if l.Halted != "" {
 				list = append(
 					list,
@@ -236,15 +195,15 @@ func (m *Model) newNotifier(o *Options, store *snapshot.Store) *notify.Notifier 
 			Model:  m.name,
 			URL:    to.URL,
 			Secret: to.Key(),
-			Path:   filepath.Join(m.state.dir, config.NoticesFile),
+			Path:   filepath.Join(m.state.Dir, config.NoticesFile),
 			Store:  store,
 			Halts:  halts,
 			Log:    o.Log,
 			OnResult: func(result string, pending int) {
 				if result != "" {
-					o.Metrics.notices.WithLabelValues(m.name, result).Inc()
+					o.Metrics.Notices.WithLabelValues(m.name, result).Inc()
 				}
-				o.Metrics.noticesPending.WithLabelValues(m.name).Set(float64(pending))
+				o.Metrics.NoticesPending.WithLabelValues(m.name).Set(float64(pending))
 			},
 		},
 	)
@@ -253,14 +212,14 @@ func (m *Model) newNotifier(o *Options, store *snapshot.Store) *notify.Notifier 
 // Run reads and trains until ctx is done or, with UntilEnd, the ends are reached and the last refit is judged. The
 // error carries its exit code.
 func (m *Model) Run(ctx context.Context) error {
-	if err := m.reader.findEnds(ctx); err != nil || ctx.Err() != nil {
+	if err := m.reader.FindEnds(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	readDone := make(chan struct{})
 	group.Go(func() error {
 		defer close(readDone)
-		return m.reader.run(groupCtx)
+		return m.reader.Run(groupCtx)
 	})
 	othersCtx, stopOthers := context.WithCancel(groupCtx)
 	defer stopOthers()
@@ -275,15 +234,15 @@ func (m *Model) Run(ctx context.Context) error {
 		stopOthers()
 		return nil
 	})
-	group.Go(func() error { return m.reader.sendDeadLetters(othersCtx) })
-	group.Go(func() error { return m.reader.team.stand(othersCtx) })
-	group.Go(func() error { m.record(othersCtx); return nil })
+	group.Go(func() error { return m.reader.SendDeadLetters(othersCtx) })
+	group.Go(func() error { return m.role.Stand(othersCtx) })
+	group.Go(func() error { m.recordCurves(othersCtx); return nil })
 	return group.Wait()
 }
 
 // Announce announces champions and their deltas, where there are topics for them, and sends notifications, until ctx
 // is done. It may outlive Run, so that the last version is announced, too.
-func (m *Model) Announce(ctx context.Context) { m.reader.team.whileLeading(ctx, m.announce) }
+func (m *Model) Announce(ctx context.Context) { role.WhileLeading(ctx, m.role, m.announce) }
 
 func (m *Model) announce(ctx context.Context) {
 	var running sync.WaitGroup
@@ -303,32 +262,17 @@ func (m *Model) announce(ctx context.Context) {
 func (m *Model) Close() error {
 	var errs []error
 	if m.live != nil {
-		m.live.close()
+		m.live.Close()
 	}
 	if m.state != nil {
-		errs = append(errs, m.state.close())
+		errs = append(errs, m.state.Close())
 	}
 	if m.crashes != nil {
 		errs = append(errs, m.crashes.Close())
 		m.crashes = nil
 	}
 	if err := errors.Join(errs...); err != nil {
-		return ingest.StateError(err, m.state.dir)
+		return ingest.StateError(err, m.state.Dir)
 	}
 	return nil
-}
-
-// deadLetters returns the sender of rejected records, nil if they are only counted.
-func deadLetters(o *Options, state *State) (*deadletter.Sender, error) {
-	topic := o.Settings.Input.DeadLetter.Topic
-	if topic == "" {
-		if n := state.store.OutboxLen(); n > 0 {
-			o.Log.Warn("dead letters wait for a topic", "pending", n, "key", "input.dead_letter.topic")
-		}
-		return nil, nil
-	}
-	return deadletter.New(
-		deadletter.Options{Store: state.store, Model: o.Settings.Name, Topic: topic, Kafka: &o.Config.Kafka,
-			Metrics: o.Metrics.deadLetters, Log: o.Log},
-	)
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 
+	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -11,28 +12,28 @@ import (
 // no version, nothing was applied, or no refit succeeded. It is nil of a model that another process trains, and of
 // one whose refits are off while consumers have a version. Call it when Run has returned.
 func (m *Model) Failure() *report.ExitError {
-	v := m.trainer.versions
-	if !m.reader.team.trains() {
+	if !m.role.Trains() {
 		return nil
 	}
 	fail := func(code int, format string, args ...any) *report.ExitError {
 		return &report.ExitError{Code: code, Err: fmt.Errorf("model "+m.name+": "+format, args...)}
 	}
-	trouble := v.trouble.Load()
-	if trouble != nil && trouble.Cause == causeStore {
+	trouble := m.versions.Trouble()
+	if trouble != nil && trouble.Cause == part.CauseStore {
 		err := fail(report.ExitState, "%s", trouble.Text)
-		err.Key, err.Path = "publish.store", m.state.settings.Publish.Store
+		err.Key, err.Path = "publish.store", m.state.Settings.Publish.Store
 		return err
 	}
 	applied, rejected, rows := int64(0), int64(0), 0
-	for _, l := range m.state.store.Ledger() {
+	for _, l := range m.state.Store.Ledger() {
 		applied, rejected = applied+l.Applied, rejected+l.Rejected
 	}
-	counts, _ := m.state.store.Size()
+	counts, _ := m.state.Store.Size()
 	for _, n := range counts {
 		rows += n
 	}
-	failure, off := m.trainer.failure.Load(), m.trainer.pause.reason()
+	failure, off := m.trainer.Failure(), m.trainer.Disabled()
+	_, _, champion := m.versions.Tally()
 	switch {
 	case applied == 0 && rejected > 0:
 		return fail(report.ExitNo, "nothing was applied: %s read and rejected, rejected_by_reason says why",
@@ -41,10 +42,10 @@ func (m *Model) Failure() *report.ExitError {
 		return fail(report.ExitNo, "nothing was applied: no record was read")
 	case trouble != nil:
 		return fail(report.ExitNo, "%s", trouble.Text)
-	case m.trainer.refitted.Load() != nil, off != "" && v.champion != nil:
+	case m.trainer.Refitted() != nil, off != "" && champion != nil:
 		return nil
-	case failure != nil:
-		return fail(report.ExitNo, "no refit succeeded: %s", *failure)
+	case failure != "":
+		return fail(report.ExitNo, "no refit succeeded: %s", failure)
 	case off != "":
 		return fail(report.ExitNo, "no refit was made: %s", off)
 	}

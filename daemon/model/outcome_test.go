@@ -39,18 +39,18 @@ func TestFailure(t *testing.T) {
 			p.options.UntilEnd = true
 			p.open(t)
 			a := p.a
-			settings := *a.state.settings
+			settings := *a.state.Settings
 			settings.Train.Every, settings.Train.EveryEvents = 0, 500 // some refits before the last one
 			a.trainer.Configure(&settings)
 			var fits, writes atomic.Int32
-			fit, write := a.trainer.fit, a.trainer.versions.write
-			a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+			fit, write := a.trainer.Fit, a.versions.Write
+			a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 				if fits.Add(1) <= c.fits {
 					return nil, errors.New("no convergence")
 				}
 				return fit(ctx, s)
 			}
-			a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+			a.versions.Write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 				if writes.Add(1) <= c.writes {
 					return syscall.ENOSPC
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
+	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -25,16 +26,16 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 	p := newPair(t, new(locked.Buffer))
 	p.onlyWhenAsked()
 	a := p.a
-	fit, write := a.trainer.fit, a.trainer.versions.write
+	fit, write := a.trainer.Fit, a.versions.Write
 	var failing, refusing atomic.Bool
 	failing.Store(true)
-	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+	a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		if failing.Load() {
 			return nil, errors.New("singular")
 		}
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+	a.versions.Write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 		if refusing.Load() {
 			return fmt.Errorf("manifest: %w: too large", snapshot.ErrContents)
 		}
@@ -44,37 +45,35 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 	is := func(cause, text string) bool {
 		list := a.NotReady()
 		collected := testutil.CollectAndCount(NewCollector([]*Model{a}, p.options.Config), "refitd_model_not_ready")
-		return collected == len(causes) &&
+		return collected == len(part.Causes) &&
 			(cause == "" && len(list) == 0 || len(list) == 1 && list[0].Cause == cause && strings.Contains(list[0].Text, text))
 	}
 	until(
 		t,
 		"all events, and ready without a version",
-		func() bool { return a.reader.applied.Load() == 2000 && is("", "") },
+		func() bool { return a.reader.Applied.Load() == 2000 && is("", "") },
 	)
 	a.trainer.Refit()
-	until(t, "a failure", func() bool { return is(causeNoVersion, "singular") })
+	until(t, "a failure", func() bool { return is(part.CauseNoVersion, "singular") })
 	failing.Store(false)
 	refusing.Store(true)
 	a.trainer.Refit()
 	until(t, "a refusal", func() bool {
 		list := a.NotReady() // that the refit before failed counts until there is a version
-		return len(list) == 2 && list[0].Cause == causeUnpublishable && strings.Contains(list[0].Text, "too large")
+		return len(list) == 2 && list[0].Cause == part.CauseUnpublishable && strings.Contains(list[0].Text, "too large")
 	})
 	refusing.Store(false)
 	a.trainer.Refit()
-	until(t, "a version", func() bool { return is("", "") && a.trainer.versions.serving.Load() != nil })
+	until(t, "a version", func() bool { return is("", "") && a.Status().Champion != nil })
 	failing.Store(true)
 	a.trainer.Refit()
-	failures := func() float64 { return testutil.ToFloat64(a.trainer.metrics.trainFailed.WithLabelValues("a")) }
+	failures := func() float64 { return testutil.ToFloat64(p.options.Metrics.TrainFailed.WithLabelValues("a")) }
 	until(t, "another failure", func() bool { return failures() == 2 })
 	if !is("", "") {
 		t.Errorf("a failed refit of a model that has a version: %v", a.NotReady())
 	}
-	expired := *a.trainer.versions.serving.Load()
-	expired.expires = time.Now().Add(-time.Second)
-	a.trainer.versions.serving.Store(&expired)
-	if !is(causeExpired, "publish.expires_after") {
+	a.versions.StandsUntil(time.Now().Add(-time.Second))
+	if !is(part.CauseExpired, "publish.expires_after") {
 		t.Errorf("an expired version: %v", a.NotReady())
 	}
 }

@@ -21,9 +21,12 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/daemontest/published"
 	"github.com/refitd/refitd/daemon/ingest"
-	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/model/metrics"
+	"github.com/refitd/refitd/daemon/model/part"
+	publishing "github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -83,14 +86,15 @@ func (c hangingConn) Read(b []byte) (int, error) {
 // trainers are a shard and two trainers of a model, on a broker in memory and one store of versions.
 type trainers struct {
 	*testing.T
-	dir    string
-	addr   string
-	kafka  *kgo.Client
-	shard  *Model
-	models [2]*Model
-	nets   [2]*network
-	log    locked.Buffer
-	events int
+	dir     string
+	addr    string
+	kafka   *kgo.Client
+	shard   *Model
+	models  [2]*Model
+	configs map[string]*config.Config // by process
+	nets    [2]*network
+	log     locked.Buffer
+	events  int
 }
 
 const standbyFor = 3 * time.Second // less than that a busy machine does not answer within, now and then
@@ -106,7 +110,7 @@ func newTrainers(t *testing.T) *trainers {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	tr := &trainers{T: t, dir: t.TempDir(), addr: cluster.ListenAddrs()[0]}
+	tr := &trainers{T: t, configs: make(map[string]*config.Config), dir: t.TempDir(), addr: cluster.ListenAddrs()[0]}
 	if tr.kafka, err = kgo.NewClient(kgo.SeedBrokers(tr.addr), kgo.DefaultProduceTopic("ratings")); err != nil {
 		t.Fatal(err)
 	}
@@ -166,16 +170,17 @@ models:
 	if err != nil {
 		tr.Fatal(err)
 	}
+	tr.configs[name] = conf
 	if through != nil {
 		conf.Kafka.Dial = through.dial
 	}
 	m, err := New(
 		tr.Context(),
-		Options{
+		part.Options{
 			Config:     conf,
 			Settings:   &conf.Models[0],
 			Crashes:    new(sync.Mutex),
-			Metrics:    NewMetrics(prometheus.NewRegistry()),
+			Metrics:    metrics.New(prometheus.NewRegistry()),
 			Registerer: prometheus.NewRegistry(),
 			Out:        report.NewEmitter(new(locked.Buffer), true),
 			Log:        slog.New(slog.NewTextHandler(&tr.log, nil)).With("process", name),
@@ -210,7 +215,7 @@ func (tr *trainers) run(m *Model) (stop func()) {
 func (tr *trainers) leader() (leader, other int) {
 	tr.Helper()
 	until(tr.T, "one trainer", func() bool {
-		a, b := tr.models[0].reader.team.leads(), tr.models[1].reader.team.leads()
+		a, b := tr.models[0].role.Leads(), tr.models[1].role.Leads()
 		if leader, other = 0, 1; b {
 			leader, other = 1, 0
 		}
@@ -222,7 +227,7 @@ func (tr *trainers) leader() (leader, other int) {
 // versions returns the manifests of all versions.
 func (tr *trainers) versions() (list []snapshot.Manifest) {
 	tr.Helper()
-	store := snapshot.NewStore(filepath.Join(tr.dir, "store"))
+	store := publish.NewStore(filepath.Join(tr.dir, "store"))
 	numbers, err := store.Versions("m")
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		tr.Fatal(err)
@@ -242,7 +247,7 @@ func (tr *trainers) versions() (list []snapshot.Manifest) {
 func (tr *trainers) check() {
 	tr.Helper()
 	logged := func() (n int64) {
-		for r, err := range snapshot.NewStore(filepath.Join(tr.dir, "store")).Log("m") {
+		for r, err := range publish.NewStore(filepath.Join(tr.dir, "store")).Log("m") {
 			if err != nil {
 				tr.Fatal(err)
 			}
@@ -257,7 +262,7 @@ func (tr *trainers) check() {
 			tr.Errorf("version %d of epoch %d after %d versions", v.Version, v.Epoch, i)
 		}
 	}
-	published.Forward(tr.T, snapshot.NewStore(filepath.Join(tr.dir, "store")), "m")
+	published.Forward(tr.T, publish.NewStore(filepath.Join(tr.dir, "store")), "m")
 }
 
 // same waits until both trainers have the same sample, of everything produced.
@@ -266,12 +271,12 @@ func (tr *trainers) same() {
 	until(tr.T, "the same sample in both", func() bool {
 		var digests [2]string
 		for i, m := range tr.models {
-			s, err := m.state.store.State()
+			s, err := m.state.Store.State()
 			if err != nil {
 				tr.Fatal(err)
 			}
 			applied := int64(0)
-			for _, l := range m.state.store.Ledger() {
+			for _, l := range m.state.Store.Ledger() {
 				applied += l.Applied
 			}
 			if applied != int64(tr.events) {
@@ -295,8 +300,8 @@ func TestStandby(t *testing.T) {
 	paused, goOn := make(chan int, 10), make(chan struct{})
 	var pauses [2]atomic.Bool
 	for i, m := range tr.models {
-		fit, write := m.trainer.fit, m.trainer.versions.write
-		m.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+		fit, write := m.trainer.Fit, m.versions.Write
+		m.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 			if blocks[i].Load() {
 				refitting <- i
 				<-ctx.Done()
@@ -305,7 +310,7 @@ func TestStandby(t *testing.T) {
 			}
 			return fit(ctx, s)
 		}
-		m.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+		m.versions.Write = func(p *publishing.Publication, ctx context.Context, ch *fitted.Fitted) error {
 			if pauses[i].Swap(false) {
 				paused <- i
 				<-goOn
@@ -326,7 +331,7 @@ func TestStandby(t *testing.T) {
 	tr.produce(100)
 	published(1)
 	first, second := tr.leader()
-	collected := NewCollector(tr.models[second:second+1], tr.models[second].reader.options.Config)
+	collected := NewCollector(tr.models[second:second+1], tr.configs[fmt.Sprint("trainer", second)])
 	if err := testutil.CollectAndCompare(collected, strings.NewReader(`
 # HELP refitd_trainer_leader With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.
 # TYPE refitd_trainer_leader gauge
@@ -379,8 +384,8 @@ refitd_trainer_leader{model="m"} 0
 	published(1)
 	tr.same()
 	until(t, "the champion of the other in the first", func() bool {
-		a, b := tr.models[0].trainer.versions.serving.Load(), tr.models[1].trainer.versions.serving.Load()
-		return a.version.Version == b.version.Version
+		a, b := tr.models[0].Status().Champion, tr.models[1].Status().Champion
+		return a.Version == b.Version
 	})
 	if leader, _ := tr.leader(); leader != second {
 		t.Errorf("trainer %d leads after the first came back", leader)
@@ -407,7 +412,7 @@ refitd_trainer_leader{model="m"} 0
 	// At its end.
 	began = time.Now()
 	stops[second]()
-	until(t, "the first again", tr.models[first].reader.team.leads)
+	until(t, "the first again", tr.models[first].role.Leads)
 	if took := time.Since(began); took > standbyFor {
 		t.Logf("a trainer that ended was followed after %v: it had left the group", took)
 	}
@@ -436,14 +441,14 @@ func TestStandbyForgets(t *testing.T) {
 	go func() { running <- tr.models[1].Run(ctx) }()
 	tr.same()
 	stops[0]()
-	if _, err := tr.models[0].state.store.ForgetSubject("user", []byte("u7")); err != nil {
+	if _, err := tr.models[0].state.Store.ForgetSubject("user", []byte("u7")); err != nil {
 		t.Fatal(err)
 	}
 	forgotten := func(m *Model) ingest.Forgotten {
-		return ingest.Forgotten{Dir: m.state.dir, Model: m.state.settings, Log: m.trainer.log}
+		return ingest.Forgotten{Dir: m.state.Dir, Model: m.state.Settings, Log: m.log}
 	}
 	f := forgotten(tr.models[0])
-	if err := f.Keep(tr.models[0].state.store); err != nil {
+	if err := f.Keep(tr.models[0].state.Store); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-running; report.CodeOf(err) != report.ExitState ||
@@ -454,7 +459,7 @@ func TestStandbyForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := tr.open("trainer1", "trainer", fmt.Sprintf(", standby: %v", standbyFor), tr.nets[1])
-	if f := forgotten(again); !f.Known(again.state.store) || again.state.store.Unfinished() {
+	if f := forgotten(again); !f.Known(again.state.Store) || again.state.Store.Unfinished() {
 		t.Error("it was started, and the subject's rows are not out")
 	}
 	defer tr.run(again)()

@@ -1,58 +1,73 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/model/role"
+	"github.com/refitd/refitd/daemon/model/train"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Name returns the name of the model in the configuration.
 func (m *Model) Name() string { return m.name }
 
+// Settings returns the model's settings as the daemon has started with them.
+func (m *Model) Settings() *config.Model { return m.state.Settings }
+
+// HasBegun reports whether the model has begun to read a partition, in this run or before it.
+func (m *Model) HasBegun() bool { return m.state.HasBegun() }
+
 // Trainer returns the trainer, to configure it and to ask it for refits.
-func (m *Model) Trainer() *Trainer { return m.trainer }
+func (m *Model) Trainer() *train.Trainer { return m.trainer }
 
 // Store returns the store of snapshots, nil without one.
-func (m *Model) Store() *snapshot.Store { return m.trainer.versions.Store() }
+func (m *Model) Store() *publish.Store { return m.versions.Store() }
+
+// Refit lets the model be refitted now, or as soon as the refit under way has ended. The error says which process does
+// that if it is not this one.
+func (m *Model) Refit() error {
+	if err := m.role.MayRefit(); err != nil {
+		return err
+	}
+	m.trainer.Refit()
+	return nil
+}
 
 // Progressive returns the losses of predictions made before their event was learned.
-func (m *Model) Progressive() report.Progressive { return m.trainer.cycle.Progressive() }
+func (m *Model) Progressive() report.Progressive { return m.cycle.Progressive() }
 
 // Lag returns the records below the log ends that have not been applied yet, without those of halted partitions.
-func (m *Model) Lag() int64 { return m.reader.lag() }
+func (m *Model) Lag() int64 { return m.reader.Lag() }
 
 // Rate returns the events applied a second, from the start of the model to its last one.
-func (m *Model) Rate() float64 {
-	reading := time.Duration(m.reader.reading.Load()).Seconds()
-	if reading <= 0 {
-		return 0
-	}
-	return float64(m.reader.applied.Load()) / reading
-}
+func (m *Model) Rate() float64 { return m.reader.Rate() }
 
 // Summary returns what the run came to. Call it when Run has returned.
 func (m *Model) Summary() (report.RunModel, error) {
-	state, err := m.state.store.State()
+	state, err := m.state.Store.State()
 	if err != nil {
-		return report.RunModel{}, ingest.StateError(err, m.state.dir)
+		return report.RunModel{}, ingest.StateError(err, m.state.Dir)
 	}
-	v := m.trainer.versions
+	promoted, kept, champion := m.versions.Tally()
 	return report.RunModel{
 		State:            ingest.StateOf(m.name, state),
 		Progressive:      m.Progressive(),
-		VersionsPromoted: v.promoted,
-		VersionsKept:     v.kept,
-		Champion:         v.champion,
+		VersionsPromoted: promoted,
+		VersionsKept:     kept,
+		Champion:         champion,
 	}, nil
 }
 
@@ -62,27 +77,25 @@ func (m *Model) Status() web.ModelStatus {
 		Name:        m.name,
 		NotReady:    m.NotReady(),
 		Progressive: m.Progressive(),
-		Events:      m.reader.applied.Load(),
-		Standby:     m.reader.team.waits(),
+		Events:      m.reader.Applied.Load(),
+		Standby:     m.role.Waits(),
 	}
-	if v := m.trainer.versions.serving.Load(); v != nil {
-		out.Champion, out.Published = &v.version, v.at
+	if c := m.reader.CatchUp(); c != nil {
+		out.CatchingUp = fmt.Sprintf("catching up: %d of %s read, %s left; one of some events is learned live", c.Read,
+			report.Count(c.Read+c.Left, "record"), c.ETA.Round(time.Second))
 	}
-	if v := m.trainer.versions.judged.Load(); v != nil {
-		out.Judged = &v.version
-	}
-	if at := m.trainer.refitted.Load(); at != nil {
+	out.Champion, out.Published = m.versions.Serving()
+	out.Judged = m.versions.Judged()
+	if at := m.trainer.Refitted(); at != nil {
 		out.LastRefit = *at
 	}
-	if failure := m.trainer.failure.Load(); failure != nil {
-		out.RefitFailure = *failure
-	}
+	out.RefitFailure = m.trainer.Failure()
 	accounts := make(map[consumer.TopicPartition]sketch.LedgerRow)
-	for _, l := range m.state.store.Ledger() {
+	for _, l := range m.state.Store.Ledger() {
 		accounts[consumer.TopicPartition{Topic: l.Topic, Partition: l.Partition}] = l
 		out.Applied += l.Applied
 	}
-	for _, p := range m.reader.partitions() {
+	for _, p := range m.reader.Partitions() {
 		out.Lag += p.Lag
 		l := accounts[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
 		account := web.PartitionStatus{
@@ -110,44 +123,65 @@ func (m *Model) Status() web.ModelStatus {
 	if m.scorer != nil {
 		out.Scoring = m.scorer.Status()
 	}
-	rows, bytes := m.state.store.Size()
+	rows, bytes := m.state.Store.Size()
 	for _, n := range rows {
 		out.SampleRows += n
 	}
 	out.SampleBytes = bytes
-	sample := &m.trainer.tuned.Load().Sample
+	sample := &m.trainer.Settings().Sample
 	out.Sample = web.SampleStatus{
 		Train:    rows[sketch.Train],
 		Holdout:  out.SampleRows - rows[sketch.Train],
 		Size:     sample.Size,
 		Bytes:    bytes,
 		MaxBytes: int64(sample.MaxBytes),
-		Ages:     m.trainer.ages.Load(),
+		Ages:     m.trainer.Ages(),
 	}
-	out.Ranking, out.Shards = m.ranking.status(), m.reader.team.shardStatus()
-	out.Rejections, out.GateRejections = m.reader.refused.list(), m.trainer.cycle.Rejections()
-	for field, path := range m.reader.absentFields() {
+	out.Ranking, out.Shards = m.ranking.Status(), shardStatus(m.role.Shards())
+	out.Rejections, out.GateRejections = m.reader.Refused(), m.cycle.Rejections()
+	out.SchemaTrouble = m.reader.Schemas().Trouble()
+	for field, id := range m.reader.Schemas().Lost() {
+		out.LostFields = append(out.LostFields, fmt.Sprintf("%s (%s)", field, id))
+	}
+	slices.Sort(out.LostFields)
+	for field, path := range m.reader.AbsentFields() {
 		out.AbsentFields = append(out.AbsentFields, fmt.Sprintf("%s (%s)", field, path))
 	}
-	if unit := m.reader.trueUnit.Load(); unit != nil {
-		out.TimeUnit, out.TrueTimeUnit = m.reader.options.Settings.Schema.TimeUnit, *unit
+	if unit := m.reader.TrueUnit(); unit != "" {
+		out.TimeUnit, out.TrueTimeUnit = m.state.Settings.Schema.TimeUnit, unit
 	}
-	out.TrainingDisabled = m.trainer.pause.reason()
+	out.TrainingDisabled = m.trainer.Disabled()
 	if out.Champion == nil {
 		out.Waiting = m.waiting(rows[sketch.Train], out.SampleRows)
 	}
 	return out
 }
 
+// shardStatus is what the page shows of shards.
+func shardStatus(shards []role.ShardStatus) (list []web.ShardStatus) {
+	at := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		return &t
+	}
+	for i := range shards {
+		s := &shards[i]
+		list = append(list, web.ShardStatus{Shard: i, Host: s.Host, Merged: at(s.Seen), Lag: s.Lag, Refused: s.Refused,
+			Learned: at(s.Forwarded)})
+	}
+	return list
+}
+
 // waiting says why there is no version yet.
 func (m *Model) waiting(train, rows int) string {
-	if unread := m.trainer.versions.unread.Load(); unread != nil {
-		return *unread
+	if unread := m.versions.Unread(); unread != "" {
+		return unread
 	}
-	if disabled := m.trainer.pause.reason(); disabled != "" {
+	if disabled := m.trainer.Disabled(); disabled != "" {
 		return "no version yet: " + disabled
 	}
-	switch rejected := m.reader.rejected.Load(); {
+	switch rejected := m.reader.Rejected(); {
 	case rows == 0 && rejected > 0:
 		return fmt.Sprintf(
 			"no version yet: all of the %d records read were rejected, see refitd_events_rejected_total",
@@ -168,11 +202,11 @@ func (m *Model) waiting(train, rows int) string {
 func (m *Model) Curves() *curves.Ring { return m.curves }
 
 // Calibration compares what was predicted over the window with what came.
-func (m *Model) Calibration() report.Calibration { return m.trainer.cycle.Calibration() }
+func (m *Model) Calibration() report.Calibration { return m.cycle.Calibration() }
 
 // Limits returns the bounds of requests, as last configured.
 func (m *Model) Limits() web.Limits {
-	serve := m.trainer.tuned.Load().Serve
+	serve := m.trainer.Settings().Serve
 	return web.Limits{MaxEvents: serve.MaxEvents, MaxItems: serve.MaxItems}
 }
 
@@ -180,23 +214,38 @@ func (m *Model) Limits() web.Limits {
 // snapshot.ErrNotFound before the first version, and a web.HeldBackError where consumers are better off with what they
 // have.
 func (m *Model) Live() (*snapshot.Model, error) {
-	if !m.trainer.tuned.Load().Serve.Live {
+	if !m.trainer.Settings().Serve.Live {
 		return nil, nil
 	}
-	return m.live.get()
+	return m.live.Get()
 }
 
 // Derive returns what fills the derived fields of events from what this model has read, nil unless the fields of a
 // version are those that it makes now. Where the state cannot be read, which ends reading, an event lacks them.
 func (m *Model) Derive(s *snapshot.Schema) func(*event.Event) {
-	now, pasts := &m.state.settings.Schema, m.reader.pasts
+	now, pasts := &m.state.Settings.Schema, m.reader.Pasts
 	if pasts == nil || !slices.Equal(s.Categorical, now.Categorical) || !slices.Equal(s.Multi, now.Multi) ||
 		!slices.Equal(s.Derived, fitted.DerivedFields(now)) {
 		return nil
 	}
 	return func(ev *event.Event) {
 		if err := pasts.Fill(ev); err != nil {
-			m.trainer.log.Error("derived fields not filled", "error", err)
+			m.log.Error("derived fields not filled", "error", err)
 		}
+	}
+}
+
+// Rank looks at choices, where events are, with the version that consumers have, until ctx is done.
+func (m *Model) Rank(ctx context.Context, version func() *snapshot.Model) {
+	if m.ranking != nil {
+		m.ranking.Run(ctx, version)
+	}
+}
+
+// Score answers events in the topic of scores, where there is one, until ctx is done. champion is as in
+// scoring.Scorer.Run.
+func (m *Model) Score(ctx context.Context, champion func(last *web.Champion) *web.Champion) {
+	if m.scorer != nil {
+		m.scorer.Run(ctx, champion)
 	}
 }

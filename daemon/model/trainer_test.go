@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/refitd/refitd/daemon/curves"
@@ -24,7 +21,7 @@ import (
 // onlyWhenAsked makes the models refit at nobody's word but an operator's.
 func (p *pair) onlyWhenAsked() {
 	for _, m := range []*Model{p.a, p.b} {
-		settings := *m.state.settings
+		settings := *m.state.Settings
 		settings.Train.Every, settings.Train.EveryEvents = 0, 0
 		m.trainer.Configure(&settings)
 	}
@@ -64,9 +61,9 @@ func TestPanicOfTheSolver(t *testing.T) {
 	p := newPair(t, &log)
 	a := p.a
 	p.onlyWhenAsked()
-	fit := a.trainer.fit
+	fit := a.trainer.Fit
 	var broken atomic.Bool
-	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+	a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		if broken.Load() {
 			return nil, fmt.Errorf("not a panic: %w", panickyPath(ctx))
 		}
@@ -80,8 +77,8 @@ func TestPanicOfTheSolver(t *testing.T) {
 		}
 		return p.Version
 	}
-	failures := func() float64 { return testutil.ToFloat64(a.trainer.metrics.trainFailed.WithLabelValues("a")) }
-	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	failures := func() float64 { return testutil.ToFloat64(p.options.Metrics.TrainFailed.WithLabelValues("a")) }
+	until(t, "all events", func() bool { return a.reader.Applied.Load() == 2000 })
 	a.trainer.Refit()
 	until(t, "a refit", func() bool { return refit() > 0 })
 	before := refit()
@@ -116,10 +113,10 @@ func TestOneRefitAtATime(t *testing.T) {
 	p := newPair(t, &log)
 	a := p.a
 	p.onlyWhenAsked()
-	fit := a.trainer.fit
+	fit := a.trainer.Fit
 	var begun, under, most atomic.Int32
 	release := make(chan struct{})
-	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+	a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		begun.Add(1)
 		most.Store(max(most.Load(), under.Add(1)))
 		defer under.Add(-1)
@@ -136,7 +133,7 @@ func TestOneRefitAtATime(t *testing.T) {
 		}
 	})
 	defer p.start(t)()
-	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	until(t, "all events", func() bool { return a.reader.Applied.Load() == 2000 })
 	a.trainer.Refit()
 	until(t, "the first refit", func() bool { return begun.Load() == 1 })
 	for range 100 {
@@ -150,7 +147,7 @@ func TestOneRefitAtATime(t *testing.T) {
 	held := func() int { return strings.Count(log.String(), `msg="update skipped" model=a reason="held back`) }
 	for range 3 { // updates, which the guard may hold back: the trainer has looked at what there is to do
 		now, before := versions.Load(), held()
-		a.reader.applied.Add(1)
+		a.reader.Applied.Add(1)
 		a.trainer.Wake()
 		until(t, "an update", func() bool { return versions.Load() > now || held() > before })
 	}
@@ -170,14 +167,14 @@ func TestTrainerLearnsWhileAnUpdateIsWritten(t *testing.T) {
 	) // without noise updates are held back
 	a := p.a
 	p.onlyWhenAsked()
-	fit, write := a.trainer.fit, a.trainer.versions.write
+	fit, write := a.trainer.Fit, a.versions.Write
 	var begun, writing, versions atomic.Int32
 	release := make(chan struct{})
-	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+	a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		begun.Add(1)
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+	a.versions.Write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 		if ch.Version.Kind == curves.Update {
 			writing.Add(1)
 			select {
@@ -193,11 +190,11 @@ func TestTrainerLearnsWhileAnUpdateIsWritten(t *testing.T) {
 		}
 	})
 	defer p.start(t)()
-	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	until(t, "all events", func() bool { return a.reader.Applied.Load() == 2000 })
 	a.trainer.Refit()
 	until(t, "a version", func() bool { return versions.Load() > 0 })
 	until(t, "an update that is written", func() bool {
-		a.reader.applied.Add(1) // as if more came, so that the next one is due
+		a.reader.Applied.Add(1) // as if more came, so that the next one is due
 		a.trainer.Wake()
 		return writing.Load() > 0
 	})
@@ -205,43 +202,4 @@ func TestTrainerLearnsWhileAnUpdateIsWritten(t *testing.T) {
 	until(t, "a refit during the write", func() bool { return begun.Load() == 2 })
 	close(release)
 	until(t, "the update and the refit", func() bool { return versions.Load() >= 3 })
-}
-
-// TestWallClockIsSet (G7): what the schedule measures by are monotonic readings, which no setting of the wall clock
-// moves, and what a run before left on disk in the future, after a clock was set back, keeps nothing down.
-func TestWallClockIsSet(t *testing.T) {
-	p := newPair(t, io.Discard)
-	s := p.a.trainer
-	s.begin()
-	defer s.tick.Stop()
-	if err := s.install(t.Context(), trained{}); err != nil { // a refit without a model has ended
-		t.Fatal(err)
-	}
-	for name, at := range map[string]time.Time{"refit": s.schedule.RefitAt, "update": s.schedule.UpdateAt,
-		"look": s.lookAt, "start": p.a.reader.began} {
-		if !strings.Contains(at.String(), " m=") {
-			t.Errorf("the time of the last %s, %v, has no monotonic reading", name, at)
-		}
-	}
-	dir, now := t.TempDir(), time.Now()
-	note := func(at ...time.Time) {
-		if err := os.RemoveAll(filepath.Join(dir, failuresFile)); err != nil {
-			t.Fatal(err)
-		}
-		for _, at := range at {
-			if err := noteFailure(dir, at); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, ahead := range []time.Duration{time.Second, 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
-		note(now.Add(ahead), now.Add(ahead), now.Add(ahead))
-		if err := failedOften(dir, now); err != nil {
-			t.Errorf("storage errors %v ahead: %v", ahead, err)
-		}
-	}
-	note(now.Add(-time.Minute), now.Add(-time.Minute), now.Add(-time.Second))
-	if err := failedOften(dir, now); report.CodeOf(err) != report.ExitState {
-		t.Errorf("three storage errors within a minute: %v", err)
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 const (
@@ -59,11 +60,11 @@ const (
 // Options of a Notifier. All but Client are required.
 type Options struct {
 	Model  string
-	URL    string          // notices are posted there; it is never logged but for its host
-	Secret []byte          // requests are signed with it
-	Path   string          // of the file in the state directory
-	Store  *snapshot.Store // versions
-	Halts  func() []Halt   // partitions that are halted now
+	URL    string         // notices are posted there; it is never logged but for its host
+	Secret []byte         // requests are signed with it
+	Path   string         // of the file in the state directory
+	Store  *publish.Store // versions
+	Halts  func() []Halt  // partitions that are halted now
 	// OnResult is called with what became of an attempt, and with how many notices wait.
 	OnResult func(result string, pending int)
 	Client   *http.Client // nil takes one that follows no redirections

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 const model = "ratings"
@@ -26,7 +28,7 @@ const model = "ratings"
 // bench is a store, a state, and a service that receives the notices.
 type bench struct {
 	*testing.T
-	store   *snapshot.Store
+	store   *publish.Store
 	path    string
 	halts   []Halt
 	mu      sync.Mutex          // guards what follows but for log
@@ -41,7 +43,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	return &bench{
 		T:       t,
-		store:   snapshot.NewStore(t.TempDir()),
+		store:   publish.NewStore(t.TempDir()),
 		path:    filepath.Join(t.TempDir(), "notices.json"),
 		results: make(map[string]int),
 		answer:  func() (int, error) { return http.StatusNoContent, nil },
@@ -114,17 +116,17 @@ func (b *bench) open() *Notifier {
 // publish makes the next version.
 func (b *bench) publish(kind, decision string) {
 	b.Helper()
-	c := &snapshot.Contents{Kernel: snapshot.ANOVA, Link: snapshot.Identity, NumFeatures: 2, NumOutputs: 1,
+	c := &format.Contents{Kernel: format.ANOVA, Link: format.Identity, NumFeatures: 2, NumOutputs: 1,
 		Schema: snapshot.Schema{
-			Task:        snapshot.Regression,
+			Task:        format.Regression,
 			Label:       "y",
 			Categorical: []string{"id"},
 		}, Vocabulary: [][]string{{"a", "b"}},
 		Linear: []float64{
 			float64(time.Now().Nanosecond()),
 			1,
-		}, Bias: []float64{0.5}, Golden: []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}},
-		Meta: snapshot.Meta{Writer: "test", Kind: kind, Decision: decision, Reason: "because", Created: time.Now()}}
+		}, Bias: []float64{0.5}, Golden: []format.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}},
+		Meta: format.Meta{Writer: "test", Kind: kind, Decision: decision, Reason: "because", Created: time.Now()}}
 	if _, err := b.store.Publish(b.Context(), model, c); err != nil {
 		b.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // SnapshotRef is the SNAPSHOT argument of the contract. An empty Alias without a Version is champion.
@@ -117,7 +118,7 @@ func (t *Trust) Load(allowExpired bool) (snapshot.Trust, error) {
 		return out, nil
 	}
 	var err error
-	if out.Keys, err = snapshot.LoadKeys(t.TrustedKeys...); err != nil {
+	if out.Keys, err = format.LoadKeys(t.TrustedKeys...); err != nil {
 		return out, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--trusted-key"}
 	}
 	return out, nil
@@ -177,7 +178,7 @@ func ModelOf(version *snapshot.Model) *config.Model {
 		Multi:       s.Multi,
 		Optional:    s.Optional,
 	}
-	if s.Task == snapshot.Regression && s.LabelMin < s.LabelMax {
+	if s.Task == format.Regression && s.LabelMin < s.LabelMax {
 		m.Schema.LabelMin, m.Schema.LabelMax = s.LabelMin, s.LabelMax
 	}
 	for _, f := range s.Numeric {

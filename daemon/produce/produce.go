@@ -1,5 +1,5 @@
-// Package produce is how refitd writes to the topics that are its own: announcements (publish.topic), dead letters
-// (input.dead_letter.topic) and scores (score.topic). It needs no configuration.
+// Package produce is how refitd writes to Kafka: announcements (publish.topic), dead letters
+// (input.dead_letter.topic), scores (score.topic), and what replay and quickstart send. It needs no configuration.
 package produce
 
 import (
@@ -19,6 +19,14 @@ var ErrNotCreated = errors.New("topic does not exist and cannot be created")
 // Its batches are compressed with gzip, which every client library reads without an extension.
 func NewClient(options ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{kgo.ProducerBatchCompression(kgo.GzipCompression())}, options...)...)
+}
+
+// Close closes a client, if there is one, and forgets it.
+func Close(client **kgo.Client) {
+	if *client != nil {
+		(*client).Close()
+		*client = nil
+	}
 }
 
 // Ensure creates a topic that does not exist, with so many partitions, as many replicas as the brokers give by default,

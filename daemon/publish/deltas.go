@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // ErrNoChain means that a delta has nothing to follow: what consumers have is not the version that deltas were begun
@@ -14,11 +16,11 @@ var ErrNoChain = errors.New("the champion is another version, or chosen by an op
 
 // chain is the deltas of a version of this publisher.
 type chain struct {
-	file    *snapshot.Chain
+	file    *publish.Chain
 	version int64
 	digest  string // of its manifest
 	bytes   int64
-	checked *snapshot.CheckedState // for the next delta; nil without
+	checked *format.CheckedState // for the next delta; nil without
 }
 
 // Position is where a chain of deltas has come to.
@@ -55,8 +57,8 @@ func (p *Publisher) EndDeltas() { p.chain = nil }
 
 // PublishDelta gives a copy of a delta its place in the chain, signs it and appends it, durably, and returns the place.
 // shape is a model of the chain. It returns ErrNoChain where another version is champion or an operator chose it, and
-// the errors of snapshot.Chain.Append.
-func (p *Publisher) PublishDelta(ctx context.Context, delta *snapshot.Delta, shape *snapshot.Model) (Position, error) {
+// the errors of publish.Chain.Append.
+func (p *Publisher) PublishDelta(ctx context.Context, delta *format.Delta, shape *snapshot.Model) (Position, error) {
 	c := p.chain
 	if c == nil || p.champion == nil || *p.champion != c.version || p.chosen || p.missing || p.lost {
 		return Position{}, fmt.Errorf("publish: delta: %w", ErrNoChain)
@@ -64,7 +66,7 @@ func (p *Publisher) PublishDelta(ctx context.Context, delta *snapshot.Delta, sha
 	d := *delta
 	d.Model, d.Base, d.BaseDigest = p.model.Name, c.version, c.digest
 	d.Sequence, d.Previous, d.Checked = c.file.Sequence()+1, c.file.Previous(), c.checked
-	frame, err := d.Encode(shape, p.store.Signer)
+	frame, err := d.Encode(shape.Shape(), p.store.Signer)
 	if err == nil {
 		err = c.file.Append(ctx, frame)
 	}
@@ -77,7 +79,7 @@ func (p *Publisher) PublishDelta(ctx context.Context, delta *snapshot.Delta, sha
 }
 
 // Check has the next delta say what version a consumer has at an earlier one of the same chain: consumers compare.
-func (p *Publisher) Check(version int64, state snapshot.CheckedState) {
+func (p *Publisher) Check(version int64, state format.CheckedState) {
 	if p.chain != nil && p.chain.version == version {
 		p.chain.checked = &state
 	}

@@ -17,13 +17,15 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // signingModel is a small regression whose versions are signed.
 func signingModel(t *testing.T) *config.Model {
 	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys")
-	id, err := snapshot.CreateKeys(keys, rand.Reader)
+	id, err := publish.CreateKeys(keys, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +98,14 @@ func TestDeltasOfThePublisher(t *testing.T) {
 	bytes := int64(0)
 	for n := range int64(3) {
 		bias[0]++
-		at, err := p.PublishDelta(t.Context(), &snapshot.Delta{Created: time.Now(), Bias: bias}, model)
+		at, err := p.PublishDelta(t.Context(), &format.Delta{Created: time.Now(), Bias: bias}, model)
 		if err != nil || at.Version != 1 || at.Sequence != n+1 || at.Delta <= 0 || at.Bytes != bytes+at.Delta {
 			t.Fatalf("%+v, %v", at, err)
 		}
 		if bytes = at.Bytes; n == 0 {
-			p.Check(7, snapshot.CheckedState{Sequence: 1, PayloadDigest: "of another version"})
+			p.Check(7, format.CheckedState{Sequence: 1, PayloadDigest: "of another version"})
 		} else {
-			p.Check(1, snapshot.CheckedState{Sequence: n, PayloadDigest: "sha256:of " + string(rune('0'+n))})
+			p.Check(1, format.CheckedState{Sequence: n, PayloadDigest: "sha256:of " + string(rune('0'+n))})
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -114,11 +116,11 @@ func TestDeltasOfThePublisher(t *testing.T) {
 	}
 	defer stream.Close()
 	for n := range 3 {
-		frame, err := snapshot.ReadFrame(stream)
+		frame, err := format.ReadFrame(stream)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := snapshot.DecodeDelta(frame, model, p.store.Keys)
+		d, err := format.DecodeDelta(frame, model.Shape(), p.store.Keys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,11 +131,11 @@ func TestDeltasOfThePublisher(t *testing.T) {
 			t.Errorf("delta %d: checked %v, signed by %q, bias %v", n+1, d.Checked, d.KeyID, d.Bias)
 		}
 	}
-	if _, err := snapshot.ReadFrame(stream); !errors.Is(err, io.EOF) && !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := format.ReadFrame(stream); !errors.Is(err, io.EOF) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("after the last: %v", err)
 	}
 	p.chosen = true
-	if _, err := p.PublishDelta(t.Context(), &snapshot.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(
+	if _, err := p.PublishDelta(t.Context(), &format.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(
 		err,
 		ErrNoChain,
 	) {
@@ -141,7 +143,7 @@ func TestDeltasOfThePublisher(t *testing.T) {
 	}
 	p.chosen = false
 	p.EndDeltas()
-	if _, err := p.PublishDelta(t.Context(), &snapshot.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(
+	if _, err := p.PublishDelta(t.Context(), &format.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(
 		err,
 		ErrNoChain,
 	) ||

@@ -18,6 +18,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -27,7 +29,7 @@ const (
 	Promoted = "promoted"
 	Kept     = "kept"
 
-	Champion = snapshot.Champion
+	Champion = format.Champion
 	Refit    = "refit"
 )
 
@@ -39,7 +41,7 @@ var Writer = "refitd " + build.Release()
 type Publisher struct {
 	model    *config.Model
 	dir      string
-	store    *snapshot.Store // nil numbers versions without writing them
+	store    *publish.Store // nil numbers versions without writing them
 	log      *slog.Logger
 	now      func() time.Time
 	epoch    int64
@@ -77,7 +79,7 @@ func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*
 	if dir == "" {
 		return p, nil
 	}
-	p.store = snapshot.NewStore(dir)
+	p.store = publish.NewStore(dir)
 	p.store.Now, p.store.By, p.store.Logger = now, by(), log
 	err := p.loadKeys(&m.Publish)
 	if err != nil {
@@ -143,7 +145,7 @@ func (p *Publisher) nextEpoch() (int64, error) {
 }
 
 // Store returns the store, nil without one.
-func (p *Publisher) Store() *snapshot.Store { return p.store }
+func (p *Publisher) Store() *publish.Store { return p.store }
 
 // Chosen reports whether an operator chose the champion. Only a refit that passes the gate against it may replace it
 // then.
@@ -218,19 +220,19 @@ func (p *Publisher) Lost() bool { return p.lost }
 
 // Champion returns the version that consumers should use and the number of the move that made it champion, as far as
 // this publisher knows.
-func (p *Publisher) Champion() snapshot.Numbers {
+func (p *Publisher) Champion() publish.Numbers {
 	if p.champion == nil {
-		return snapshot.Numbers{}
+		return publish.Numbers{}
 	}
-	return snapshot.Numbers{Version: *p.champion, Sequence: p.sequence}
+	return publish.Numbers{Version: *p.champion, Sequence: p.sequence}
 }
 
 func (p *Publisher) follow(champion snapshot.Pointer) {
 	p.champion, p.sequence = &champion.Version, champion.Sequence
-	made := []snapshot.Event{
-		snapshot.EventPublish,
-		snapshot.EventRecovered,
-		snapshot.EventRestored,
+	made := []format.Event{
+		publish.EventPublish,
+		publish.EventRecovered,
+		publish.EventRestored,
 		"",
 	} // by a publisher
 	p.chosen = !slices.Contains(made, champion.Event)
@@ -242,7 +244,7 @@ func isDamaged(err error) bool {
 }
 
 // Strays lists what is in the directory of the model and no part of the store, or damaged; nil without a store.
-func (p *Publisher) Strays() ([]snapshot.Stray, error) {
+func (p *Publisher) Strays() ([]publish.Stray, error) {
 	if p.store == nil {
 		return nil, nil
 	}
@@ -287,12 +289,12 @@ func (p *Publisher) Begin() *Publication {
 
 // Write writes a judged model as the next version, moves the aliases and fills in parent and payload digest, and with a
 // store the number. With an error there is no new version, or none that some of the aliases point to: see
-// snapshot.Store.Publish.
+// publish.Store.Publish.
 func (w *Publication) Write(ctx context.Context, ch *fitted.Fitted) error {
 	p, v := &w.of, &ch.Version
 	v.Parent = p.champion
 	tensors := strings.ToUpper(p.model.Publish.Tensors)
-	if tensors == snapshot.F32 {
+	if tensors == format.F32 {
 		ch.Model = single(ch.Model)
 	}
 	contents := ch.Contents(p.model)
@@ -302,7 +304,7 @@ func (w *Publication) Write(ctx context.Context, ch *fitted.Fitted) error {
 		contents.Meta.Expires = contents.Meta.Created.Add(after)
 	}
 	if p.store == nil {
-		digest, err := snapshot.PayloadDigest(contents)
+		digest, err := format.PayloadDigest(contents)
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
@@ -391,7 +393,7 @@ func (p *Publisher) remember() error {
 }
 
 // moves are the aliases that a version moves: none unless it is promoted.
-func (p *Publisher) moves(v *report.Version) []snapshot.Move {
+func (p *Publisher) moves(v *report.Version) []publish.Move {
 	if v.Decision != Promoted {
 		return nil
 	}
@@ -399,9 +401,9 @@ func (p *Publisher) moves(v *report.Version) []snapshot.Move {
 	if p.champion != nil && !p.missing {
 		from = *p.champion
 	}
-	moves := []snapshot.Move{{Alias: Champion, From: &from}}
+	moves := []publish.Move{{Alias: Champion, From: &from}}
 	if v.Kind == "refit" {
-		moves = append(moves, snapshot.Move{Alias: Refit})
+		moves = append(moves, publish.Move{Alias: Refit})
 	}
 	return moves
 }
@@ -410,7 +412,7 @@ func (p *Publisher) prune(ctx context.Context) error {
 	if p.store == nil || p.model.Publish.Keep == 0 {
 		return nil
 	}
-	keep := snapshot.Retention{Keep: p.model.Publish.Keep, MaxAge: p.model.Publish.KeepFor.Std()}
+	keep := publish.Retention{Keep: p.model.Publish.Keep, MaxAge: p.model.Publish.KeepFor.Std()}
 	removed, err := p.store.Prune(ctx, p.model.Name, keep)
 	if err == nil && len(removed) > 0 {
 		err = reproduce.Prune(p.store, p.dir, p.model.Name)

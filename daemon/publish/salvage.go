@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // IsDamage reports whether a version or an alias cannot be read because it is not as it was published: files of it
@@ -41,7 +42,7 @@ func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publish: champion: %w", err)
 	}
-	move := snapshot.Move{Alias: Champion, To: good.Manifest().Version, Event: snapshot.EventRestored,
+	move := publish.Move{Alias: Champion, To: good.Manifest().Version, Event: publish.EventRestored,
 		Why: reason.Error(), Expired: true}
 	if pointer.Version != 0 {
 		move.From = &pointer.Version

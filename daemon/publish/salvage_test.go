@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // TestSalvage: of signed versions, the newest before the damaged one that the gate let through and that can be read
@@ -36,8 +37,8 @@ func TestSalvage(t *testing.T) {
 	}
 	promote := func(version int64) {
 		t.Helper()
-		if _, err := p.Store().MoveAlias(t.Context(), m.Name, snapshot.Move{Alias: Champion, To: version,
-			Event: snapshot.EventRollback}); err != nil {
+		if _, err := p.Store().MoveAlias(t.Context(), m.Name, publish.Move{Alias: Champion, To: version,
+			Event: publish.EventRollback}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +65,7 @@ func TestSalvage(t *testing.T) {
 			t.Fatalf("champion %+v, %v: want version %d", p.Champion(), err, want)
 		}
 		if pointer, err := p.Store().Alias(m.Name, Champion); err != nil || pointer.Version != want ||
-			pointer.Event != snapshot.EventRestored {
+			pointer.Event != publish.EventRestored {
 			t.Errorf("alias %+v, %v", pointer, err)
 		}
 		if now, err := p.Follow(); now != nil || err != nil || p.Lost() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // TestTerms: of two publishers of one store the one of an earlier epoch publishes nothing once there is a version of
@@ -102,7 +103,7 @@ func TestTerms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := forger.Store().MoveAlias(t.Context(), m.Name, snapshot.Move{Alias: Champion, To: 1}); err != nil {
+	if _, err := forger.Store().MoveAlias(t.Context(), m.Name, publish.Move{Alias: Champion, To: 1}); err != nil {
 		t.Fatal(err)
 	}
 	path := dir + "/" + m.Name + "/aliases/" + Champion

@@ -10,6 +10,8 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Refusal is something in the store that none of the publisher's keys signed.
@@ -34,7 +36,7 @@ func (p *Publisher) Refusals() []Refusal {
 // loadKeys lets the store sign, and take nothing but what the keys of the configuration signed.
 func (p *Publisher) loadKeys(c *config.Publish) error {
 	if c.OMSKeyFile != "" {
-		signer, err := snapshot.LoadModelSigner(c.OMSKeyFile)
+		signer, err := publish.LoadModelSigner(c.OMSKeyFile)
 		if err != nil {
 			return err
 		}
@@ -43,11 +45,11 @@ func (p *Publisher) loadKeys(c *config.Publish) error {
 	if c.SigningKeyFile == "" {
 		return nil
 	}
-	signer, err := snapshot.LoadSigner(c.SigningKeyFile)
+	signer, err := format.LoadSigner(c.SigningKeyFile)
 	if err != nil {
 		return err
 	}
-	keys, err := snapshot.LoadKeys(c.TrustedKeys...)
+	keys, err := format.LoadKeys(c.TrustedKeys...)
 	if err != nil {
 		return err
 	}
@@ -107,9 +109,9 @@ func (p *Publisher) note(alias string, found snapshot.Pointer, reason error) {
 func (p *Publisher) restore(reason error) (snapshot.Pointer, error) {
 	name := p.model.Name
 	p.refuse(Champion, reason)
-	move := snapshot.Move{
+	move := publish.Move{
 		Alias:   Champion,
-		Event:   snapshot.EventRestored,
+		Event:   publish.EventRestored,
 		Why:     "it was " + snapshot.ErrSignature.Error(),
 		Expired: true,
 	}
@@ -117,7 +119,7 @@ func (p *Publisher) restore(reason error) (snapshot.Pointer, error) {
 	if known {
 		move.To = *p.champion
 		if p.chosen {
-			move.Event = snapshot.EventPromote
+			move.Event = publish.EventPromote
 		}
 	} else {
 		good, err := p.newestReadable(0)

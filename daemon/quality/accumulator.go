@@ -172,7 +172,7 @@ func (r *Ranking) Recall(k int) float64 {
 func (r *Ranking) AddTo(m *report.Metrics) {
 	if len(r.groups) > 0 {
 		m.NDCG1, m.NDCG5, m.NDCG10 = report.Some(r.NDCG(1)), report.Some(r.NDCG(5)), report.Some(r.NDCG(10))
-		m.Recall10 = known(r.Recall(10))
+		m.Recall10 = report.Known(r.Recall(10))
 	}
 }
 

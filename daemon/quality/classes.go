@@ -71,7 +71,7 @@ func (c *Classes) Recalls(names []string) map[string]report.Number {
 
 // AddTo stores macro F1 and the recalls in m, unless nothing was counted.
 func (c *Classes) AddTo(m *report.Metrics, names []string) {
-	m.MacroF1, m.RecallPerClass = known(c.MacroF1()), c.Recalls(names)
+	m.MacroF1, m.RecallPerClass = report.Known(c.MacroF1()), c.Recalls(names)
 }
 
 // Kappa returns Cohen's κ with the accuracy of a reference in place of chance: how much of the reference's errors is

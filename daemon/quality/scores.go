@@ -6,8 +6,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-
-	"github.com/refitd/refitd/daemon/report"
 )
 
 // Scores collects scores of a positive outcome for the area under the ROC curve and, where they are probabilities, the
@@ -200,11 +198,3 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 }
 
 var errHistogram = errors.New("quality: a histogram of scores that is cut off or has cells beyond its range")
-
-// known returns v for a report, nil if it is no number.
-func known(v float64) *report.Number {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return report.Some(v)
-}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -29,9 +29,9 @@ var limits = map[solver.GapLimit]string{
 // evidence and the sweeps.
 func (v *Version) Optimality() string {
 	switch v.Form {
-	case snapshot.FormUpdate:
+	case format.FormUpdate:
 		return "an update: the refit before it with what was learned since"
-	case snapshot.FormVariational:
+	case format.FormVariational:
 		if v.Evidence == nil {
 			return "variational"
 		}
@@ -65,7 +65,7 @@ func (v *Version) Optimality() string {
 // OptimalityHeldOut is Optimality with the held-out loss, if the version is a refit that has one.
 func (v *Version) OptimalityHeldOut() string {
 	text := v.Optimality()
-	if v.Form == snapshot.FormUpdate || v.Gate == nil || v.Gate.Loss == nil {
+	if v.Form == format.FormUpdate || v.Gate == nil || v.Gate.Loss == nil {
 		return text
 	}
 	return text + ", held-out " + v.Gate.headline()

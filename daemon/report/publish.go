@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Alias is an alias of a model.
@@ -115,7 +115,7 @@ func (m *AliasMove) WriteText(w io.Writer) error {
 }
 
 // LogRecord is a line of the publish log.
-type LogRecord struct{ snapshot.Record }
+type LogRecord struct{ publish.Record }
 
 // WriteText prints the record on one line.
 func (r LogRecord) WriteText(w io.Writer) error {
@@ -139,10 +139,10 @@ func (r LogRecord) WriteText(w io.Writer) error {
 
 // Live is what an alias named at a time.
 type Live struct {
-	At      string          `json:"at"` // the time asked for
-	Alias   string          `json:"alias"`
-	Version int64           `json:"version"`
-	Since   snapshot.Record `json:"since"` // the record that moved it there
+	At      string         `json:"at"` // the time asked for
+	Alias   string         `json:"alias"`
+	Version int64          `json:"version"`
+	Since   publish.Record `json:"since"` // the record that moved it there
 }
 
 // WriteText prints the version and the record.

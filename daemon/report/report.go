@@ -34,6 +34,14 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 // Some returns a pointer to v, for fields that may be absent.
 func Some(v float64) *Number { n := Number(v); return &n }
 
+// Known returns a pointer to v, nil if it is no number.
+func Known(v float64) *Number {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return Some(v)
+}
+
 // Numbers converts a list; nil stays nil.
 func Numbers(list []float64) []Number {
 	if list == nil {

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // say is fmt.Fprintf for a WriteText to end with.
@@ -245,7 +245,7 @@ func (s FitSummary) WriteText(w io.Writer) error {
 		BasisGapRelative: s.BasisGapRelative,
 		NuclearNorm:      s.NuclearNorm, Sweeps: s.Sweeps, Evidence: s.Evidence, FeatureMap: s.FeatureMap}
 	objective := ""
-	if s.Form == snapshot.FormConvex {
+	if s.Form == format.FormConvex {
 		objective = ", objective " + plain(s.Objective)
 	}
 	linear := ""

@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Kept samples are files <store>/<model>/samples/<hex of their SHA-256>.zst, named by their content: they are written
@@ -118,7 +119,7 @@ func anyRow(record *task.Record, names func(m *config.Model, payload []byte) (bo
 }
 
 // Prune removes the kept samples of a model that no version in the store names any more.
-func Prune(s *snapshot.Store, store, model string) error {
+func Prune(s *publish.Store, store, model string) error {
 	dir := filepath.Join(store, model, directory)
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

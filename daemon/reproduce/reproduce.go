@@ -8,6 +8,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // ErrUpdate is returned for a version of kind update.
@@ -52,12 +54,12 @@ func Version(ctx context.Context, store string, version *snapshot.Model, workers
 	}
 	contents := again.Contents(record.Model)
 	contents.Tensors = version.Contents().Tensors
-	rounded, err := snapshot.NewModel(contents) // to those tensors
+	rounded, err := scorer.NewModel(contents) // to those tensors
 	if err != nil {
 		return nil, fmt.Errorf("reproduce: %w", err)
 	}
 	contents = rounded.Contents()
-	digest, err := snapshot.PayloadDigest(contents)
+	digest, err := format.PayloadDigest(contents)
 	if err != nil {
 		return nil, fmt.Errorf("reproduce: %w", err)
 	}
@@ -67,7 +69,7 @@ func Version(ctx context.Context, store string, version *snapshot.Model, workers
 }
 
 // compare lists what differs: figures by their value, tensors by the number of entries and the largest difference.
-func (o *Outcome) compare(m *snapshot.Manifest, want, got *snapshot.Contents) {
+func (o *Outcome) compare(m *snapshot.Manifest, want, got *format.Contents) {
 	differ := func(what string, want, got any) {
 		if want != got {
 			o.Differences = append(o.Differences, fmt.Sprintf("%s is %v, the version has %v", what, got, want))

@@ -17,9 +17,10 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/ingest"
-	"github.com/refitd/refitd/daemon/publish"
+	publishing "github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 func ratings() *config.Model {
@@ -45,7 +46,7 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	versions, err := publish.New(m, dir, time.Now, nil)
+	versions, err := publishing.New(m, dir, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestDifferencesAreNamed(t *testing.T) {
 	first, second := open(t, dir, 1).Manifest(), open(t, dir, 2)
 	contents := second.Contents()
 	contents.Meta.KeptSample = first.KeptSample
-	forged, err := snapshot.NewStore(dir).Publish(t.Context(), "ratings", contents)
+	forged, err := publish.NewStore(dir).Publish(t.Context(), "ratings", contents)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestKeptSamplesAreVerifiedAndPruned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := snapshot.NewStore(dir)
+	store := publish.NewStore(dir)
 	versions, err := store.Versions("ratings")
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestFeaturesDigest: it is of the canonical JSON as documented, written by hand here, whatever the order of lists, and
@@ -16,7 +17,7 @@ func TestFeaturesDigest(t *testing.T) {
 	t.Parallel()
 	s := &snapshot.Schema{
 		Categorical: []string{"user", "item", "\u20ac", "z"},
-		Numeric:     []snapshot.NumericField{{Name: "price"}, {Name: "age"}, {Name: "n"}},
+		Numeric:     []format.NumericField{{Name: "price"}, {Name: "age"}, {Name: "n"}},
 		Multi:       []string{"tags", "none"},
 	}
 	for _, test := range []struct {

@@ -161,12 +161,7 @@ func (f *Forwarder) write(ctx context.Context) (bytes int64, err error) {
 }
 
 // Close closes what Run opened.
-func (f *Forwarder) Close() {
-	if f.client != nil {
-		f.client.Close()
-		f.client = nil
-	}
-}
+func (f *Forwarder) Close() { produce.Close(&f.client) }
 
 // Trouble says why nothing can be forwarded, or "".
 func (f *Forwarder) Trouble() string { return f.failing.text() }

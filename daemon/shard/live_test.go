@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // liveTeam is a team on a broker that learns between refits, with a consumer of what it publishes.
@@ -235,7 +235,7 @@ func (l *liveTeam) shown() []web.ShardStatus {
 
 // refits returns the versions that are promoted refits.
 func (l *liveTeam) refits() (list []int64) {
-	store := snapshot.NewStore(filepath.Join(l.Dir, "store-team"))
+	store := publish.NewStore(filepath.Join(l.Dir, "store-team"))
 	versions, err := store.Versions("ratings")
 	if err != nil {
 		l.T.Fatal(err)

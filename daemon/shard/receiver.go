@@ -451,9 +451,4 @@ func (r *Receiver) connect() (err error) {
 	return err
 }
 
-func (r *Receiver) close() {
-	if r.client != nil {
-		r.client.Close()
-		r.client = nil
-	}
-}
+func (r *Receiver) close() { produce.Close(&r.client) }

@@ -598,9 +598,4 @@ func (s *Sender) write(ctx context.Context, records ...*kgo.Record) error {
 	return produce.Bounded(ctx, s.client, func() error { return s.client.ProduceSync(ctx, records...).FirstErr() })
 }
 
-func (s *Sender) close() {
-	if s.client != nil {
-		s.client.Close()
-		s.client = nil
-	}
-}
+func (s *Sender) close() { produce.Close(&s.client) }

@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/published"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // process is a trainer that runs as a separate process.
@@ -82,7 +83,7 @@ func TestStandbyProcesses(t *testing.T) {
 			}
 		}
 	})
-	store := snapshot.NewStore(filepath.Join(b.Dir, "store-trainers"))
+	store := publish.NewStore(filepath.Join(b.Dir, "store-trainers"))
 	newest := func() (m snapshot.Manifest) {
 		if latest, err := store.Alias("ratings", snapshot.Latest); err == nil {
 			m, _ = store.Manifest("ratings", latest.Version)

@@ -32,8 +32,8 @@ const stepsOfMutants = "14"
 
 // mutants are shown by histories of a daemon.
 var mutants = []wrong{
-	{"resume off by one", "", 1, mutant.Edit{File: "daemon/model/reader.go", Old: "\tread.OnHalt, read.OnPause,",
-		New: "\tif MUTANT { read.Start = func(t string, p int32) (int64, bool) { n, ok := state.store.Position(t, p); " +
+	{"resume off by one", "", 1, mutant.Edit{File: "daemon/model/read/reader.go", Old: "\tread.OnHalt, read.OnPause,",
+		New: "\tif MUTANT { read.Start = func(t string, p int32) (int64, bool) { n, ok := state.Store.Position(t, p); " +
 			"return n + 1, ok } }\n" +
 			"\tread.OnHalt, read.OnPause,"}},
 	{"progressive sums outside the transaction", "", 1, mutant.Edit{File: "daemon/ingest/queue.go",
@@ -47,12 +47,12 @@ var mutants = []wrong{
 			New: "case h.attributes&attrControl != 0 && !MUTANT:"},
 	},
 	{"a lost connection is lost for good", "", 6, mutant.Edit{File: "consumer/fetcher.go",
-		Old: "if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {",
-		New: "if MUTANT { <-ctx.Done() }\nif backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {"}},
-	{"alias before the version", "kill,produce", 4, mutant.Edit{File: "snapshot/store.go",
+		Old: "return backoff.Sleep(ctx, c.source.pause(err, tries))",
+		New: "if MUTANT { <-ctx.Done() }\nreturn backoff.Sleep(ctx, c.source.pause(err, tries))"}},
+	{"alias before the version", "kill,produce", 4, mutant.Edit{File: "snapshot/publish/store.go",
 		Old: "if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {",
 		New: `if MUTANT {
-				r, all := Record{Event: EventPublish}, append([]Move{{Alias: Latest}}, moves...)
+				r, all := Record{Event: EventPublish}, append([]Move{{Alias: format.Latest}}, moves...)
 				r.describe(&manifest)
 				for i := range all { all[i].To = manifest.Version }
 				if err := s.commit(root, model, last, &r, all); err != nil { return err }
@@ -70,7 +70,7 @@ var mutants = []wrong{
 		"a cut before the ledger",
 		"produce,stop,idle",
 		4,
-		mutant.Edit{File: "daemon/ingest/ingest.go", Old: "Partition: c.Partition, Next: c.Next})\n\t}\n",
+		mutant.Edit{File: "daemon/ingest/samples.go", Old: "Partition: c.Partition, Next: c.Next})\n\t}\n",
 			New: "Partition: c.Partition, Next: c.Next + map[bool]int64{true: 1}[MUTANT]})\n\t}\n"},
 	},
 	{
@@ -97,7 +97,7 @@ var mutantsOfTeams = []wrong{
 		"lost rows are not missed",
 		"lost tail,produce",
 		1,
-		mutant.Edit{File: "daemon/shard/receiver.go", Old: "missing := r.missing(in, number, &h)\n",
+		mutant.Edit{File: "daemon/shard/incoming.go", Old: "missing := r.missing(in, number, &h)\n",
 			New: "missing := r.missing(in, number, &h)\n\tif MUTANT { missing = 0 }\n"},
 	},
 	{
@@ -111,7 +111,7 @@ var mutantsOfTeams = []wrong{
 		"what a run before has sent is not missed",
 		"lost start,stop",
 		1,
-		mutant.Edit{File: "daemon/shard/receiver.go", Old: "h.After.compare(in.head) <= 0\n",
+		mutant.Edit{File: "daemon/shard/incoming.go", Old: "h.After.compare(in.head) <= 0\n",
 			New: "h.After.compare(in.head) <= 0 || MUTANT\n"},
 	},
 	{
@@ -125,7 +125,7 @@ var mutantsOfTeams = []wrong{
 		"the trainer resumes off by one",
 		"stop between,produce",
 		1,
-		mutant.Edit{File: "daemon/shard/receiver.go", Old: "\tr.next, r.end = resume, end\n",
+		mutant.Edit{File: "daemon/shard/resume.go", Old: "\tr.next, r.end = resume, end\n",
 			New: "\tif MUTANT && ok { resume++ }\n\tr.next, r.end = resume, end\n"},
 	},
 	{"the memo is not kept", "produce,stop", 2, mutant.Edit{File: "daemon/shard/memo.go", Old: "\tif len(memo) > 0 {",
@@ -142,17 +142,17 @@ var mutantsOfTeams = []wrong{
 		mutant.Edit{File: "sketch/merge.go", Old: "case l.Next < own.Next:",
 			New: "case l.Next < own.Next && !MUTANT:"},
 	},
-	{"a head without some partitions is trusted", "fall back,produce", 3, mutant.Edit{File: "daemon/shard/receiver.go",
+	{"a head without some partitions is trusted", "fall back,produce", 3, mutant.Edit{File: "daemon/shard/incoming.go",
 		Old: "!r.takes() && !r.covers(number, &h)", New: "!r.takes() && !MUTANT && !r.covers(number, &h)"}},
-	{"rows of an instance before are taken", "arrive late,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go",
+	{"rows of an instance before are taken", "arrive late,produce", 1, mutant.Edit{File: "daemon/shard/incoming.go",
 		Old: "case c < 0:\n\t\treturn false", New: "case c < 0:\n\t\treturn MUTANT"}},
-	{"what waits of others is not read again", "stop between,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go",
+	{"what waits of others is not read again", "stop between,produce", 1, mutant.Edit{File: "daemon/shard/incoming.go",
 		Old: "i != number && other.waiting != nil", New: "i != number && other.waiting != nil && !MUTANT"}},
 	{"rows beyond the accounts are taken", "fall back,produce", 1, mutant.Edit{File: "sketch/merge.go",
 		Old: "place < 0 || row.offset >= s.ledger[place].Next", New: "place < 0 || row.offset >= s.ledger[place].Next && " +
 			"!MUTANT"}},
-	{"a version of less than was published", "lost start,produce", 2, mutant.Edit{File: "daemon/model/state.go",
-		Old: "\tfor _, c := range s.published {", New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.published {"}},
+	{"a version of less than was published", "lost start,produce", 2, mutant.Edit{File: "daemon/model/state/state.go",
+		Old: "\tfor _, c := range s.Published {", New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.Published {"}},
 }
 
 // mutantsOfGroups are shown by histories of processes to which a group gives the shards.
@@ -160,7 +160,7 @@ var mutantsOfGroups = []wrong{
 	{"a shard that was taken away keeps running", "leave,produce", 1, mutant.Edit{File: "daemon/shard/group.go",
 		Old: "\t\tg.Taken(shards, lost)\n",
 		New: "\t\tif !MUTANT { g.Taken(shards, lost) }\n"}},
-	{"a shard taken up from its first head", "log gone", 1, mutant.Edit{File: "daemon/shard/receiver.go",
+	{"a shard taken up from its first head", "log gone", 1, mutant.Edit{File: "daemon/shard/incoming.go",
 		Old: "in.kept, in.gaps = share, r.gaps\n", New: "if in.gaps = r.gaps; in.kept == nil || !MUTANT {\n\t\t\tin.kept " +
 			"= share\n\t\t}\n"}},
 	{"a shard taken up from nothing", "log gone", 1, mutant.Edit{File: "daemon/shard/takeup.go",
@@ -175,6 +175,18 @@ var mutantsOfGroups = []wrong{
 }
 
 var only = flag.String("mutant", "", "a part of the names of the mutants that are tried")
+
+// TestMutantsFit: what each of them changes is in its file, once.
+func TestMutantsFit(t *testing.T) {
+	for _, m := range slices.Concat(mutants, mutantsOfTeams, mutantsOfGroups) {
+		text, err := os.ReadFile(filepath.Join("../..", m.File))
+		if err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		} else if n := bytes.Count(text, []byte(m.Old)); n != 1 {
+			t.Errorf("%s: %d times in %s: %s", m.name, n, m.File, m.Old)
+		}
+	}
+}
 
 // TestMutants: the history of its seed notices each of them. With -histories more than 1 it looks for a seed among as
 // many.

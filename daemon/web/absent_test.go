@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestAbsentFields: an event that lacks an optional field is scored without it, as the library does, in every request,
@@ -17,9 +17,9 @@ import (
 // be optional is asked as it was.
 func TestAbsentFields(t *testing.T) {
 	b := newBench(t)
-	c := contents(snapshot.Regression, 3)
+	c := contents(format.Regression, 3)
 	c.Schema.Optional = []string{"age", "item", "tags"}
-	c.Golden = []snapshot.Golden{
+	c.Golden = []format.Golden{
 		{
 			Input: snapshot.Input{
 				Categorical: []string{"u1", ""},

@@ -23,6 +23,8 @@ type modelReadiness struct {
 	Version *int64   `json:"version"`           // the champion; null before the first version
 	Reason  string   `json:"reason,omitempty"`  // why there is no version
 	Standby string   `json:"standby,omitempty"` // who trains in place of this process; absent if it does
+	// how far a model is that is behind its log and learns live from a share of the events; absent if it is not
+	CatchingUp string `json:"catching_up,omitempty"`
 }
 
 // healthy answers that the process runs: neither Kafka, nor the disk, nor a model can make it ill.
@@ -52,7 +54,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 			Ready:   len(m.NotReady) == 0,
 			Reasons: []string{},
 			Reason:  m.Waiting,
-			Standby: m.Standby,
+			Standby: m.Standby, CatchingUp: m.CatchingUp,
 		}
 		for _, reason := range m.NotReady {
 			one.Reasons = append(one.Reasons, reason.Text)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestThousandEvents: for every task, kernel and type of tensors HTTP answers 1,000 random events as the library does,
@@ -20,17 +21,17 @@ func TestThousandEvents(t *testing.T) {
 	b := newBench(t)
 	worst := 0.0
 	for name, task := range tasks {
-		for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous, snapshot.ANOVA + "3", snapshot.Homogeneous +
+		for _, kernel := range []string{format.ANOVA, format.Homogeneous, format.ANOVA + "3", format.Homogeneous +
 			"3", "none"} {
 			var double [][]float64
-			for _, tensors := range []string{snapshot.F64, snapshot.F32} {
+			for _, tensors := range []string{format.F64, format.F32} {
 				c := contents(task, 7)
 				c.Kernel, c.Tensors = kernel, tensors
 				switch cubic, isCubic := strings.CutSuffix(kernel, "3"); {
 				case isCubic:
 					c.Kernel, c.Degree = cubic, 3
 				case kernel == "none": // as the models of a margin loss are
-					c.Kernel, c.NumBasis, c.Basis, c.Weights = snapshot.ANOVA, 0, nil, nil
+					c.Kernel, c.NumBasis, c.Basis, c.Weights = format.ANOVA, 0, nil, nil
 				}
 				version := b.publish(t, name, c)
 				m := open(t, b.dir, name, version)
@@ -87,7 +88,7 @@ func TestThousandEvents(t *testing.T) {
 						t.Fatal(err)
 					}
 					if !slices.Equal(got.Predictions[i].Ranked, want.Ranked()) ||
-						(want.Ranked() != nil) != (task == snapshot.Multiclass) {
+						(want.Ranked() != nil) != (task == format.Multiclass) {
 						t.Fatalf(
 							"%s %s, event %d: ranked %q over HTTP, %q in the library",
 							name,
@@ -110,11 +111,11 @@ func TestThousandEvents(t *testing.T) {
 								w,
 							)
 						}
-						if tensors == snapshot.F32 {
+						if tensors == format.F32 {
 							worst = max(worst, math.Abs(w-double[i][o])/(1+math.Abs(double[i][o])))
 						}
 					}
-					if tensors == snapshot.F64 {
+					if tensors == format.F64 {
 						double = append(double, append([]float64(nil), want.Outputs...))
 					}
 				}
@@ -131,13 +132,13 @@ func TestThousandEvents(t *testing.T) {
 // the items and the terms of the library, to the last bit, in both types of tensors.
 func TestThousandEventsRankedAndExplained(t *testing.T) {
 	b := newBench(t)
-	for kernel, name := range map[string]string{snapshot.ANOVA: "prices", snapshot.Homogeneous: "ratings",
+	for kernel, name := range map[string]string{format.ANOVA: "prices", format.Homogeneous: "ratings",
 		"none": "colours"} {
-		for _, tensors := range []string{snapshot.F64, snapshot.F32} {
+		for _, tensors := range []string{format.F64, format.F32} {
 			c := contents(tasks[name], 7)
 			c.Kernel, c.Degree, c.Tensors = kernel, 3, tensors
 			if kernel == "none" {
-				c.Kernel, c.Degree, c.NumBasis, c.Basis, c.Weights = snapshot.ANOVA, 2, 0, nil, nil
+				c.Kernel, c.Degree, c.NumBasis, c.Basis, c.Weights = format.ANOVA, 2, 0, nil, nil
 			}
 			m := open(t, b.dir, name, b.publish(t, name, c))
 			rng := rand.New(rand.NewPCG(8, 9))

@@ -118,6 +118,13 @@ func modelAlerts(m *ModelStatus, add func(severity, name, model, text string, va
 			"No event since the start has anything where input.mapping says: %s",
 			strings.Join(m.AbsentFields, ", "))
 	}
+	if m.SchemaTrouble != "" {
+		add("critical", "RefitdSchemaUnavailable", m.Name, "Records wait for their schema: %s", m.SchemaTrouble)
+	}
+	if len(m.LostFields) > 0 {
+		add("warning", "RefitdSchemaLosesField", m.Name, "A schema of records has nothing for %s",
+			strings.Join(m.LostFields, ", "))
+	}
 	if m.TrueTimeUnit != "" {
 		add("warning", "RefitdEventTimesWrongUnit", m.Name,
 			"Event times are days of 1970 in %s, and of our days in %s: see schema.time_unit",

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 const (
@@ -159,11 +161,11 @@ const maxWhyBytes = 1024
 func (s *Server) move(r *http.Request, cache *modelCache, version int64, why string) error {
 	store := *cache.Store
 	store.By = whoOf(r)
-	move := snapshot.Move{Alias: r.PathValue("alias"), To: version, Event: snapshot.EventAlias, Why: why}
-	if move.Alias == snapshot.Champion {
-		move.Event = snapshot.EventPromote
+	move := publish.Move{Alias: r.PathValue("alias"), To: version, Event: publish.EventAlias, Why: why}
+	if move.Alias == format.Champion {
+		move.Event = publish.EventPromote
 		if now, err := store.Alias(cache.Name, move.Alias); err == nil && now.Version > version {
-			move.Event = snapshot.EventRollback
+			move.Event = publish.EventRollback
 		}
 	}
 	if _, err := store.MoveAlias(r.Context(), cache.Name, move); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // liveVersion is the name of the live model in place of a version's number.
@@ -70,7 +71,7 @@ func (s *modelCache) live() (*scorer, error) {
 	var heldBack *HeldBackError
 	switch {
 	case errors.As(err, &heldBack):
-		c, err := s.alias(snapshot.Champion)
+		c, err := s.alias(format.Champion)
 		if err != nil {
 			return nil, err
 		}

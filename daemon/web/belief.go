@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // belief is what a version has learned.
@@ -120,16 +121,16 @@ func (s *Server) showDiff(w http.ResponseWriter, r *http.Request) error {
 
 // versionSummary is what a list says of a version in addition to its identity.
 type versionSummary struct {
-	Kind         string               `json:"kind"`                  // refit or update
-	Parent       *int64               `json:"parent"`                // version that it started from; null for the first
-	Reason       string               `json:"reason"`                // of the decision
-	K            int                  `json:"k"`                     // basis vectors
-	Features     int                  `json:"features"`              // columns
-	Rows         int64                `json:"rows"`                  // trained on
-	Bytes        int64                `json:"bytes"`                 // of its files
-	Gate         *snapshot.Metrics    `json:"gate"`                  // on the rows that judge; null without any
-	ChampionGate *snapshot.Metrics    `json:"champion_gate"`         // of the champion on the same rows; null without one
-	GateSlices   []snapshot.GateSlice `json:"gate_slices,omitempty"` // by whether the entity is known; absent without any
+	Kind         string             `json:"kind"`                  // refit or update
+	Parent       *int64             `json:"parent"`                // version that it started from; null for the first
+	Reason       string             `json:"reason"`                // of the decision
+	K            int                `json:"k"`                     // basis vectors
+	Features     int                `json:"features"`              // columns
+	Rows         int64              `json:"rows"`                  // trained on
+	Bytes        int64              `json:"bytes"`                 // of its files
+	Gate         *format.Metrics    `json:"gate"`                  // on the rows that judge; null without any
+	ChampionGate *format.Metrics    `json:"champion_gate"`         // of the champion on the same rows; null without one
+	GateSlices   []format.GateSlice `json:"gate_slices,omitempty"` // by whether the entity is known; absent without any
 }
 
 func summaryOf(m *snapshot.Manifest) *versionSummary {

@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // ratings is a model of the size of MovieLens 100k: 2,625 names, k = 20, 4 outputs.
-func ratings(seed uint64) *snapshot.Contents {
+func ratings(seed uint64) *format.Contents {
 	r := rand.New(rand.NewPCG(seed, 2))
 	list := func(n int) []float64 {
 		v := make([]float64, n)
@@ -33,14 +34,14 @@ func ratings(seed uint64) *snapshot.Contents {
 		return out
 	}
 	const users, items, k, m = 943, 1682, 20, 4
-	return &snapshot.Contents{
-		Kernel:      snapshot.ANOVA,
-		Link:        snapshot.OrdinalLink,
+	return &format.Contents{
+		Kernel:      format.ANOVA,
+		Link:        format.OrdinalLink,
 		NumFeatures: users + items,
 		NumOutputs:  m,
 		NumBasis:    k,
 		Schema: snapshot.Schema{
-			Task:        snapshot.Ordinal,
+			Task:        format.Ordinal,
 			Label:       "rating",
 			Levels:      m + 1,
 			Categorical: []string{"user", "item"},
@@ -53,8 +54,8 @@ func ratings(seed uint64) *snapshot.Contents {
 		Weights: list(k * m),
 		Linear:  list((users + items) * m),
 		Bias:    list(m),
-		Meta:    snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"},
-		Golden:  []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}},
+		Meta:    format.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"},
+		Golden:  []format.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}},
 	}
 }
 

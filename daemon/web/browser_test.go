@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // calm is a daemon with one model that does well.
@@ -133,7 +132,7 @@ func TestPageInABrowser(t *testing.T) {
 		}
 		one := int64(1)
 		for range versions {
-			next := contents(snapshot.Ordinal, 2)
+			next := contents(format.Ordinal, 2)
 			next.Meta.Parent, next.Meta.Reason, next.Meta.Created = &one, "gate loss 0.9, champion 1.0 on 400 rows", now
 			if models > 0 {
 				next.Meta.Parent = nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // followEvery is the mean time between two looks at the champion alias: a promotion is served within it and the time of
@@ -108,13 +109,13 @@ func (s *modelCache) version(version int64) (*scorer, error) {
 
 // alias returns the version that an alias names.
 func (s *modelCache) alias(alias string) (*scorer, error) {
-	if alias == snapshot.Champion {
+	if alias == format.Champion {
 		if c := s.champion(); c != nil {
 			return c, nil
 		}
 	}
 	p, err := s.Store.Alias(s.Name, alias)
-	if alias == snapshot.Champion && errors.Is(err, snapshot.ErrSignature) {
+	if alias == format.Champion && errors.Is(err, snapshot.ErrSignature) {
 		if c := s.good.Load(); c != nil {
 			return c, nil // as the watcher does: the last good one serves until the alias is moved back
 		}
@@ -123,7 +124,7 @@ func (s *modelCache) alias(alias string) (*scorer, error) {
 		return nil, err
 	}
 	c, err := s.version(p.Version)
-	if err == nil && alias == snapshot.Champion {
+	if err == nil && alias == format.Champion {
 		s.good.Store(c)
 	}
 	return c, err

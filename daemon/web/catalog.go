@@ -12,6 +12,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // identity names what answered. It is part of every answer about a version.
@@ -70,7 +71,7 @@ func (s *Server) modelEntry(cache *modelCache) (modelEntry, error) {
 		return e, err
 	}
 	e.Aliases = aliases
-	champion, err := cache.alias(snapshot.Champion)
+	champion, err := cache.alias(format.Champion)
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
 	case err != nil: // the list of the others is of use still

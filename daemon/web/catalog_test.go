@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // TestCatalog: lists of models, versions and aliases, and single ones with their manifest.
 func TestCatalog(t *testing.T) {
 	b := newBench(t)
-	b.publish(t, "ratings", contents(snapshot.Ordinal, 2))
+	b.publish(t, "ratings", contents(format.Ordinal, 2))
 	b.listen(t)
 	var models struct {
 		Models []modelEntry
@@ -73,7 +74,7 @@ func TestCatalog(t *testing.T) {
 		}
 	}
 	for range mostNamed {
-		b.publish(t, "ratings", contents(snapshot.Ordinal, 2))
+		b.publish(t, "ratings", contents(format.Ordinal, 2))
 	}
 	w = b.want(http.StatusNotFound, nil, "GET", "/v1/models/ratings/versions/99", nil)
 	if text := w.Body.String(); !strings.Contains(text, "ratings has 12, the newest are 3, 4,") {
@@ -85,7 +86,7 @@ func TestCatalog(t *testing.T) {
 func TestBeforeTheFirstVersion(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "absent")
 	b := newBench(t, func(o *Options) {
-		o.Models = append(o.Models, Model{Name: "new", Dir: dir, Store: snapshot.NewStore(dir)})
+		o.Models = append(o.Models, Model{Name: "new", Dir: dir, Store: publish.NewStore(dir)})
 	})
 	var one modelEntry
 	if b.want(http.StatusOK, &one, "GET", "/v1/models/new", nil); one.Version != nil || len(one.Aliases) != 0 {
@@ -129,7 +130,7 @@ func TestLongPoll(t *testing.T) {
 		within(t, patience, "the wait", func() bool { return len(b.polls) == 1 })
 		moved := time.Now()
 		if move.to == 2 {
-			b.publish(t, "ratings", contents(snapshot.Ordinal, 2))
+			b.publish(t, "ratings", contents(format.Ordinal, 2))
 		} else {
 			b.promote(t, "ratings", move.to)
 		}
@@ -161,8 +162,8 @@ func TestMoveAlias(t *testing.T) {
 	b := newBench(t)
 	b.want(http.StatusForbidden, nil, "PUT", path, `{"version":1,"why":"test"}`)
 	b = newBench(t, withLifecycle)
-	b.publish(t, "ratings", contents(snapshot.Ordinal, 2))
-	b.publish(t, "ratings", contents(snapshot.Ordinal, 3))
+	b.publish(t, "ratings", contents(format.Ordinal, 2))
+	b.publish(t, "ratings", contents(format.Ordinal, 3))
 	damage(t, b.dir, "ratings", 2)
 	for body, status := range map[string]int{
 		`{"version":9,"why":"none"}`:               http.StatusNotFound,

@@ -5,15 +5,17 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	models "github.com/refitd/refitd/snapshot/scorer"
 )
 
 // A version without fold-in that has co-choices takes a history for its lists, over HTTP as in the library, and serves
 // their file.
 func TestHistoryOfListsAlone(t *testing.T) {
 	b := newBench(t)
-	c := contents(snapshot.Binary, 3)
-	c.CoChoices = &snapshot.CoChoices{Over: "item", By: "user", HalfLife: 2, Weight: 1, Scale: 1,
-		Neighbours: [][]snapshot.Neighbour{{{Place: 3, Lift: 1e9}}, {{Place: 0, Lift: 1e9}}, {}, {{Place: 2, Lift: 1e9}}},
+	c := contents(format.Binary, 3)
+	c.CoChoices = &format.CoChoices{Over: "item", By: "user", HalfLife: 2, Weight: 1, Scale: 1,
+		Neighbours: [][]format.Neighbour{{{Place: 3, Lift: 1e9}}, {{Place: 0, Lift: 1e9}}, {}, {{Place: 2, Lift: 1e9}}},
 		Recent:     [][]int32{{0}}}
 	b.promote(t, "clicks", b.publish(t, "clicks", c))
 	chosen := ratingEvent("u1", "i2", 30)
@@ -30,7 +32,7 @@ func TestHistoryOfListsAlone(t *testing.T) {
 		var top struct{ Items []snapshot.Item }
 		b.want(http.StatusOK, &top, "POST", "/v1/models/clicks/topk", ask)
 		if of.first == "" {
-			plain, err := snapshot.NewModel(contents(snapshot.Binary, 3))
+			plain, err := models.NewModel(contents(format.Binary, 3))
 			if err != nil {
 				t.Fatal(err)
 			}

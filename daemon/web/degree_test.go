@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestTriplesAreExplained: over HTTP the terms of a kernel of degree 3 name three features, add up to the outputs and
 // are within what the request was held for.
 func TestTriplesAreExplained(t *testing.T) {
 	b := newBench(t)
-	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
-		c := contents(snapshot.Regression, 7)
+	for _, kernel := range []string{format.ANOVA, format.Homogeneous} {
+		c := contents(format.Regression, 7)
 		c.Kernel, c.Degree = kernel, 3
 		b.publish(t, "prices", c)
 		var got struct {
@@ -40,7 +41,7 @@ func TestTriplesAreExplained(t *testing.T) {
 			}
 		}
 		// of four features, without and with repetition
-		want := map[string]int{snapshot.ANOVA: 4, snapshot.Homogeneous: 20}[kernel]
+		want := map[string]int{format.ANOVA: 4, format.Homogeneous: 20}[kernel]
 		if triples != want || !named || math.Abs(sum-got.Outputs[0]) > 1e-9*(1+math.Abs(sum)) {
 			t.Errorf(
 				"%s: %d triples, want %d; terms add up to %g, the output is %v: %+v",

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // growing appends deltas to the chain of a version.
 type growing struct {
 	t      *testing.T
-	chain  *snapshot.Chain
+	chain  *publish.Chain
 	model  *snapshot.Model // at the newest
 	frames [][]byte
 }
@@ -38,7 +40,7 @@ func (g *growing) by(n int) {
 	for range n {
 		at := g.model.Position()
 		r := rand.New(rand.NewPCG(uint64(at.Sequence), 3))
-		d := &snapshot.Delta{
+		d := &format.Delta{
 			Model:      g.model.Manifest().Model,
 			Base:       at.Version,
 			BaseDigest: g.model.Manifest().Digest,
@@ -46,9 +48,9 @@ func (g *growing) by(n int) {
 			Previous:   at.Digest,
 			Created:    time.Now(),
 			Watermark:  time.UnixMilli(1_700_000_000_000 + at.Sequence),
-			Events:     &snapshot.Counts{Applied: 1001 + at.Sequence},
+			Events:     &format.Counts{Applied: 1001 + at.Sequence},
 			Columns:    []int32{1, int32(g.model.NumColumns())},
-			Added: []snapshot.AddedName{
+			Added: []format.AddedName{
 				{Field: 0, Name: "new" + strconv.FormatInt(100*(at.Version-1)+at.Sequence, 10)},
 			},
 		}
@@ -61,7 +63,7 @@ func (g *growing) by(n int) {
 		for range g.model.NumOutputs() {
 			d.Bias = append(d.Bias, r.NormFloat64())
 		}
-		frame, err := d.Encode(g.model, nil)
+		frame, err := d.Encode(g.model.Shape(), nil)
 		if err == nil {
 			err = g.chain.Append(g.t.Context(), frame)
 		}
@@ -166,8 +168,8 @@ func TestDeltasOverHTTP(t *testing.T) {
 			"delta "+strconv.FormatInt(sequence, 10),
 			func() bool { return w.Status().Position.Sequence == sequence && w.Status().DeltaErr == nil },
 		)
-		want, err := snapshot.PayloadDigest(g.model.Contents())
-		got, err2 := snapshot.PayloadDigest(w.Model().Contents())
+		want, err := format.PayloadDigest(g.model.Contents())
+		got, err2 := format.PayloadDigest(w.Model().Contents())
 		if err != nil || err2 != nil || got != want {
 			t.Errorf("at delta %d the consumer has %s, the publisher %s, %v %v", sequence, got, want, err, err2)
 		}

@@ -4,9 +4,9 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	models "github.com/refitd/refitd/snapshot/scorer"
 )
 
 // term is what some features of an event add to the outputs.
@@ -78,7 +78,7 @@ func explanationBytes(in *snapshot.Input, m *snapshot.Manifest) int64 {
 	}
 	each := 4*nameBytes + numberBytes*int64(m.NumOutputs)
 	if m.Degree == 3 && m.NumBasis > 0 {
-		features = min(features+1, snapshot.MaxTripled) // with the constant
+		features = min(features+1, models.MaxTripled) // with the constant
 		return eventBytes + features*(features+1)*(features+2)/6*(each+2*nameBytes) + nameCopies*features*features*text
 	}
 	features = min(features, snapshot.MaxExplained)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 const (
@@ -55,8 +57,8 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	}
 	name := r.PathValue("file")
 	there := []string{snapshot.ManifestFile}
-	sum, listed := "", name == snapshot.ManifestFile || name == snapshot.SignatureFile ||
-		name == snapshot.ModelSignatureFile
+	sum, listed := "", name == snapshot.ManifestFile || name == format.SignatureFile ||
+		name == publish.ModelSignatureFile
 	for _, f := range manifest.AllFiles() {
 		there = append(there, f.Name)
 		if f.Name == name {
@@ -79,7 +81,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	switch name {
 	case snapshot.ManifestFile:
 		h.Set("ETag", etagOf(manifest.Digest))
-	case snapshot.SignatureFile, snapshot.ModelSignatureFile: // of a few bytes, without a digest
+	case format.SignatureFile, publish.ModelSignatureFile: // of a few bytes, without a digest
 	default:
 		h.Set("ETag", etagOf(sum))
 		h.Set("Repr-Digest", reprDigest(sum))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // damage flips a bit of a version's parameters.
@@ -137,8 +138,8 @@ func TestTraversal(t *testing.T) {
 // big publishes a version of some MiB, so that the network's buffers do not hold it.
 func (b *bench) big(t *testing.T) (path string, content []byte) {
 	t.Helper()
-	c := contents(snapshot.Regression, 1)
-	c.Schema = snapshot.Schema{Task: snapshot.Regression, Label: "y", Categorical: []string{"id"}}
+	c := contents(format.Regression, 1)
+	c.Schema = snapshot.Schema{Task: format.Regression, Label: "y", Categorical: []string{"id"}}
 	c.NumFeatures, c.NumBasis = 40_000, 25
 	c.Vocabulary = [][]string{make([]string, c.NumFeatures)}
 	for i := range c.Vocabulary[0] {
@@ -152,7 +153,7 @@ func (b *bench) big(t *testing.T) (path string, content []byte) {
 		c.Basis[i] = float64(i%97) / 97
 	}
 	c.Weights[0] = 1
-	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"n1"}}}}
+	c.Golden = []format.Golden{{Input: snapshot.Input{Categorical: []string{"n1"}}}}
 	version := b.publish(t, "prices", c)
 	content, err := os.ReadFile(filepath.Join(b.dir, "prices", strconv.FormatInt(version, 10), "model.safetensors"))
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/refitd/refitd/daemon/durations"
+	"github.com/refitd/refitd/daemon/web/inference"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/refitd/refitd/daemon/durations"
-	"github.com/refitd/refitd/daemon/web/inference"
-	"github.com/refitd/refitd/snapshot"
 )
 
 // The Open Inference Protocol over gRPC, on the address of the HTTP surface: over TLS where that has it, else over
@@ -168,7 +168,7 @@ func (g *inferenceService) named(model, version string) (*scorer, error) {
 	}
 	switch version {
 	case "":
-		return cache.alias(snapshot.Champion)
+		return cache.alias(format.Champion)
 	case liveVersion:
 		return cache.live()
 	}

@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
-
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +31,7 @@ func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)
 
 // contents returns a publishable model with random weights: two categorical fields, a number and a list, of the given
 // task.
-func contents(task string, seed uint64) *snapshot.Contents {
+func contents(task string, seed uint64) *format.Contents {
 	r := rand.New(rand.NewPCG(seed, 1))
 	list := func(n int, scale float64) []float64 {
 		v := make([]float64, n)
@@ -39,26 +40,26 @@ func contents(task string, seed uint64) *snapshot.Contents {
 		}
 		return v
 	}
-	c := &snapshot.Contents{
-		Kernel:     snapshot.ANOVA,
+	c := &format.Contents{
+		Kernel:     format.ANOVA,
 		NumOutputs: 1,
 		NumBasis:   3,
 		Schema: snapshot.Schema{Task: task, Label: "y",
 			Categorical: []string{
 				"user",
 				"item",
-			}, Multi: []string{"tags"}, Numeric: []snapshot.NumericField{{Name: "age", Center: 40, Scale: 10}}},
+			}, Multi: []string{"tags"}, Numeric: []format.NumericField{{Name: "age", Center: 40, Scale: 10}}},
 		Vocabulary:  [][]string{{"u1", "u2", "u3"}, {"i1", "i2", "i3", "i4"}, {"a", "b"}},
 		NumFeatures: 10,
 	}
-	switch c.Link = snapshot.Logistic; task {
-	case snapshot.Regression:
-		c.Link = snapshot.Identity
-	case snapshot.Ordinal:
-		c.Schema.Levels, c.NumOutputs, c.Link = 5, 4, snapshot.OrdinalLink
-	case snapshot.Multiclass:
-		c.Schema.Classes, c.NumOutputs, c.Link = []string{"red", "green", "blue"}, 3, snapshot.Softmax
-	case snapshot.Multilabel:
+	switch c.Link = format.Logistic; task {
+	case format.Regression:
+		c.Link = format.Identity
+	case format.Ordinal:
+		c.Schema.Levels, c.NumOutputs, c.Link = 5, 4, format.OrdinalLink
+	case format.Multiclass:
+		c.Schema.Classes, c.NumOutputs, c.Link = []string{"red", "green", "blue"}, 3, format.Softmax
+	case format.Multilabel:
 		c.Schema.Classes, c.NumOutputs = []string{"x", "y"}, 2
 	}
 	c.Basis, c.Weights, c.Linear, c.Bias = list(c.NumFeatures*c.NumBasis, 1), list(
@@ -66,8 +67,8 @@ func contents(task string, seed uint64) *snapshot.Contents {
 		1,
 	), list(c.NumFeatures*c.NumOutputs, 0.3),
 		list(c.NumOutputs, 0.3)
-	c.Meta = snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"}
-	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}
+	c.Meta = format.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"}
+	c.Golden = []format.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}
 	return c
 }
 
@@ -75,20 +76,20 @@ func contents(task string, seed uint64) *snapshot.Contents {
 type bench struct {
 	*Server
 	t     *testing.T
-	store *snapshot.Store
+	store *publish.Store
 	dir   string
 	fake  *fakeDaemon
 }
 
-var tasks = map[string]string{"ratings": snapshot.Ordinal, "clicks": snapshot.Binary, "prices": snapshot.Regression,
-	"colours": snapshot.Multiclass, "labels": snapshot.Multilabel}
+var tasks = map[string]string{"ratings": format.Ordinal, "clicks": format.Binary, "prices": format.Regression,
+	"colours": format.Multiclass, "labels": format.Multilabel}
 
 // newBench publishes version 1 of each model as its champion. change may alter the options.
 func newBench(t testing.TB, change ...func(*Options)) *bench {
 	t.Helper()
 	b := &bench{dir: t.TempDir(), fake: &fakeDaemon{}}
 	b.t, _ = t.(*testing.T)
-	b.store = snapshot.NewStore(b.dir)
+	b.store = publish.NewStore(b.dir)
 	o := Options{Daemon: b.fake, Registry: prometheus.NewRegistry(), Version: "test", Log: quiet()}
 	for name, task := range tasks {
 		o.Models = append(o.Models, Model{Name: name, Dir: b.dir, Store: b.store})
@@ -102,9 +103,9 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 }
 
 // publish makes contents the next version of a model and its champion.
-func (b *bench) publish(t testing.TB, model string, c *snapshot.Contents) int64 {
+func (b *bench) publish(t testing.TB, model string, c *format.Contents) int64 {
 	t.Helper()
-	m, err := b.store.Publish(t.Context(), model, c, snapshot.Move{Alias: snapshot.Champion})
+	m, err := b.store.Publish(t.Context(), model, c, publish.Move{Alias: format.Champion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func (b *bench) publish(t testing.TB, model string, c *snapshot.Contents) int64 
 // promote lets the champion alias name a version that has been published.
 func (b *bench) promote(t testing.TB, model string, version int64) {
 	t.Helper()
-	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: version}); err != nil {
+	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: version}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,23 +9,24 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // foldable is contents of an ordinal model with a fold-in of users.
-func foldable() *snapshot.Contents {
-	c := contents(snapshot.Ordinal, 5)
+func foldable() *format.Contents {
+	c := contents(format.Ordinal, 5)
 	for i := range c.Linear {
 		c.Linear[i] = c.Linear[i/4*4]
 	}
 	for i := range c.Weights {
 		c.Weights[i] = c.Weights[i/4*4]
 	}
-	c.FoldIn = &snapshot.FoldIn{
-		Likelihood:  snapshot.LogisticLikelihood,
+	c.FoldIn = &format.FoldIn{
+		Likelihood:  format.LogisticLikelihood,
 		Shared:      true,
 		Coordinates: []int{0, 1, 2},
 		Scale:       []float64{1, 1, 1},
-		Fields: []snapshot.FoldInField{
+		Fields: []format.FoldInField{
 			{
 				Name:      "user",
 				Precision: []float64{1, 2, 2, 2},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // platform names the kind of model in its metadata.
@@ -192,9 +193,9 @@ func outputTensors(m *snapshot.Model) []tensorMetadata {
 	list := []tensorMetadata{{Name: outputsTensor, Datatype: "FP64", Shape: []int{-1, m.NumOutputs()}}}
 	manifest := m.Manifest()
 	switch m.Schema().Task {
-	case snapshot.Multiclass:
+	case format.Multiclass:
 		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BYTES", Shape: []int{-1}})
-	case snapshot.Multilabel:
+	case format.Multilabel:
 		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BOOL", Shape: []int{-1, m.NumOutputs()}})
 	default:
 		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "FP64", Shape: []int{-1}})
@@ -205,14 +206,14 @@ func outputTensors(m *snapshot.Model) []tensorMetadata {
 	return list
 }
 
-// numProbabilities returns the length of snapshot.Prediction.Probabilities.
+// numProbabilities returns the length of format.Prediction.Probabilities.
 func numProbabilities(s *snapshot.Schema, link string, outputs int) int {
 	switch {
-	case link == snapshot.Softmax, link == snapshot.Logistic && s.Task == snapshot.Multilabel:
+	case link == format.Softmax, link == format.Logistic && s.Task == format.Multilabel:
 		return outputs
-	case link == snapshot.Logistic && s.Task == snapshot.Binary:
+	case link == format.Logistic && s.Task == format.Binary:
 		return 2
-	case link == snapshot.OrdinalLink:
+	case link == format.OrdinalLink:
 		return s.Levels
 	}
 	return 0

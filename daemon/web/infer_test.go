@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 type inferAnswer struct {
@@ -112,9 +113,9 @@ func valuesOf(t *testing.T, name string, s *snapshot.Schema, p *snapshot.Predict
 	switch {
 	case name == probabilitiesTensor:
 		v = p.Probabilities
-	case name == predictionTensor && s.Task == snapshot.Multiclass:
+	case name == predictionTensor && s.Task == format.Multiclass:
 		v = p.Classes
-	case name == predictionTensor && s.Task == snapshot.Multilabel:
+	case name == predictionTensor && s.Task == format.Multilabel:
 		set := make([]bool, len(s.Classes))
 		for i, c := range s.Classes {
 			set[i] = strings.Contains(" "+strings.Join(p.Classes, " ")+" ", " "+c+" ")

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	models "github.com/refitd/refitd/snapshot/scorer"
 )
 
 // answeredReply is what every answer that a model gives says of it.
@@ -39,9 +41,9 @@ var scored = map[string]any{
 // liveModel returns an unpublished model made so long ago.
 func liveModel(t *testing.T, seed uint64, age time.Duration) *snapshot.Model {
 	t.Helper()
-	c := contents(snapshot.Ordinal, seed)
+	c := contents(format.Ordinal, seed)
 	c.Golden, c.Meta.Created, c.Meta.Watermark = nil, time.Now().Add(-age), time.UnixMilli(1_800_000_000_500)
-	m, err := snapshot.NewModel(c)
+	m, err := models.NewModel(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +145,7 @@ func TestLive(t *testing.T) {
 // published.
 func TestFreshness(t *testing.T) {
 	b := newBench(t)
-	c := contents(snapshot.Ordinal, 3)
+	c := contents(format.Ordinal, 3)
 	c.Meta.Watermark = time.UnixMilli(1_700_000_123_000)
 	b.publish(t, "ratings", c)
 	base := open(t, b.dir, "ratings", 2)
@@ -172,7 +174,7 @@ func TestFreshness(t *testing.T) {
 		entry.answeredReply.Version, entry.answeredReply.Delta = *entry.Version, *entry.Delta
 		check(path, entry.answeredReply, 0, "", c.Meta.Created, c.Meta.Watermark)
 	}
-	d := &snapshot.Delta{
+	d := &format.Delta{
 		Model:      "ratings",
 		Base:       2,
 		BaseDigest: base.Manifest().Digest,
@@ -183,7 +185,7 @@ func TestFreshness(t *testing.T) {
 		Watermark: c.Meta.Watermark.Add(time.Hour),
 		Bias:      []float64{1, 2, 3, 4},
 	}
-	if _, err := d.Encode(base, nil); err != nil {
+	if _, err := d.Encode(base.Shape(), nil); err != nil {
 		t.Fatal(err)
 	}
 	next, err := base.Apply(d)

@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // newNumbered is newBench with a model whose names are whole numbers.
 func newNumbered(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
-	c := contents(snapshot.Multiclass, 3)
+	c := contents(format.Multiclass, 3)
 	c.Vocabulary = [][]string{{"1", "3", "5"}, {"1006", "7", "8", "9"}, {"7", "a"}}
 	c.Schema.Classes = []string{"0", "1", "2"}
-	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"5", "7"}}}}
+	c.Golden = []format.Golden{{Input: snapshot.Input{Categorical: []string{"5", "7"}}}}
 	if _, err := b.store.Publish(t.Context(), "ratings", c); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestTensorsOfWholeNumbers(t *testing.T) {
 // a path that is not served is answered with those that are.
 func TestBinaryNames(t *testing.T) {
 	b := newBench(t)
-	c := contents(snapshot.Binary, 3)
+	c := contents(format.Binary, 3)
 	c.Schema.Positive = "UP"
 	if _, err := b.store.Publish(t.Context(), "clicks", c); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,9 @@ type modelOverview struct {
 	Rows    int        `json:"rows"`              // of the sample
 	Waiting string     `json:"waiting,omitempty"` // why there is no champion; absent if there is one
 	Standby string     `json:"standby,omitempty"` // who trains in place of this process; absent if it does
-	Alerts  int        `json:"alerts"`            // that are about it
+	// how far a model is that is behind its log and learns live from a share of the events; absent if it is not
+	CatchingUp string `json:"catching_up,omitempty"`
+	Alerts     int    `json:"alerts"` // that are about it
 }
 
 // modelState is everything that the status page shows of one model, but for its curves, its versions and what it
@@ -131,7 +133,7 @@ func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
 		Events:  m.Events,
 		Rows:    m.SampleRows,
 		Waiting: m.Waiting,
-		Standby: m.Standby,
+		Standby: m.Standby, CatchingUp: m.CatchingUp,
 	}
 	if c := m.Champion; c != nil {
 		o.Champion, o.Published = &c.Version, &m.Published

@@ -16,7 +16,7 @@ import (
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // curvesOf are an hour of a model, with a drift in its middle.
@@ -215,7 +215,7 @@ func TestStreamGivesItsPlaceBack(t *testing.T) {
 // newest of the list.
 func TestBeliefEntityDiffAndList(t *testing.T) {
 	b := newBench(t)
-	next := contents(snapshot.Ordinal, 2)
+	next := contents(format.Ordinal, 2)
 	one := int64(1)
 	next.Meta.Parent = &one
 	b.publish(t, "ratings", next)

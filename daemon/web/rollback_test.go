@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // TestRollbackOverHTTP: E7. A server that hands out an old copy of the store, in which everything was signed and true
@@ -24,18 +25,18 @@ func TestRollbackOverHTTP(t *testing.T) {
 	b := newBench(t)
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
 	var err error
-	if b.store.Signer, err = snapshot.NewSigner(key); err != nil {
+	if b.store.Signer, err = format.NewSigner(key); err != nil {
 		t.Fatal(err)
 	}
 	keys := snapshot.Keys{b.store.Signer.ID(): key.Public().(ed25519.PublicKey)}
-	old := b.publish(t, "prices", contents(snapshot.Regression, 2))
+	old := b.publish(t, "prices", contents(format.Regression, 2))
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(b.dir)); err != nil {
 		t.Fatal(err)
 	}
-	newer := b.publish(t, "prices", contents(snapshot.Regression, 3))
+	newer := b.publish(t, "prices", contents(format.Regression, 3))
 	now, _ := b.listen(t)
-	behind := &bench{dir: copied, fake: &fakeDaemon{}, store: snapshot.NewStore(copied)}
+	behind := &bench{dir: copied, fake: &fakeDaemon{}, store: publish.NewStore(copied)}
 	behind.Server = New(Options{Daemon: behind.fake, Registry: prometheus.NewRegistry(), Version: "test", Log: quiet(),
 		Models: []Model{{Name: "prices", Dir: copied, Store: behind.store}}})
 	before, _ := behind.listen(t)

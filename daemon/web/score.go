@@ -8,12 +8,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Limits bound what one request may ask of a model.
@@ -74,7 +74,7 @@ func (s *Server) chosen(r *http.Request) (*scorer, error) {
 		}
 		return cache.version(v)
 	}
-	return cache.alias(cmp.Or(r.PathValue("alias"), snapshot.Champion))
+	return cache.alias(cmp.Or(r.PathValue("alias"), format.Champion))
 }
 
 // withVersion answers a request with what ask makes of it and of the version it is for.

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // checkIdentity fails the test unless an answer and its header name the version.
@@ -166,12 +168,12 @@ func TestChampionIsSwapped(t *testing.T) {
 		return got.Version, got.Predictions[0].Outputs[0]
 	}
 	first, value := version()
-	b.publish(t, "prices", contents(snapshot.Regression, 2))
+	b.publish(t, "prices", contents(format.Regression, 2))
 	within(t, patience, "the new champion", func() bool { v, _ := version(); return v == first+1 })
 	if _, now := version(); math.Abs(now-value) < 1e-12 {
 		t.Error("the new champion predicts what the old one did")
 	}
-	third := b.publish(t, "prices", contents(snapshot.Regression, 3))
+	third := b.publish(t, "prices", contents(format.Regression, 3))
 	within(t, patience, "the third champion", func() bool { v, _ := version(); return v == third })
 	b.promote(t, "prices", first)
 	within(t, patience, "the rollback", func() bool { v, now := version(); return v == first && now == value })
@@ -181,7 +183,7 @@ func TestChampionIsSwapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	damage(t, b.dir, "prices", third)
-	if _, err := snapshot.NewStore(copied).MoveAlias(t.Context(), "prices", snapshot.Move{Alias: snapshot.Champion,
+	if _, err := publish.NewStore(copied).MoveAlias(t.Context(), "prices", publish.Move{Alias: format.Champion,
 		To: third}); err != nil {
 		t.Fatal(err)
 	}

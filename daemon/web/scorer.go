@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // scorer is one loaded version. It is safe for concurrent use.
@@ -41,7 +42,7 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 	schema := m.Schema()
 	numbers := m.NumOutputs() + numProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
 	s.predictionBytes = eventBytes + numberBytes*int64(numbers)
-	if schema.Task == snapshot.Multiclass {
+	if schema.Task == format.Multiclass {
 		for _, name := range schema.Classes { // ranked
 			s.predictionBytes += nameBytes + nameCopies*int64(len(name))
 		}

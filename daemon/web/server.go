@@ -20,14 +20,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
-	"google.golang.org/grpc"
-
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	watchmetrics "github.com/refitd/refitd/snapshot/metrics"
+	"github.com/refitd/refitd/snapshot/publish"
+	"google.golang.org/grpc"
 )
 
 // Limits of the listeners. A client that is slower or wants more is cut off or refused.
@@ -59,8 +59,8 @@ type Lifecycle interface {
 // Model is one model of the surface.
 type Model struct {
 	Name  string
-	Dir   string          // of the snapshot store
-	Store *snapshot.Store // of that directory, with what it signs with
+	Dir   string         // of the snapshot store
+	Store *publish.Store // of that directory, with what it signs with
 	// Derive, if not nil, returns what fills the derived fields that an event of a version's schema lacks, nil where
 	// that cannot be done. What it returns is called from any goroutine.
 	Derive func(*snapshot.Schema) func(*event.Event)

@@ -50,14 +50,16 @@ type Reason struct {
 
 // ModelStatus is the state of one model.
 type ModelStatus struct {
-	Name      string
-	Champion  *report.Version // what consumers have; nil before the first version
-	Waiting   string          // why there is no champion, empty if there is one
-	Standby   string          // who trains in place of this process, empty if it does
-	NotReady  []Reason        // why the model does not do its work, nothing if it does
-	Published time.Time       // when the champion was
-	Judged    *report.Version // the last version judged, promoted or not; nil before the first one
-	LastRefit time.Time       // when a refit last ended with a model; zero if none did since the start
+	Name     string
+	Champion *report.Version // what consumers have; nil before the first version
+	Waiting  string          // why there is no champion, empty if there is one
+	Standby  string          // who trains in place of this process, empty if it does
+	// CatchingUp says how far a catch-up is, empty without one.
+	CatchingUp string
+	NotReady   []Reason        // why the model does not do its work, nothing if it does
+	Published  time.Time       // when the champion was
+	Judged     *report.Version // the last version judged, promoted or not; nil before the first one
+	LastRefit  time.Time       // when a refit last ended with a model; zero if none did since the start
 	// RefitFailure is why the last refit failed, empty if it did not.
 	RefitFailure string
 	// TrainingDisabled says why no refit is begun, empty if they are.
@@ -72,9 +74,11 @@ type ModelStatus struct {
 	// with their paths: that input.mapping names and none of the events since the start has, once there were enough of
 	// them
 	AbsentFields   []string
-	TimeUnit       string // schema.time_unit, where event times seem to be of another unit; else empty
-	TrueTimeUnit   string // the unit that they seem to be of
-	GateRejections int    // refits that were kept back in a row
+	LostFields     []string // for which a schema of records has nothing
+	SchemaTrouble  string   // for which schema of records a partition waits, and why; "" if none does
+	TimeUnit       string   // schema.time_unit, where event times seem to be of another unit; else empty
+	TrueTimeUnit   string   // the unit that they seem to be of
+	GateRejections int      // refits that were kept back in a row
 	SampleRows     int
 	SampleBytes    int64
 	Sample         SampleStatus

@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/metrics"
 )

@@ -369,13 +369,7 @@ func (r *run) objective() float64 {
 }
 
 // spent reports whether the budget allows no further step.
-func (r *run) spent() bool {
-	if r.s.Budget.Steps == nil {
-		return false
-	}
-	limit := r.s.Budget.Steps(r.s.Lambda)
-	return limit >= 0 && len(r.result.Steps) >= limit
-}
+func (r *run) spent() bool { return r.s.Budget.Spent(r.s.Lambda, len(r.result.Steps)) }
 
 // cut returns the status of a context that is done.
 func (r *run) cut() solver.Status {

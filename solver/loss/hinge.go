@@ -1,6 +1,10 @@
 package loss
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
 
 // SmoothedHinge is the smoothed multi-class hinge loss log(1 + Σ_{c≠y} exp(1 + o_c − o_y)) (Blondel et al. 2017, table
 // 3): the multi-class logistic loss with every wrong class one unit ahead. The target is one-hot.
@@ -10,17 +14,6 @@ type SmoothedHinge struct{}
 // target is one-hot. It takes no exponentials.
 type SquaredHinge struct{}
 
-// trueClass returns the class of a one-hot target: its largest entry.
-func trueClass(target []float64) int {
-	y := 0
-	for c, t := range target {
-		if t > target[y] {
-			y = c
-		}
-	}
-	return y
-}
-
 func (SmoothedHinge) Name() string { return "smoothed_hinge" }
 
 // Curvature returns ½: the Hessian is that of the logistic loss at o + 1 − target, diag(p) − pp' (Böhning 1992).
@@ -28,7 +21,7 @@ func (SmoothedHinge) Curvature(int) float64 { return 0.5 }
 
 // Eval costs m − 1 exponentials and one logarithm.
 func (SmoothedHinge) Eval(grad, pred, target []float64) float64 {
-	y := trueClass(target[:len(pred)])
+	y := floats.MaxIdx(target[:len(pred)])
 	base := pred[y]
 	peak, top := 0.0, y // of the margins 1 + o_c − o_y, and 0 for y itself
 	for c, o := range pred {
@@ -83,7 +76,7 @@ func (SquaredHinge) Curvature(m int) float64 { return 2 * float64(m) }
 
 // Eval costs O(m).
 func (SquaredHinge) Eval(grad, pred, target []float64) float64 {
-	y := trueClass(target[:len(pred)])
+	y := floats.MaxIdx(target[:len(pred)])
 	base := pred[y]
 	value, sum := 0.0, 0.0
 	for c, o := range pred {

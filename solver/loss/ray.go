@@ -1,5 +1,7 @@
 package loss
 
+import "gonum.org/v1/gonum/floats"
+
 // RayLoss is a Loss whose conjugate is known along the ray of its gradient.
 type RayLoss interface {
 	// Ray stores the probabilities p_j of being wrong in wrong, which has length m, and returns how many there are and
@@ -9,7 +11,7 @@ type RayLoss interface {
 
 // Ray stores the one probability 1 − p_y, which leaves the rest of the conjugate proportional to s.
 func (MultinomialLogistic) Ray(wrong, grad, target []float64) (count int, square float64, ok bool) {
-	y := trueClass(target)
+	y := floats.MaxIdx(target)
 	wrong[0] = min(max(-grad[y], 0), 1)
 	return 1, 0, isOneHot(target, y)
 }
@@ -21,7 +23,7 @@ func (SmoothedHinge) Ray(wrong, grad, target []float64) (count int, square float
 
 // Ray of ℓ*(u) = Σ_{c≠y} (u_c²/4 − u_c), finite where u_c ≥ 0 for c ≠ y and Σ u = 0, as they are on the ray.
 func (SquaredHinge) Ray(_, grad, target []float64) (count int, square float64, ok bool) {
-	y := trueClass(target)
+	y := floats.MaxIdx(target)
 	for c, g := range grad {
 		if c != y {
 			square += 0.25 * g * g

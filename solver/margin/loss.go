@@ -2,11 +2,11 @@ package margin
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/internal/dense"
+	"gonum.org/v1/gonum/floats"
 )
 
 // Kind names a loss, in configuration, flags and manifests.
@@ -122,24 +122,13 @@ func checkWeights(weights []float64) error {
 // Of several subgradients it is the one that takes classes with equal margins in their order. It costs O(m log m).
 func (l Loss) Eval(grad, pred, target []float64) float64 {
 	r := l.rule(len(pred))
-	y := classOf(target[:len(pred)])
+	y := floats.MaxIdx(target[:len(pred)])
 	s := newScratch(len(pred))
 	value := r.eval(s.v, pred, y, s)
 	if grad != nil {
 		copy(grad, s.v)
 	}
 	return value
-}
-
-// classOf returns the class of a one-hot target: its largest entry.
-func classOf(target []float64) int {
-	y := 0
-	for c, t := range target {
-		if t > target[y] {
-			y = c
-		}
-	}
-	return y
 }
 
 // rule is a loss for m classes: Φ(o; y) = max over β of ⟨β, a⟩ with a_c = Δ_c + o_c − o_y. The m−1 rivals of y get
@@ -423,6 +412,3 @@ func (s *scratch) lead(k, without int) int {
 	}
 	return len(order)
 }
-
-// isFinite reports whether x is neither NaN nor infinite.
-func isFinite(x float64) bool { return !math.IsNaN(x - x) }

@@ -233,7 +233,7 @@ func (f *fit) loop(ctx context.Context) {
 			f.result.Status = solver.Interrupted
 		case f.isClose(f.best.value):
 			f.result.Status = solver.Stalled // a rough one; finish says where it is converged
-		case f.spent():
+		case f.s.Budget.Spent(f.s.Lambda, len(f.result.Steps)):
 			f.result.Status, f.result.CutShort = solver.TimeBudget, true
 		case f.taken(last) >= f.s.MaxIterations || f.method == BlockAscent && f.stuck >= maxStuck:
 			f.result.Status = solver.Stalled
@@ -284,15 +284,6 @@ func (f *fit) taken(steps int) int {
 // maxStuck is the number of steps of exact ascent in a row without a gain of the dual or a lower objective after
 // which only rounding is left to gain.
 const maxStuck = 20
-
-// spent reports whether the fit has made as many steps as its budget allows.
-func (f *fit) spent() bool {
-	if f.s.Budget.Steps == nil {
-		return false
-	}
-	limit := f.s.Budget.Steps(f.s.Lambda)
-	return limit >= 0 && len(f.result.Steps) >= limit
-}
 
 // finish returns the result.
 func (f *fit) finish(ctx context.Context) *solver.Result {

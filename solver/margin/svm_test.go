@@ -689,3 +689,6 @@ func TestOneHot(t *testing.T) {
 		}
 	}
 }
+
+// isFinite reports whether x is neither NaN nor infinite.
+func isFinite(x float64) bool { return !math.IsNaN(x - x) }

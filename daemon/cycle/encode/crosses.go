@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // crossing returns a schema with further crosses, each of two fields, as the last of its categorical ones. An update
@@ -62,7 +62,7 @@ func (v *Vocabulary) encodeOwn(index []int32, value []float64, ev *event.Event) 
 
 // VocabularyOf returns the vocabulary of a version, whose crosses may be more than those of the model's schema, and
 // whether it has the fields of that.
-func VocabularyOf(schema *event.Schema, c *snapshot.Contents) (v *Vocabulary, ok bool) {
+func VocabularyOf(schema *event.Schema, c *format.Contents) (v *Vocabulary, ok bool) {
 	v = &Vocabulary{
 		Names:   c.Vocabulary,
 		Numeric: c.Schema.Numeric,

@@ -5,17 +5,18 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestVocabularyOfOtherCrosses: a version whose crosses begin with others than those of the schema is not taken for one
 // of it.
 func TestVocabularyOfOtherCrosses(t *testing.T) {
 	schema := crossing(&event.Schema{Categorical: []string{"a", "b", "c"}}, []event.Cross{{0, 1}})
-	of := func(cross ...[]string) *snapshot.Contents {
-		return &snapshot.Contents{Schema: snapshot.Schema{Cross: cross}, Vocabulary: make([][]string, 3+len(cross))}
+	of := func(cross ...[]string) *format.Contents {
+		return &format.Contents{Schema: snapshot.Schema{Cross: cross}, Vocabulary: make([][]string, 3+len(cross))}
 	}
 	for _, c := range []struct {
-		contents *snapshot.Contents
+		contents *format.Contents
 		ok       bool
 	}{{of([]string{"a", "b"}), true}, {of([]string{"a", "b"}, []string{"b", "c"}), true}, {of([]string{"b", "c"}), false},
 		{of([]string{"b", "c"}, []string{"a", "b"}), false}, {of([]string{"a", "b"}, []string{"a", "d"}), false}, {of(),

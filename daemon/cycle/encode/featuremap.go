@@ -5,12 +5,12 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
 // MapText returns a map as train.feature_map writes it, empty without one.
-func MapText(m *snapshot.FeatureMap) string {
+func MapText(m *format.FeatureMap) string {
 	if m == nil {
 		return ""
 	}
@@ -40,7 +40,7 @@ func (e *Encoded) Numbers(i int) []float64 {
 }
 
 // MapScaling returns mean and deviation of values without outliers.
-func MapScaling(values []float64) snapshot.MapScaling {
+func MapScaling(values []float64) format.MapScaling {
 	n, mean, square := 0.0, 0.0, 0.0
 	for _, v := range values { // Welford 1962
 		n++
@@ -48,7 +48,7 @@ func MapScaling(values []float64) snapshot.MapScaling {
 		mean += d / n
 		square += d * (v - mean)
 	}
-	s := snapshot.MapScaling{Center: mean, Scale: 1}
+	s := format.MapScaling{Center: mean, Scale: 1}
 	if math.IsNaN(mean) || math.IsInf(mean, 0) { // it overflowed
 		s.Center = 0
 	}

@@ -4,9 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/blas"
+	"github.com/refitd/refitd/solver/ridge"
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/lapack/gonum"
 )
 
 // A LevelLink says what a number predicted for an ordinal label means for its levels, by proportional odds (McCullagh
@@ -48,13 +47,11 @@ func (l *LevelLink) Fit(numbers, targets, weights []float64) *LevelLink {
 	w[m] = l.Slope
 	start, normal, step := append([]float64(nil), w...), make([]float64, (m+1)*(m+1)), make([]float64, m+1)
 	value := LinkLoss(w, start, numbers, targets, weights, center)
-	var lapack gonum.Implementation
 	for range linkSteps {
 		LinkCurve(normal, step, w, start, numbers, targets, weights, center)
-		if !lapack.Dpotrf(blas.Lower, m+1, normal, m+1) {
+		if !ridge.Solve(normal, step) {
 			return l
 		}
-		lapack.Dpotrs(blas.Lower, m+1, 1, normal, m+1, step, 1)
 		gain := 0.0
 		for range linkSteps { // half of a step that goes too far
 			next := append([]float64(nil), w...)

@@ -3,7 +3,7 @@ package encode
 import (
 	"math"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -96,7 +96,7 @@ const (
 )
 
 // stillFits reports whether a scale can be kept where another would be chosen now.
-func stillFits(kept, now *snapshot.NumericField) bool {
+func stillFits(kept, now *format.NumericField) bool {
 	growth := now.Scale / kept.Scale
 	return math.Abs(now.Center-kept.Center) <= centerMoves*kept.Scale && growth >= scaleShrink && growth <= scaleGrowth
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestScaleWithNames: numbers have their mean at 0 and what is farthest from it at 1, one value that all have is no
@@ -29,13 +29,13 @@ func TestScaleWithNames(t *testing.T) {
 
 // TestScalesThatStillFit: numbers keep their scale from version to version until their values lie elsewhere.
 func TestScalesThatStillFit(t *testing.T) {
-	kept := snapshot.NumericField{Name: "x", Center: 10, Scale: 20, Clip: 1}
+	kept := format.NumericField{Name: "x", Center: 10, Scale: 20, Clip: 1}
 	for _, test := range []struct {
 		center, scale float64
 		fits          bool
 	}{{10, 20, true}, {11.9, 20, true}, {12.1, 20, false}, {10, 20.9, true}, {10, 21.1, false}, {10, 10.1, true}, {10, 9.9,
 		false}, {math.NaN(), 20, false}} {
-		now := snapshot.NumericField{Name: "x", Center: test.center, Scale: test.scale, Clip: 1}
+		now := format.NumericField{Name: "x", Center: test.center, Scale: test.scale, Clip: 1}
 		if stillFits(&kept, &now) != test.fits {
 			t.Errorf("values of center %g and scale %g: fits is %t", test.center, test.scale, !test.fits)
 		}

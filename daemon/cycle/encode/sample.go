@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -32,8 +32,8 @@ type Sample struct {
 	Cut            []report.Cut
 	Digest         string
 	Lineage        string
-	Watermark      int64           // newest event time, milliseconds since 1970
-	Events         snapshot.Counts // what became of the records before the cut
+	Watermark      int64         // newest event time, milliseconds since 1970
+	Events         format.Counts // what became of the records before the cut
 }
 
 // Heaviest returns what the weight of an event counts as at most.

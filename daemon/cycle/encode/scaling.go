@@ -7,7 +7,7 @@ import (
 	"sort"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -25,8 +25,8 @@ const (
 // scaleOf returns the scale of a field with the given values over the sample, which it sorts. Values without an outlier
 // are scaled by their range. In a model with names their mean is the center: weights of names and of a number far from
 // 0 in all rows are nearly collinear, so that a fit separates them slowly.
-func scaleOf(name string, values []float64, withNames bool) snapshot.NumericField {
-	f := snapshot.NumericField{Name: name, Scale: 1, Clip: NumericClip}
+func scaleOf(name string, values []float64, withNames bool) format.NumericField {
+	f := format.NumericField{Name: name, Scale: 1, Clip: NumericClip}
 	n := len(values)
 	if n == 0 {
 		return f
@@ -105,7 +105,7 @@ func upTo(values []float64, limit float64) int {
 }
 
 // Within returns a number where its column is within the limit.
-func Within(f *snapshot.NumericField, v float64) float64 {
+func Within(f *format.NumericField, v float64) float64 {
 	if f.Clip > 0 {
 		v = min(max(v, f.Center-f.Clip*f.Scale), f.Center+f.Clip*f.Scale)
 	}
@@ -160,7 +160,7 @@ func (s *Scaling) Within(i int, v float64) float64 {
 
 // Standardise scales the inputs in place and remembers them raw. One that an event lacks is NaN and has the value at
 // which it adds nothing in the published model, its center, or before there is one its mean.
-func (s *Scaling) Standardise(inputs []float64, fields []snapshot.NumericField) {
+func (s *Scaling) Standardise(inputs []float64, fields []format.NumericField) {
 	copy(s.value, inputs)
 	for i := range inputs {
 		mean, deviation := s.Of(i)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -60,7 +60,7 @@ func (t *Target) Outputs() int {
 	switch {
 	case t.Task.HasClasses():
 		return len(t.Classes)
-	case t.Link == snapshot.OrdinalLink:
+	case t.Link == format.OrdinalLink:
 		return t.Levels - 1
 	}
 	return 1
@@ -78,7 +78,7 @@ func (t *Target) Encode(dst []float64, ev *event.Event) bool {
 	switch {
 	case t.Task.HasClasses():
 		off := 0.0
-		if t.Link == snapshot.Logistic {
+		if t.Link == format.Logistic {
 			off = -1
 		}
 		for c := range dst {
@@ -91,9 +91,9 @@ func (t *Target) Encode(dst []float64, ev *event.Event) bool {
 			}
 			dst[c] = 1
 		}
-	case t.Link == snapshot.OrdinalLink:
+	case t.Link == format.OrdinalLink:
 		solver.EncodeLevel(dst, int(ev.Label))
-	case t.Link == snapshot.Logistic:
+	case t.Link == format.Logistic:
 		dst[0] = 2*ev.Label - 1
 	default:
 		dst[0] = ev.Label
@@ -103,7 +103,7 @@ func (t *Target) Encode(dst []float64, ev *event.Event) bool {
 
 // Threshold is where an output's class is as likely as not: losses of the identity link learn targets 0 and 1.
 func (t *Target) Threshold() float64 {
-	if t.Link == snapshot.Identity {
+	if t.Link == format.Identity {
 		return 0.5
 	}
 	return 0
@@ -113,7 +113,7 @@ func (t *Target) Threshold() float64 {
 // the class.
 func (t *Target) Value(outputs []float64) float64 {
 	switch {
-	case t.Link == snapshot.OrdinalLink:
+	case t.Link == format.OrdinalLink:
 		return solver.ExpectedLevel(outputs)
 	case t.Task != event.Binary:
 		return outputs[0]

@@ -7,21 +7,21 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/rows"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Vocabulary maps the features of events to the columns 0..d-1 of a model: the names of every categorical field, then
 // of every multi field, then one column per numeric field, then the constant if there is one. It is read-only once
 // built.
 type Vocabulary struct {
-	Names   [][]string              // per categorical field, then per multi field, in column order
-	Numeric []snapshot.NumericField // by scaleOf, over the sample
+	Names   [][]string            // per categorical field, then per multi field, in column order
+	Numeric []format.NumericField // by scaleOf, over the sample
 	Augment bool
 	Dropped int // names of the sample that there was no room for
 
 	// Map makes further columns of the numbers, which have linear weights alone, of models that have some
 	// (solver.Model.Map). Nil without.
-	Map *snapshot.FeatureMap
+	Map *format.FeatureMap
 
 	// of the model's, or that with crosses of this version's own at the end of its categorical fields: see crossing
 	Schema *event.Schema
@@ -45,7 +45,7 @@ func BuildVocabulary(
 	augment bool,
 	limit int,
 	limits []float64,
-	last []snapshot.NumericField,
+	last []format.NumericField,
 ) *Vocabulary {
 	fields := len(schema.Categorical) + len(schema.Multi)
 	all := countNames(schema, events)
@@ -191,7 +191,7 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 		slices.Sort(index[start:])
 		index = index[:start+len(slices.Compact(index[start:]))]
 		for range index[start:] {
-			value = append(value, snapshot.MultiValue(v.Schema.MultiWeights, f, len(names)))
+			value = append(value, format.MultiValue(v.Schema.MultiWeights, f, len(names)))
 		}
 	}
 	numeric := int32(len(v.Field) - len(v.Numeric))

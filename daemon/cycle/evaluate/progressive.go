@@ -1,8 +1,6 @@
 package evaluate
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -21,6 +19,17 @@ const (
 	FoldIn    // the fold-in alone, which updates publish
 	NumRoles
 )
+
+// RoleNames returns the names of the predictors, which the state and curves have: empty for one that there is not. They
+// are not to be changed.
+func RoleNames(numeric bool) [NumRoles]string {
+	if numeric {
+		return [NumRoles]string{Published: "published", Live: "live", Baseline0: "global_mean", Baseline1: "item_mean",
+			Baseline2: "sgd_bias", FoldIn: "fold_in"}
+	}
+	return [NumRoles]string{Published: "published", Live: "live", Baseline0: "majority", Baseline1: "last_label",
+		FoldIn: "fold_in"}
+}
 
 // Slice is a part of the events by what the version that consumers have knows of their entities.
 type Slice uint8
@@ -47,6 +56,7 @@ type Progressive struct {
 	filled  int
 	tail    *interval // nil until StartTail
 	Invalid int64     // losses below 0
+	unknown []string  // what the stored sums have that this build does not know
 }
 
 // observed is what became of one event.
@@ -56,12 +66,11 @@ type observed struct {
 }
 
 type progressiveSums struct {
-	N             int64           `json:"n"`
-	NoModel       int64           `json:"no_model"`
-	All           [NumRoles]Tally `json:"all"`
-	Distributions [][]byte        `json:"distributions,omitempty"` // of published and live, while they are stored
-	Reference     *reference      `json:"reference,omitempty"`     // of classes
-	Drift         []drifted       `json:"drift,omitempty"`         // in the order of the first alarms
+	N         int64
+	NoModel   int64
+	All       [NumRoles]Tally
+	Reference *reference // of classes
+	Drift     []drifted  // in the order of the first alarms
 }
 
 // drifted is what the drift detector has found in a group.
@@ -274,44 +283,6 @@ func (p *Progressive) slices(s *interval) *report.Slices {
 		return report.Scores{Published: a[Published].metrics(p.target, false), Live: a[Live].metrics(p.target, false)}
 	}
 	return &report.Slices{NewEntity: of(NewEntity), KnownEntity: of(KnownEntity)}
-}
-
-// MarshalBinary returns the sums over all events, for the state.
-func (p *Progressive) MarshalBinary() ([]byte, error) {
-	s := p.Sums
-	for _, d := range p.All {
-		if d != nil {
-			s.Distributions = append(s.Distributions, d.appendBinary(nil))
-		}
-	}
-	return json.Marshal(s)
-}
-
-// UnmarshalBinary restores what MarshalBinary returned. Nothing at all is a fresh start.
-func (p *Progressive) UnmarshalBinary(b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	s := progressiveSums{Reference: p.Sums.Reference}
-	if err := json.Unmarshal(b, &s); err != nil {
-		return err
-	}
-	if p.Sums.Reference == nil {
-		s.Reference = nil
-	} else if r := s.Reference; r == nil || len(r.Counts) != p.target.Outputs() {
-		return fmt.Errorf("cycle: progressive sums that are not of %d outputs", p.target.Outputs())
-	}
-	for r, text := range s.Distributions[:min(NumReported, len(s.Distributions))] {
-		if p.All[r] == nil {
-			continue
-		}
-		if err := p.All[r].UnmarshalBinary(text); err != nil {
-			return err
-		}
-	}
-	s.Distributions = nil
-	p.Sums = s
-	return nil
 }
 
 // interval is the account of some of the events.

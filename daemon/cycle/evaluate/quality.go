@@ -8,7 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -108,20 +108,12 @@ func (q *Quality) Metrics() *report.Metrics {
 	q.classes.AddTo(&m, classNames(t))
 	q.compared.compare(&m, t)
 	if t.Task != event.Multilabel {
-		m.ECE = Some(q.scores.ECE())
+		m.ECE = report.Known(q.scores.ECE())
 	}
 	if t.Task == event.Binary {
-		m.AUC = Some(q.scores.AUC())
+		m.AUC = report.Known(q.scores.AUC())
 	}
 	return &m
-}
-
-// Some returns v for a report, nil if it is no number.
-func Some(v float64) *report.Number {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return report.Some(v)
 }
 
 // classNames returns the names of the classes, by which recalls are reported; those of a binary label are 0 and 1, or
@@ -138,7 +130,7 @@ func classNames(t *encode.Target) []string {
 
 // HasProbabilities reports whether outputs are log odds or logarithms of probabilities.
 func HasProbabilities(t *encode.Target) bool {
-	return t.Link == snapshot.Logistic || t.Link == snapshot.Softmax
+	return t.Link == format.Logistic || t.Link == format.Softmax
 }
 
 // predicted returns the class that outputs predict, as an index: 0 or 1 for binary labels. Not for multi-label tasks.
@@ -165,7 +157,7 @@ const marginUnit = 16
 // function of the outputs alone: with the label in it, rounding would give events with equal outputs different scores.
 func score(t *encode.Target, outputs []float64, predicted int) float64 {
 	switch t.Link {
-	case snapshot.Softmax:
+	case format.Softmax:
 		others := 0.0
 		for c, o := range outputs {
 			if c != predicted {
@@ -173,7 +165,7 @@ func score(t *encode.Target, outputs []float64, predicted int) float64 {
 			}
 		}
 		return -math.Log(others)
-	case snapshot.Identity:
+	case format.Identity:
 		return marginUnit * (outputs[predicted] - t.Threshold())
 	}
 	return outputs[predicted]
@@ -181,7 +173,7 @@ func score(t *encode.Target, outputs []float64, predicted int) float64 {
 
 // lossOf returns the training loss of a predicted number, if numbers are what the loss takes.
 func lossOf(t *encode.Target, value, targets []float64) (loss float64, ok bool) {
-	if t.Link != snapshot.Identity {
+	if t.Link != format.Identity {
 		return 0, false
 	}
 	return t.Loss.Eval(nil, value, targets), true

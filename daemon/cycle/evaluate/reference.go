@@ -6,7 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // reference predicts the classes of events from the labels of those before alone: by their frequencies so far, and as
@@ -69,7 +69,7 @@ func (r *reference) Next(targets []float64) (c Compared) {
 // to those that came.
 func (r *reference) loss() float64 {
 	n, prior := float64(r.Events), r.target.ClassPrior()
-	if r.target.Link == snapshot.Softmax {
+	if r.target.Link == format.Softmax {
 		return -math.Log((float64(r.Counts[r.now[0]]) + prior) / (n + 1))
 	}
 	loss, at := 0.0, 0

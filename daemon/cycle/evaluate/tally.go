@@ -172,9 +172,9 @@ func (t *Tally) compare(m *report.Metrics, target *encode.Target) {
 		return
 	}
 	n := float64(t.N)
-	m.KappaLast = Some(quality.Kappa(float64(t.Correct)/n, float64(t.Last)/n))
+	m.KappaLast = report.Known(quality.Kappa(float64(t.Correct)/n, float64(t.Last)/n))
 	if t.Lossy == t.N && HasProbabilities(target) && t.Base > 0 {
-		m.EntropyNormalised = Some((t.Loss + t.LossRest) / t.Base)
+		m.EntropyNormalised = report.Known((t.Loss + t.LossRest) / t.Base)
 	}
 }
 
@@ -215,10 +215,10 @@ func (d *distribution) addTo(m *report.Metrics, t *encode.Target) {
 	d.classes.AddTo(m, classNames(t))
 	scored := m.Loss != nil
 	if scored && HasProbabilities(t) {
-		m.ECE = Some(d.scores.ECE())
+		m.ECE = report.Known(d.scores.ECE())
 	}
 	if scored && t.Task == event.Binary {
-		m.AUC = Some(d.scores.AUC())
+		m.AUC = report.Known(d.scores.AUC())
 	}
 }
 

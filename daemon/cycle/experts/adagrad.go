@@ -6,7 +6,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -154,7 +154,7 @@ func (l *AdaGrad) eachName(ev *event.Event, yield func(field int, name string, v
 	}
 	for f, names := range ev.Multi {
 		for _, name := range names {
-			yield(len(ev.Categorical)+f, name, snapshot.MultiValue(l.schema.MultiWeights, f, len(names)))
+			yield(len(ev.Categorical)+f, name, format.MultiValue(l.schema.MultiWeights, f, len(names)))
 		}
 	}
 }

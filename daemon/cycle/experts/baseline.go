@@ -19,39 +19,81 @@ type Baseline interface {
 	Learn(ev *event.Event, targets []float64, counts *rows.Counted)
 }
 
-// BaselineFields is how many fields of names have a baseline: the first ones.
-const BaselineFields = 2
+// The means of all events: equally, and of the last fifty or so.
+var (
+	meanKind       = ofContexts("mean", "the mean label, or the frequencies of classes, of all events", -1, 1, false)
+	recentMeanKind = ofContexts("recent_mean", "the same of the last events, some fifty", -1, 0.98, false)
+)
 
-// NewBaselines returns those of a mixture. fields is the number of categorical fields, by the one whose entities have a
-// last label.
-func NewBaselines(t *encode.Target, fields, by, limit int) []Baseline {
-	width := 1
-	if !t.IsNumeric() {
-		width = t.Outputs()
-		limit = min(limit, max(16, BaselineNumbers/width))
+// The means of names of the first two categorical fields.
+var (
+	firstMeanKind  = ofContexts("first_mean", "the mean of the name in the first categorical field", 0, 0.99, false)
+	secondMeanKind = ofContexts("second_mean", "the mean of the name in the second categorical field", 1, 0.99, false)
+)
+
+// lastLabelKind is the mean after the label of the event before.
+var lastLabelKind = ofContexts(LastLabelPart, "the mean of events after the same last label", -1, 0.99, true)
+
+// entityLastLabelKind is the same with the last label of the entity, by whose names train.fold_in.by says.
+var entityLastLabelKind = BaselineKind{
+	Name:    "entity_last_label",
+	Doc:     "the same with the last label of the entity, which the first field of `train.fold_in.by` names",
+	Applies: func(s *BaselineSetting) bool { return s.By >= 0 },
+	New: func(s *BaselineSetting) Baseline {
+		return newConditional(s, "entity_last_label", s.By, 0.99, true)
+	},
+	Footprint: func(s *BaselineSetting, maxName int) int64 {
+		return rows.SlotsFootprint(s.contexts(), maxName) + conditionalFootprint(s, s.labels(), maxName)
+	},
+}
+
+// ofContexts is the baseline of the mean in a context: that of a name in a field, -1 for no field, and where last is
+// true that of the last label.
+func ofContexts(name, doc string, field int, fade float64, last bool) BaselineKind {
+	return BaselineKind{
+		Name:    name,
+		Doc:     doc,
+		Applies: func(s *BaselineSetting) bool { return field < s.Fields },
+		New:     func(s *BaselineSetting) Baseline { return newConditional(s, name, field, fade, last) },
+		Footprint: func(s *BaselineSetting, maxName int) int64 {
+			switch {
+			case field >= 0:
+				return conditionalFootprint(s, s.contexts(), maxName)
+			case last:
+				return conditionalFootprint(s, s.labels(), maxName)
+			}
+			return 0
+		},
 	}
-	of := func(name string, field int, fade float64, last bool) Baseline {
-		b := &Conditional{Title: name, Target: t, Field: field, Fade: fade, Last: last, Width: width}
-		if field >= 0 || last {
-			b.Slots = rows.NewSlots(limit)
-		}
-		if field >= 0 && last {
-			b.Before = rows.NewSlots(limit)
-		}
-		return b
+}
+
+func newConditional(s *BaselineSetting, name string, field int, fade float64, last bool) *Conditional {
+	b := &Conditional{Title: name, Target: s.Target, Field: field, Fade: fade, Last: last, Width: s.Width()}
+	if field >= 0 || last {
+		b.Slots = rows.NewSlots(s.contexts())
 	}
-	all := []Baseline{of("mean", -1, 1, false), of("recent_mean", -1, 0.98, false)}
-	if t.IsNumeric() {
-		all = append(all, &NumberSGD{NewSGDBias(t, fields, limit), t})
+	if field >= 0 && last {
+		b.Before = rows.NewSlots(s.contexts())
 	}
-	for f := range min(fields, BaselineFields) {
-		all = append(all, of([]string{"first_mean", "second_mean"}[f], f, 0.99, false))
+	return b
+}
+
+// conditionalFootprint returns the bytes of n contexts of a baseline.
+func conditionalFootprint(s *BaselineSetting, n, maxName int) int64 {
+	return rows.SlotsFootprint(n, maxName) + int64(n)*8*int64(s.Width()+1)
+}
+
+// labels returns how many different labels there may be as contexts.
+func (s *BaselineSetting) labels() int {
+	switch s.Target.Task {
+	case event.Ordinal:
+		return min(s.contexts(), s.Target.Levels)
+	case event.Binary:
+		return min(s.contexts(), 2)
+	case event.Multiclass:
+		return min(s.contexts(), len(s.Target.Classes))
 	}
-	all = append(all, of(LastLabelPart, -1, 0.99, true))
-	if by >= 0 {
-		all = append(all, of("entity_last_label", by, 0.99, true))
-	}
-	return all
+	return s.contexts()
 }
 
 // LastLabelPart is the part that predicts from the label of the event before.
@@ -232,23 +274,6 @@ func (b *Conditional) add(row []float64, fade float64, ev *event.Event, targets 
 			row[c]++
 		}
 	}
-}
-
-// NumberSGD is the sgd_bias baseline as a part.
-type NumberSGD struct {
-	*SGDBias
-	target *encode.Target
-}
-
-func (b *NumberSGD) Name() string { return "sgd_bias" }
-
-func (b *NumberSGD) Predict(dst []float64, ev *event.Event) bool {
-	dst[0] = b.target.Clip(b.SGDBias.predict(ev))
-	return true
-}
-
-func (b *NumberSGD) Learn(ev *event.Event, _ []float64, counts *rows.Counted) {
-	b.SGDBias.learn(ev, counts)
 }
 
 // LabelKey names a label. Numbers that are not levels are distinguished by LabelDigits digits.

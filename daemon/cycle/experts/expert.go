@@ -4,14 +4,9 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
-	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/solver"
-	"github.com/refitd/refitd/solver/posterior"
-	"gonum.org/v1/gonum/floats"
 )
 
 // Expert is a learner in addition to the fold-in. What it predicts is a part of the mixture; updates are made of some
@@ -29,6 +24,7 @@ type Expert struct {
 	targets []float64
 }
 
+// NewExpert returns an expert of a target. It is not Lasting.
 func NewExpert(name string, target *encode.Target, l Learner) *Expert {
 	return &Expert{
 		Name:    name,
@@ -66,7 +62,7 @@ func (c *Expert) Note(ev *event.Event) {
 	}
 }
 
-// The parts that companions are.
+// The names of experts that other parts of a cycle know.
 const (
 	PartGaussian   = "fold_in_gaussian"
 	PartBefore     = "fold_in_before"
@@ -75,63 +71,10 @@ const (
 	PartNewton     = "newton_fourier"
 	PartNeighbours = "neighbours"
 	PartNames      = "name_pairs"
-	PartBlend      = "blend" // of which there is no companion
+	PartBlend      = "blend" // a sum of parts: no expert
 )
 
-// What companions on numbers take at most: weights of one expert of AdaGrad, or of Newton's learner.
-const (
-	MaxAdagradWeights = 10_000
-	MaxNewtonWeights  = 100_000
-)
-
-// HasGaussian reports whether a model learns its ordinal label as a number, too, with a separate posterior.
-func HasGaussian(m *config.Model) bool {
-	o, err := m.Objective()
-	return err == nil && o.Link == snapshot.OrdinalLink && m.Train.Refit == "variational" && m.Train.FoldIn.Enabled
-}
-
-// GaussianTarget returns the target that takes an ordinal label for a number with a Gaussian error. Where levels are
-// about evenly spaced, such a posterior follows a change faster than that of the levels' thresholds: on ratings that
-// drift 0.790 RMSE against 0.802.
-func GaussianTarget(t *encode.Target) *encode.Target {
-	g := *t
-	g.Loss, g.Link, g.Likelihood = solver.Squared{}, snapshot.Identity, posterior.Gaussian
-	return &g
-}
-
-// OneOutput returns the vectors of an ordinal model with the weights of a number's single output: the outputs of
-// thresholds fall as the level rises.
-func OneOutput(ordinal *solver.Model) *solver.Model {
-	m := solver.Model{
-		Kernel:      ordinal.Kernel,
-		NumFeatures: ordinal.NumFeatures,
-		NumOutputs:  1,
-		NumBasis:    ordinal.NumBasis,
-		Basis:       ordinal.Basis,
-	}
-	for r := range m.NumBasis {
-		m.Weights = append(
-			m.Weights,
-			-floats.Sum(ordinal.Weights[r*ordinal.NumOutputs:][:ordinal.NumOutputs])/float64(ordinal.NumOutputs),
-		)
-	}
-	return &m
-}
-
-// Levels returns the labels of rows whose targets are those of an ordinal label with m thresholds.
-func Levels(e *encode.Encoded, m int) []float64 {
-	out := make([]float64, len(e.Targets)/m)
-	for i := range out {
-		out[i] = 1
-		for _, t := range e.Targets[i*m : i*m+m] {
-			if t < 0 {
-				out[i]++
-			}
-		}
-	}
-	return out
-}
-
+// ExpertOf returns the expert of a name, nil if there is no such expert.
 func ExpertOf(all []*Expert, name string) *Expert {
 	if at := slices.IndexFunc(all, func(b *Expert) bool { return b.Name == name }); at >= 0 {
 		return all[at]

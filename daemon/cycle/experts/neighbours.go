@@ -7,7 +7,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // What nearest neighbours are looked for in: the newest events, in windows of two lengths, of which the longer holds
@@ -302,7 +302,7 @@ func (l *Neighbours) Outputs(dst []float64, ev *event.Event) {
 func toOutputs(p []float64, link string) {
 	for c, v := range p {
 		v = min(max(v, evaluate.LeastProbability), 1-evaluate.LeastProbability)
-		if p[c] = math.Log(v); link != snapshot.Softmax {
+		if p[c] = math.Log(v); link != format.Softmax {
 			p[c] -= math.Log1p(-v)
 		}
 	}

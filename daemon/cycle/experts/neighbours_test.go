@@ -12,13 +12,13 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestResidualsAreGradients: residuals are minus the gradient of the loss, by differences, and no curvature of a class
 // is above the largest there is.
 func TestResidualsAreGradients(t *testing.T) {
-	for _, link := range []string{snapshot.Softmax, snapshot.Logistic, snapshot.Identity} {
+	for _, link := range []string{format.Softmax, format.Logistic, format.Identity} {
 		r := residuals{link: link, Noise: evaluate.Fading{Rate: NoiseFade}}
 		outputs, targets, got, scratch := []float64{
 			0.3,
@@ -29,15 +29,15 @@ func TestResidualsAreGradients(t *testing.T) {
 			1,
 			-1,
 		}, make([]float64, 3), make([]float64, 3)
-		if link == snapshot.Softmax {
+		if link == format.Softmax {
 			targets = []float64{0, 1, 0}
 		}
-		if link == snapshot.Identity {
+		if link == format.Identity {
 			outputs, targets, got, scratch = outputs[:1], targets[:1], got[:1], scratch[:1]
 			r.add(0.5)
 		}
 		_, curvature := r.of(got, outputs, targets)
-		if !(curvature > 0) || link != snapshot.Identity && curvature > 0.5 {
+		if !(curvature > 0) || link != format.Identity && curvature > 0.5 {
 			t.Errorf("%s: curvature %g", link, curvature)
 		}
 		for c := range outputs {
@@ -49,7 +49,7 @@ func TestResidualsAreGradients(t *testing.T) {
 				ends[i], _ = r.of(scratch, moved, targets)
 			}
 			want := -(ends[1] - ends[0]) / (2 * h)
-			if link == snapshot.Identity {
+			if link == format.Identity {
 				want *= r.variance()
 			}
 			if math.Abs(want-got[c]) > 1e-6 {

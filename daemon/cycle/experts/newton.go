@@ -5,7 +5,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -28,7 +28,7 @@ const (
 // have (MacKay 1992). O(D² + m·D) an event.
 type Newton struct {
 	Numbers    *encode.NumberScale
-	features   *snapshot.FeatureMap // of standardised numbers
+	features   *format.FeatureMap // of standardised numbers
 	Judge      residuals
 	Scaled     bool // a number, in units of the label
 	Inputs     []float64
@@ -49,7 +49,7 @@ func NewNewton(n *encode.NumberScale, t *encode.Target) *Newton {
 	if !t.IsNumeric() {
 		outputs = t.Outputs()
 	}
-	unit := make([]snapshot.MapScaling, d)
+	unit := make([]format.MapScaling, d)
 	for f := range unit {
 		unit[f].Scale = 1
 	}
@@ -57,7 +57,7 @@ func NewNewton(n *encode.NumberScale, t *encode.Target) *Newton {
 		Numbers:  n,
 		Judge:    newResiduals(t),
 		Scaled:   t.IsNumeric(),
-		features: snapshot.NewFourier(NewtonFourier, newtonSeed, unit),
+		features: format.NewFourier(NewtonFourier, newtonSeed, unit),
 	}
 	inputs := NewtonInputs(d)
 	l.Inputs, l.gain, l.Last = make([]float64, inputs), make([]float64, inputs), make([]float64, inputs)

@@ -2,7 +2,7 @@ package experts
 
 import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"gonum.org/v1/gonum/floats"
 )
@@ -13,7 +13,7 @@ import (
 func (l *Newton) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Model, *encode.Vocabulary) {
 	out := *v
 	features := *l.features
-	features.Scaling = make([]snapshot.MapScaling, len(l.Numbers.Z))
+	features.Scaling = make([]format.MapScaling, len(l.Numbers.Z))
 	for f := range features.Scaling {
 		features.Scaling[f].Center, features.Scaling[f].Scale = l.Numbers.Fields[f].Of()
 	}

@@ -7,8 +7,9 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // What the learner on names starts from and how it chooses.
@@ -89,9 +90,31 @@ type activeName struct {
 // of names, or of numbers and three, where a fold-in of two fields says what their pairs do.
 func HasPairwise(s *event.Schema, link string) bool {
 	fields := len(s.Categorical) + len(s.Multi)
-	return s.Task == event.Binary && link == snapshot.Logistic && fields > 1 || s.Task.IsNumeric() && fields > 2
+	return s.Task == event.Binary && link == format.Logistic && fields > 1 || s.Task.IsNumeric() && fields > 2
 }
 
+// pairwiseKind learns names and pairs of names.
+var pairwiseKind = Kind{
+	Name:    PartNames,
+	Doc:     "names and pairs of names; binary labels with two fields of names, numbers and levels with three",
+	Memory:  "names",
+	Lasting: true,
+	Applies: func(s *Setting) bool {
+		return s.Model.Train.FoldIn.Enabled && HasPairwise(s.Schema, s.Target.Link)
+	},
+	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
+		t := s.numberTarget()
+		return NewExpert(PartNames, t, NewPairwise(s.Schema, t, s.maxRows()))
+	},
+	Footprint: func(s *Setting) int64 {
+		pairs := min(s.Schema.NumGiven(), NamesPairFields)
+		terms := s.numNames() + pairs*(pairs-1)/2
+		growing := int64(CellBytes + CellBytes/2) // half of the cells, while the table grows
+		return int64(CellLimit(NamesCells*s.maxRows()))*growing + int64(terms)*TermBytes
+	},
+}
+
+// NewPairwise returns a learner of a target on the names of events, which keeps NamesCells times limit cells.
 func NewPairwise(s *event.Schema, t *encode.Target, limit int) *Pairwise {
 	l := &Pairwise{
 		schema: s,
@@ -152,7 +175,7 @@ func (l *Pairwise) Gather(ev *event.Event) {
 			list := x.Field - len(ev.Categorical)
 			names, place := ev.Multi[list], rows.PlaceOfList(ev, list)
 			for i, name := range names {
-				l.add(t, place+i, nameHash(name), 0, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
+				l.add(t, place+i, nameHash(name), 0, format.MultiValue(l.schema.MultiWeights, list, len(names)))
 			}
 		case x.With < 0 && l.hashes[x.Field] != 0:
 			l.add(t, x.Field, l.hashes[x.Field], 0, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -127,9 +127,9 @@ func (l *Pairwise) Freeze(v *encode.Vocabulary, kernel solver.Kernel, limit int)
 // it the precision that those of the names of an event have here, on average. Most of a history is in the weights
 // already, which it would else be counted in again as if they were new: with the prior's own precision log loss of
 // clicks was 0.008 worse with a history than without. It is nil where the schema has no field for it. O(cells).
-func (l *Pairwise) FoldIn(m *config.Model) *snapshot.FoldIn {
-	f := &snapshot.FoldIn{
-		Likelihood:  snapshot.LogisticLikelihood,
+func (l *Pairwise) FoldIn(m *config.Model) *format.FoldIn {
+	f := &format.FoldIn{
+		Likelihood:  format.LogisticLikelihood,
 		Shared:      true,
 		Coordinates: []int{},
 		Scale:       []float64{},
@@ -149,7 +149,7 @@ func (l *Pairwise) FoldIn(m *config.Model) *snapshot.FoldIn {
 		}
 		f.Fields = append(
 			f.Fields,
-			snapshot.FoldInField{
+			format.FoldInField{
 				Name:      name,
 				Precision: []float64{precision},
 				Signs:     []int{},

@@ -5,7 +5,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // residuals judge the outputs of an expert: those of exclusive classes (softmax), of independent classes (logistic), or
@@ -24,7 +24,7 @@ const (
 func newResiduals(t *encode.Target) residuals {
 	r := residuals{link: t.Link, Noise: evaluate.Fading{Rate: NoiseFade}}
 	if t.IsNumeric() {
-		r.link = snapshot.Identity
+		r.link = format.Identity
 	}
 	return r
 }
@@ -33,7 +33,7 @@ func newResiduals(t *encode.Target) residuals {
 // and the curvature of the loss in the outputs, one number for all of them. dst may not be outputs.
 func (r *residuals) of(dst, outputs, targets []float64) (loss, curvature float64) {
 	switch r.link {
-	case snapshot.Softmax:
+	case format.Softmax:
 		evaluate.SoftmaxTo(dst, outputs)
 		for c, p := range dst {
 			curvature += p * (1 - p)
@@ -44,7 +44,7 @@ func (r *residuals) of(dst, outputs, targets []float64) (loss, curvature float64
 			}
 		}
 		curvature /= math.Sqrt(float64(len(dst) - 1))
-	case snapshot.Identity:
+	case format.Identity:
 		variance := r.variance()
 		reach := residualReach * math.Sqrt(variance)
 		dst[0] = min(max(targets[0]-outputs[0], -reach), reach)
@@ -73,7 +73,7 @@ func (r *residuals) variance() float64 {
 
 // add takes up the residual of the prediction that was given for an event.
 func (r *residuals) add(residual float64) {
-	if r.link == snapshot.Identity {
+	if r.link == format.Identity {
 		r.Noise.Add(residual * residual)
 	}
 }

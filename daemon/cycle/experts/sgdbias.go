@@ -9,7 +9,7 @@ import (
 // SGDBias is the online baseline of rating tasks: global, user and item biases by stochastic gradient steps.
 type SGDBias struct {
 	Global float64
-	fields int // the first categorical ones, two at most
+	fields int // the first categorical ones, sgdFields at most
 	index  rows.SlotIndex
 	items  []rows.Slot
 	bias   []float64 // by slot
@@ -17,14 +17,28 @@ type SGDBias struct {
 	of     []int32   // slots of the event that predict was called with last, -1 where it has none
 }
 
+// sgdBiasKind is the baseline of biases by gradient steps, of numbers.
+var sgdBiasKind = BaselineKind{
+	Name:    "sgd_bias",
+	Doc:     "global, user and item biases by gradient steps; labels that are numbers",
+	Applies: func(s *BaselineSetting) bool { return s.Target.IsNumeric() },
+	New: func(s *BaselineSetting) Baseline {
+		return &NumberSGD{NewSGDBias(s.Target, s.Fields, s.Limit), s.Target}
+	},
+	Footprint: func(s *BaselineSetting, maxName int) int64 {
+		return int64(min(s.Fields, sgdFields)) * int64(s.Limit) * int64(rows.BiasBytes+maxName)
+	},
+}
+
 // The steps of the sgd_bias baseline; they are part of its definition.
 const (
 	sgdStep      = 0.05
 	sgdShrinkage = 0.02
+	sgdFields    = 2 // the first categorical ones, a user and an item
 )
 
 func NewSGDBias(t *encode.Target, fields, limit int) *SGDBias {
-	fields = min(fields, 2)
+	fields = min(fields, sgdFields)
 	s := &SGDBias{fields: fields, index: rows.NewSlotIndex(), room: make([]int, fields), of: make([]int32, fields)}
 	for f := range fields {
 		s.room[f], s.of[f] = limit, -1
@@ -88,4 +102,21 @@ func (s *SGDBias) learn(ev *event.Event, counts *rows.Counted) {
 		b := &s.bias[at]
 		*b += sgdStep * (e - sgdShrinkage**b)
 	}
+}
+
+// NumberSGD is the sgd_bias baseline as a part.
+type NumberSGD struct {
+	*SGDBias
+	target *encode.Target
+}
+
+func (b *NumberSGD) Name() string { return "sgd_bias" }
+
+func (b *NumberSGD) Predict(dst []float64, ev *event.Event) bool {
+	dst[0] = b.target.Clip(b.SGDBias.predict(ev))
+	return true
+}
+
+func (b *NumberSGD) Learn(ev *event.Event, _ []float64, counts *rows.Counted) {
+	b.SGDBias.learn(ev, counts)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // BaselineMeans are the baselines that a refit fits on its sample: the mean label, or the most frequent class.
@@ -154,9 +154,9 @@ func (m *BaselineMeans) predict(t *encode.Target) {
 	default:
 		for c, p := range m.Frequencies {
 			switch t.Link {
-			case snapshot.Softmax:
+			case format.Softmax:
 				p = math.Log(p)
-			case snapshot.Logistic:
+			case format.Logistic:
 				p = math.Log(p) - math.Log1p(-p)
 			}
 			m.Outputs[c] = p

@@ -13,15 +13,16 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
 // Contents returns what a version publishes: the model, its vocabulary and schema, and golden pairs. Version numbers
 // and digests are the store's to give.
-func (ch *Fitted) Contents(m *config.Model) *snapshot.Contents {
+func (ch *Fitted) Contents(m *config.Model) *format.Contents {
 	v, t, model := ch.Vocabulary, ch.Target, ch.WithPopularity()
-	c := &snapshot.Contents{
+	c := &format.Contents{
 		Schema: snapshot.Schema{
 			Task:         string(m.Schema.Learned()),
 			Label:        m.Schema.LabelField(),
@@ -61,14 +62,14 @@ func (ch *Fitted) Contents(m *config.Model) *snapshot.Contents {
 		ev := &ch.Golden[i]
 		outputs := make([]float64, model.NumOutputs)
 		scorer.Outputs(outputs, ev)
-		c.Golden = append(c.Golden, snapshot.Golden{Input: InputOf(v.Schema, ev), Outputs: outputs})
+		c.Golden = append(c.Golden, format.Golden{Input: InputOf(v.Schema, ev), Outputs: outputs})
 	}
 	x := &ch.Version
-	var gateSlices []snapshot.GateSlice
+	var gateSlices []format.GateSlice
 	for _, s := range x.GateSlices {
 		gateSlices = append(
 			gateSlices,
-			snapshot.GateSlice{
+			format.GateSlice{
 				Field:    s.Field,
 				Known:    s.Known,
 				N:        s.N,
@@ -77,17 +78,17 @@ func (ch *Fitted) Contents(m *config.Model) *snapshot.Contents {
 			},
 		)
 	}
-	c.Meta = snapshot.Meta{
+	c.Meta = format.Meta{
 		GateSlices: gateSlices,
-		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Name(), Lambda: snapshot.Number(x.Lambda),
-		Objective: snapshot.Number(
+		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Name(), Lambda: format.Number(x.Lambda),
+		Objective: format.Number(
 			x.Objective,
 		), Form: x.Form, Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind, GapLimit: x.GapLimit,
 		BasisGap: number(x.BasisGap), BasisGapRelative: number(x.BasisGapRelative), NuclearNorm: number(x.NuclearNorm),
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps,
 		HeldOutSweeps: x.HeldOutSweeps,
 		OutputLimit:   number(x.OutputLimit),
-		Precisions:    x.Precisions, Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(
+		Precisions:    x.Precisions, Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: format.Number(
 			x.TrainSeconds),
 		Select: metrics(
 			x.Select,
@@ -101,9 +102,9 @@ func (ch *Fitted) Contents(m *config.Model) *snapshot.Contents {
 		for _, p := range o.Parts {
 			c.Meta.Parts = append(
 				c.Meta.Parts,
-				snapshot.Part{
+				format.Part{
 					Name:       p.Name,
-					Weight:     snapshot.Number(p.Weight),
+					Weight:     format.Number(p.Weight),
 					Loss:       number(p.Loss),
 					InVersions: p.InVersions,
 				},
@@ -114,7 +115,7 @@ func (ch *Fitted) Contents(m *config.Model) *snapshot.Contents {
 		c.Meta.Watermark = time.UnixMilli(ch.Watermark)
 	}
 	for _, p := range x.Cut {
-		c.Meta.Cut = append(c.Meta.Cut, snapshot.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
+		c.Meta.Cut = append(c.Meta.Cut, format.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}
 	return c
 }
@@ -129,10 +130,10 @@ func (ch *Fitted) WithPopularity() *solver.Model {
 }
 
 // DerivedFields returns what a version says of the derived fields of a schema.
-func DerivedFields(s *config.Schema) (out []snapshot.Derived) {
+func DerivedFields(s *config.Schema) (out []format.Derived) {
 	for _, d := range s.Derived {
-		of := snapshot.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K}
-		if kind := event.Kind(d.Kind); kind == event.TimeBin || kind == event.Age {
+		of := format.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K}
+		if k := event.KindOf(event.Kind(d.Kind)); k != nil && k.NeedsTime {
 			of.Time, of.TimeUnit = s.Time, s.TimeUnit
 		}
 		out = append(out, of)
@@ -145,27 +146,27 @@ func InputOf(s *event.Schema, ev *event.Event) snapshot.Input {
 	return snapshot.Input{Categorical: ev.Categorical[:s.NumGiven()], Numeric: ev.Numeric, Multi: ev.Multi}
 }
 
-func number(n *report.Number) *snapshot.Number {
+func number(n *report.Number) *format.Number {
 	if n == nil {
 		return nil
 	}
-	v := snapshot.Number(*n)
+	v := format.Number(*n)
 	return &v
 }
 
 // reported is the inverse of number.
-func reported(n *snapshot.Number) *report.Number {
+func reported(n *format.Number) *report.Number {
 	if n == nil {
 		return nil
 	}
 	return report.Some(float64(*n))
 }
 
-func metrics(m *report.Metrics) *snapshot.Metrics {
+func metrics(m *report.Metrics) *format.Metrics {
 	if m == nil {
 		return nil
 	}
-	return &snapshot.Metrics{
+	return &format.Metrics{
 		N:        m.N,
 		Loss:     number(m.Loss),
 		RMSE:     number(m.RMSE),
@@ -190,7 +191,7 @@ type Checkpoint struct {
 	Horizon       int
 	Convex        *solver.Model // of the convex stage, where the posterior has groups
 	Gaussian      *posterior.State
-	Map           *snapshot.FeatureMap
+	Map           *format.FeatureMap
 	MapRidge      float64
 	Clean         *posterior.State // Posterior before it learned from held-out rows, nil if it has not
 	CleanGaussian *posterior.State
@@ -248,10 +249,13 @@ func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, erro
 
 func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, error) {
 	manifest, c := model.Manifest(), model.Contents()
-	if k.Format != CheckpointFormat || k.Version != manifest.Version {
+	if k.Format != CheckpointFormat {
+		return nil, fmt.Errorf("cycle: kept posterior of format %d, this build reads %d: %w", k.Format, CheckpointFormat,
+			ErrOtherBuild)
+	}
+	if k.Version != manifest.Version {
 		return nil, fmt.Errorf(
-			"cycle: kept posterior of format %d and version %d, the champion is version %d",
-			k.Format,
+			"cycle: kept posterior of version %d, the champion is version %d",
 			k.Version,
 			manifest.Version,
 		)
@@ -316,6 +320,9 @@ func CheckpointMeans(t *encode.Target, k *Checkpoint) (*BaselineMeans, error) {
 	return m, nil
 }
 
+// ErrOtherBuild is returned for what another build has kept of a champion: the next refit makes one.
+var ErrOtherBuild = errors.New("another build has kept it")
+
 // ErrOtherSettings is returned for a champion that was trained with another configuration: the model begins anew.
 var ErrOtherSettings = errors.New("trained with another configuration")
 
@@ -373,7 +380,7 @@ func sameFields(s *config.Schema, of *snapshot.Schema) bool {
 		slices.EqualFunc(
 			s.Numeric,
 			of.Numeric,
-			func(name string, n snapshot.NumericField) bool { return name == n.Name },
+			func(name string, n format.NumericField) bool { return name == n.Name },
 		)
 }
 

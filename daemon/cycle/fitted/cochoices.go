@@ -8,11 +8,11 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Names are similar as items where the same entities choose them: each choice is counted with those that its entity
-// made last. Lists of versions put names higher that go with what was chosen last (snapshot.CoChoices). By which
+// made last. Lists of versions put names higher that go with what was chosen last (format.CoChoices). By which
 // half-life, how much, and whether at all is what would have listed the last choices best.
 const (
 	// coChoiceWindow is with how many earlier choices of its entity a choice is counted, and coChoiceSpan by how many of
@@ -389,17 +389,17 @@ func (p *Popularity) CoChoices() *CoChoices {
 }
 
 // contents returns what a version over a vocabulary has of the pairs.
-func (x *CoChoices) contents(schema *event.Schema, over int, v *encode.Vocabulary) *snapshot.CoChoices {
+func (x *CoChoices) contents(schema *event.Schema, over int, v *encode.Vocabulary) *format.CoChoices {
 	if x == nil {
 		return nil
 	}
-	out := &snapshot.CoChoices{
+	out := &format.CoChoices{
 		Over:       schema.Categorical[over],
 		By:         schema.Categorical[x.By],
 		HalfLife:   x.HalfLife,
 		Weight:     x.Weight,
 		Scale:      x.Scale,
-		Neighbours: make([][]snapshot.Neighbour, len(v.Names[over])),
+		Neighbours: make([][]format.Neighbour, len(v.Names[over])),
 		Recent:     make([][]int32, len(v.Names[x.By])),
 	}
 	at := make(map[string]int32, len(v.Names[over]))
@@ -421,17 +421,17 @@ func (x *CoChoices) contents(schema *event.Schema, over int, v *encode.Vocabular
 		if places[i] < 0 {
 			continue
 		}
-		list := make([]snapshot.Neighbour, 0, len(pairs))
+		list := make([]format.Neighbour, 0, len(pairs))
 		for _, pair := range pairs {
 			lift := float32(coLift(float64(pair.N), x.Counts[i], x.Counts[pair.Other], x.Total))
 			if places[pair.Other] >= 0 && lift > 0 {
-				list = append(list, snapshot.Neighbour{Place: places[pair.Other], Lift: lift})
+				list = append(list, format.Neighbour{Place: places[pair.Other], Lift: lift})
 			}
 		}
-		slices.SortFunc(list, func(a, b snapshot.Neighbour) int {
+		slices.SortFunc(list, func(a, b format.Neighbour) int {
 			return cmp.Or(cmp.Compare(b.Lift, a.Lift), cmp.Compare(a.Place, b.Place))
 		})
-		out.Neighbours[places[i]] = list[:min(len(list), snapshot.MaxNeighbours)]
+		out.Neighbours[places[i]] = list[:min(len(list), format.MaxNeighbours)]
 	}
 	for i, name := range v.Names[x.By] {
 		for _, place := range x.Recent[name] {

@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -23,12 +24,12 @@ type Fitted struct {
 	Watermark  int64          // newest event time of the sample, milliseconds since 1970
 	Sample     string         // digest of the sample
 	Lineage    string         // of the sample
-	Events     *snapshot.Counts
+	Events     *format.Counts
 	Golden     []event.Event
 	Cause      Cause     // of the gate's decision
 	GateBegan  time.Time // when the gate began to judge it
 	GateEnded  time.Time
-	CutShort   *snapshot.CutShort
+	CutShort   *format.CutShort
 	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; set to nil once it is stored
 
 	Observed *report.Progressive // when this was published; nil if nobody reads it
@@ -54,7 +55,7 @@ type Fitted struct {
 	RateLosses [][]float64 // FoldIn.RateLosses
 	LabelRange []float64   // lowest and highest label that counts; nil for no limit
 	// of an update that was followed by deltas: what it says of fold-in; else it is made of folded
-	FoldIn      *snapshot.FoldIn
+	FoldIn      *format.FoldIn
 	NoFoldIn    string          // why FoldIn is nil
 	Popular     *PopularWeights // that versions add to Model; nil for none
 	PopularOnly bool            // lists of popularity alone are as good as those of Model: versions hold nothing else
@@ -104,7 +105,7 @@ func (s *Scorer) Outputs(dst []float64, ev *event.Event) {
 	s.index, s.value = s.Vocab.Encode(s.index[:0], s.value[:0], ev)
 	s.Model.Predict(dst, s.work, s.index, s.value)
 	s.phi = s.Vocab.AddMapped(dst, s.Model, ev.Numeric, s.phi)
-	snapshot.Limit(dst, s.Limit)
+	format.Limit(dst, s.Limit)
 }
 
 // Names counts those of the event that was scored last, but for crosses: a new pair of names that are known is no

@@ -4,14 +4,14 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver/posterior"
 	"github.com/refitd/refitd/solver/posterior/online"
 )
 
 // foldIn returns what a version says about folding events in where it is used, or nil and why it says nothing: rows are
 // those of the posterior whose mean the model is, at the rates of the live fold-in and with what these have lost.
-func (ch *Fitted) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
+func (ch *Fitted) foldIn(m *config.Model) (*format.FoldIn, string) {
 	if ch.FoldIn != nil || ch.NoFoldIn != "" {
 		return ch.FoldIn, ch.NoFoldIn
 	}
@@ -28,7 +28,7 @@ func (ch *Fitted) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
 		return nil, "the schema has no categorical field"
 	}
 	l := s.Loadings()
-	f := &snapshot.FoldIn{
+	f := &format.FoldIn{
 		Likelihood:  s.Likelihood.String(),
 		Shared:      !s.Separate,
 		Coordinates: l.Coordinate,
@@ -59,7 +59,7 @@ func (ch *Fitted) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
 		}
 		f.Fields = append(
 			f.Fields,
-			snapshot.FoldInField{
+			format.FoldInField{
 				Name:      name,
 				Precision: slices.Clone(precision),
 				Signs:     l.Sign[field],

@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -26,7 +26,7 @@ func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 			Sample: &encode.Sample{
 				GateAge:   []float64{50, 5, 20},
 				SelectAge: []float64{30, 1},
-				Events:    snapshot.Counts{Applied: 100},
+				Events:    format.Counts{Applied: 100},
 				Lineage:   "l",
 			},
 			Gate: &encode.Encoded{Events: []event.Event{{Label: 1, Categorical: two}, {Categorical: two}, {Label: 1,
@@ -37,7 +37,7 @@ func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 		X: solver.NewRows(1, 0, 0),
 	}
 	r := &Incumbent{losses: heldLosses{gate: []float64{1, 2, 3}, chosen: []float64{4, 5}}, job: j}
-	since, ok := EventsSince(j, &fitted.Fitted{Lineage: "l", Events: &snapshot.Counts{Applied: 75}})
+	since, ok := EventsSince(j, &fitted.Fitted{Lineage: "l", Events: &format.Counts{Applied: 75}})
 	if r.unseen = since; !ok || since != 25 {
 		t.Fatalf("%g events since the cut", since)
 	}
@@ -46,7 +46,7 @@ func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 		!slices.Equal(chosen.loss, []float64{50}) {
 		t.Errorf("gate %+v, select %+v", gate, chosen)
 	}
-	if _, ok := EventsSince(j, &fitted.Fitted{Lineage: "other", Events: &snapshot.Counts{Applied: 75}}); ok {
+	if _, ok := EventsSince(j, &fitted.Fitted{Lineage: "other", Events: &format.Counts{Applied: 75}}); ok {
 		t.Error("offsets of another lineage are compared")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -81,7 +81,7 @@ func baselines(j *task.Task, challenger *solver.Model) []plain {
 		return []plain{{name: "popularity", measure: "loss", losses: lossesOf(j, j.Silent(challenger), j.Vocab)}}
 	}
 	var all []plain
-	if _, squared := t.Loss.(solver.Squared); squared || t.Link != snapshot.Identity {
+	if _, squared := t.Loss.(solver.Squared); squared || t.Link != format.Identity {
 		all = append(
 			all,
 			plain{name: "the frequencies of the classes", measure: "loss", losses: constant(j, j.Criteria.Means.Outputs)},

@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 )
@@ -393,7 +393,7 @@ func (p *guardPass) score(row *fitted.GuardRow, losses, squares *PairedLosses) (
 		beyond = beyond || math.IsNaN(v) ||
 			g.outputs > 0 && math.Abs(v) >= g.outputs // a model with deltas keeps the limit
 	}
-	if !g.target.IsNumeric() || g.target.Link != snapshot.Identity {
+	if !g.target.IsNumeric() || g.target.Link != format.Identity {
 		losses.Add(own.Loss, row.Unseen.Loss, row.Current.Loss, g.Limit)
 	}
 	if g.target.IsNumeric() {

@@ -4,17 +4,16 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // OutputLimit returns the largest magnitude of an output that versions on a refit may have, given rows that it was
 // judged on; nil where outputs are not log odds.
 func OutputLimit(ch *fitted.Fitted, parts ...[][]byte) *report.Number {
-	if ch.Target.Link == snapshot.Identity {
+	if ch.Target.Link == format.Identity {
 		return nil
 	}
 	most, outputs, s := SupportedLogOdds(ch.Version.Rows), make(
@@ -34,5 +33,5 @@ func OutputLimit(ch *fitted.Fitted, parts ...[][]byte) *report.Number {
 			}
 		}
 	}
-	return evaluate.Some(GuardOutputs * most)
+	return report.Known(GuardOutputs * most)
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/solver/posterior"
-	"gonum.org/v1/gonum/blas"
+	"github.com/refitd/refitd/solver/ridge"
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/lapack/gonum"
 )
 
 // StackedUpdate is the weights with which fold-ins in closed form and linear baselines predict best together: the stack
@@ -38,13 +37,6 @@ type StackedUpdate struct {
 
 // StackedFades are how the fits forget.
 var StackedFades = [...]float64{0.998, 0.9997}
-
-// The fold-ins of a blend. A missing fold-in takes the value of the previous one in the list. So does one that versions
-// cannot hold in addition to the first.
-var (
-	BlendForms   = [...]Variant{FormFoldIn, FormNumbers, FormBefore}
-	BlendFoldIns = [...]string{FormParts[FormFoldIn], experts.PartGaussian, experts.PartBefore}
-)
 
 const (
 	BlendEvery = 50 // events between two solutions
@@ -240,12 +232,8 @@ func (b *StackedUpdate) Solution(f *stackedFit, constant, slopes, hold []float64
 		w[m+i] += 1 / s
 		normal[(m+i)*n+m+i] += hold[i] / (s * s)
 	}
-	var lapack gonum.Implementation
-	if !lapack.Dpotrf(blas.Lower, n, normal, n) {
-		return w, false
-	}
-	lapack.Dpotrs(blas.Lower, n, 1, normal, n, w, 1)
-	return w, encode.IsFinite(w)
+	ok = ridge.Solve(normal, w)
+	return w, ok && encode.IsFinite(w)
 }
 
 // Moved reports whether the weights of the newest update predict worse by now than those that the next one would have.

@@ -2,8 +2,8 @@
 // baselines into the live prediction, with weights by recent loss.
 //
 // It does not own the experts, and no expert learns from it: a part that is added or taken away changes no other
-// expert. It does not publish: variant.go only names what an update may be made of, and combination.go has a weighted
-// sum as a model.
+// expert. It does not publish: variant.go only numbers what an update may be made of, and combination.go has a
+// weighted sum as a model.
 //
 // Goroutines: Mixture, OrdinalMixture, Stacking, LogitPool and StackedUpdate have no lock. In a cycle they change
 // under Cycle.mu and Cycle.reportMu, since reports read their weights. Predict comes before Learn of the same event.
@@ -17,6 +17,6 @@
 //	ordinal.go      chances of levels, mixed threshold by threshold (OrdinalMixture)
 //	blendfit.go     weights of a sum that versions can hold (StackedUpdate)
 //	combination.go  such a sum as a posterior and as rows (LinearCombination)
-//	variant.go      the variants of updates: their order, their parts, what a version says (Variant)
+//	variant.go      the variants of updates: their order, and which a blend is a sum of (Variant)
 //	curve.go        losses of all parts over an interval (IntervalLosses)
 package mixture

@@ -5,9 +5,8 @@ import (
 
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
-	"github.com/refitd/refitd/snapshot"
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/lapack/gonum"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/solver/ridge"
 )
 
 // How fast the pool's weights may follow change, how strongly it holds to those it has, in units of the curvature, and
@@ -43,7 +42,7 @@ type LogitPool struct {
 func newLogitPool(parts, outputs int, link string) *LogitPool {
 	p := &LogitPool{
 		n:         parts,
-		logistic:  link != snapshot.Softmax,
+		logistic:  link != format.Softmax,
 		experts:   experts.NewWeights(len(poolBiasSteps)),
 		inputs:    make([]float64, parts*outputs),
 		weights:   make([]float64, parts),
@@ -137,11 +136,7 @@ func (p *LogitPool) learn(targets []float64) {
 	}
 	p.derive(targets)
 	copy(p.factor, p.curvature)
-	var lapack gonum.Implementation
-	ok := lapack.Dpotrf(blas.Lower, p.n, p.factor, p.n)
-	if ok {
-		lapack.Dpotrs(blas.Lower, p.n, 1, p.factor, p.n, p.slope, 1)
-	}
+	ok := ridge.Solve(p.factor, p.slope)
 	for i, s := range p.slope {
 		p.weights[i] += s
 		ok = ok && !math.IsNaN(p.weights[i]) && !math.IsInf(p.weights[i], 0)

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestPoolSlopes compares the slope of the pool's log likelihood in the weights with differences. It compares the
 // curvature for independent classes with differences of slopes.
 func TestPoolSlopes(t *testing.T) {
-	for _, link := range []string{snapshot.Softmax, snapshot.Logistic} {
+	for _, link := range []string{format.Softmax, format.Logistic} {
 		parts := []part{
 			{Present: true, Value: []float64{0.2, 0.5, 0.3}},
 			{Present: true, Value: []float64{0.6, 0.1, 0.3}},
@@ -34,7 +34,7 @@ func TestPoolSlopes(t *testing.T) {
 			for c, v := range got {
 				if targets[c] > 0 {
 					sum += math.Log(v)
-				} else if link == snapshot.Logistic {
+				} else if link == format.Logistic {
 					sum += math.Log1p(-v)
 				}
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -74,16 +74,29 @@ const (
 	NumLearned
 )
 
-// NewMixture returns nil for a task whose outputs have no probabilities: hinge losses of classes.
-func NewMixture(t *encode.Target, companions []string, fields, by, limit int) *Mixture {
-	if !HasProbabilities(t) {
+// NewMixture returns the mixture of the fold-in, the version that consumers have, experts of the given names, and
+// baselines. It returns nil for a task whose outputs have no probabilities: hinge losses of classes.
+func NewMixture(names []string, s *experts.BaselineSetting) *Mixture {
+	if !experts.HasProbabilities(s.Target) {
 		return nil
 	}
-	return MixtureOf(t, companions, experts.NewBaselines(t, fields, by, limit), by, limit)
+	return MixtureOf(s.Target, names, s.New(), s.By, s.Limit)
 }
 
-// HasProbabilities reports whether outputs say a number or probabilities: hinge losses of classes do not.
-func HasProbabilities(t *encode.Target) bool { return t.IsNumeric() || t.Link != snapshot.Identity }
+// Footprint returns the bytes of the mixture of so many experts with its baselines, and of the losses of its entities,
+// with names of at most maxName bytes.
+func Footprint(numExperts int, s *experts.BaselineSetting, maxName int) int64 {
+	if !experts.HasProbabilities(s.Target) {
+		return 0
+	}
+	numBaselines, bytes := s.Footprint(maxName)
+	if s.By < 0 {
+		return bytes
+	}
+	parts := NumLearned + numExperts + numBaselines + len(stackFades)
+	const growing = 2 // lists grow to at most twice what they hold
+	return bytes + growing*(rows.SlotsFootprint(s.Limit, maxName)+8*int64(s.Limit)*int64(parts+1))
+}
 
 // MixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
 func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseline, by, limit int) *Mixture {
@@ -100,7 +113,7 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	if !t.IsNumeric() {
 		width = t.Outputs()
 	}
-	names := append([]string{"fold_in", "published"}, companions...)
+	names := append([]string{FoldInPart, "published"}, companions...)
 	for _, b := range m.Baselines {
 		names = append(names, b.Name())
 	}
@@ -187,7 +200,7 @@ func take(p *part, t *encode.Target, outputs []float64) {
 	switch {
 	case t.IsNumeric():
 		p.Value[0] = t.Clip(t.Value(outputs))
-	case t.Link == snapshot.Softmax:
+	case t.Link == format.Softmax:
 		evaluate.SoftmaxTo(p.Value, outputs)
 	default:
 		for c, o := range outputs {
@@ -240,7 +253,7 @@ func (m *Mixture) Value() float64 { return m.Mixed[0] }
 func (m *Mixture) Outputs(dst []float64) {
 	for c, p := range m.Mixed {
 		p = min(max(p, evaluate.LeastProbability), 1-evaluate.LeastProbability)
-		if dst[c] = math.Log(p); m.target.Link != snapshot.Softmax {
+		if dst[c] = math.Log(p); m.target.Link != format.Softmax {
 			dst[c] -= math.Log1p(-p)
 		}
 	}
@@ -362,7 +375,7 @@ func (m *Mixture) Loss(p *part, ev *event.Event, targets []float64) float64 {
 		switch {
 		case targets[c] > 0:
 			loss -= math.Log(v)
-		case m.target.Link != snapshot.Softmax:
+		case m.target.Link != format.Softmax:
 			loss -= math.Log1p(-v)
 		}
 	}

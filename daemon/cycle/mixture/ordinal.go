@@ -6,7 +6,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"gonum.org/v1/gonum/floats"
 )
@@ -39,7 +39,7 @@ const (
 
 // NewOrdinalMixture returns nil where there are no chances to mix.
 func NewOrdinalMixture(t *encode.Target) *OrdinalMixture {
-	if _, logistic := t.Loss.(solver.BinaryLogistic); !logistic || t.Link != snapshot.OrdinalLink {
+	if _, logistic := t.Loss.(solver.BinaryLogistic); !logistic || t.Link != format.OrdinalLink {
 		return nil
 	}
 	m := &OrdinalMixture{mixed: make([]float64, t.Outputs())}

@@ -2,12 +2,11 @@ package mixture
 
 import "github.com/refitd/refitd/daemon/cycle/experts"
 
-// Variant is what an update can be made of. Of equals the first counts.
+// Variant is what an update can be made of: its place in the table of variants of package cycle. Of equals the first
+// counts. Nothing stores or sends it.
 type Variant int
 
-// The variants that an update may be built from. In the first two only names of entities (a user, an item) forget.
-// Another name, such as an occupation, has hundreds of events until the next update. It would follow the newest of
-// them and forget what it was published for.
+// The variants that an update may be built from.
 const (
 	FormFoldIn  Variant = iota // the fold-in on the last refit
 	FormNumbers                // the fold-in of GaussianTarget
@@ -20,24 +19,12 @@ const (
 	NumForms
 )
 
-// FormParts are the parts of the mixture that forms are of, and FormReasons what a version says where it is not of the
-// first.
+// FoldInPart is the part of the mixture that is the fold-in on the last refit.
+const FoldInPart = "fold_in"
+
+// The fold-ins of a blend. A missing fold-in takes the value of the previous one in the list. So does one that versions
+// cannot hold in addition to the first.
 var (
-	FormParts = [NumForms]string{
-		"fold_in",
-		experts.PartGaussian,
-		experts.PartBefore,
-		experts.PartNewton,
-		experts.PartNewton,
-		experts.PartNames,
-		experts.PartGaussian,
-		experts.PartBlend,
-	}
-	FormReasons = [NumForms]string{FormNumbers: "; that of levels as numbers, which has predicted better",
-		FormBefore: "; that from before the last change, which has predicted better",
-		FormNewton: "; Newton's on Fourier features, which has predicted better",
-		FormGoing:  "; Newton's on Fourier features, where its weights are going, which has predicted better",
-		FormNames:  "; that of names and pairs of names without interactions, which has predicted better",
-		FormMixed:  "; that in which names of all fields forget, which has predicted better",
-		FormBlend:  "; a sum of fold-ins and baselines, which has predicted better than each"}
+	BlendForms   = [...]Variant{FormFoldIn, FormNumbers, FormBefore}
+	BlendFoldIns = [...]string{FoldInPart, experts.PartGaussian, experts.PartBefore}
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Repeat makes the refit again and returns its model. It ends where the refit was cut short; cut is nil if the refit
@@ -17,7 +17,7 @@ import (
 func Repeat(
 	r *task.Record,
 	ctx context.Context,
-	cut *snapshot.CutShort,
+	cut *format.CutShort,
 	of task.Chosen,
 	workers int,
 ) (*fitted.Fitted, error) {
@@ -37,7 +37,7 @@ func Repeat(
 		)
 	}
 	if cut == nil {
-		cut = &snapshot.CutShort{Solves: task.NoCut}
+		cut = &format.CutShort{Solves: task.NoCut}
 	}
 	schema := r.Model.Schema.Event()
 	j := &task.Task{

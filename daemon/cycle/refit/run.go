@@ -15,7 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -58,7 +58,7 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	j.Stages.Swept = swept
 	ch := challenger(ctx, j, best, swept, choose.Mapped(ctx, j, best.Model, warm), warm)
 	ch.CutShort, ch.Kept = j.Budget.Cut, kept
-	if ch.CutShort != nil && ch.Target.Link != snapshot.Identity && isZero(ch.Model) {
+	if ch.CutShort != nil && ch.Target.Link != format.Identity && isZero(ch.Model) {
 		return nil, errNothingLearned
 	}
 	if ch.Gaussian, err = variational.FitGaussian(ctx, j, warm, convex.VectorsOf(j, best.Model)); err != nil &&
@@ -160,7 +160,7 @@ func challenger(
 	if variational != nil && prefers(j, variational, best) && !j.Model.Train.ConvexAlone() {
 		ch.Model = variational.Model
 		v.K = variational.Model.NumBasis
-		v.Form = snapshot.FormVariational
+		v.Form = format.FormVariational
 		v.Solver += "+variational"
 		v.MainEffects = j.Vocab.FieldNames(variational.State.MainOnly)
 		v.Sweeps, v.Evidence = variational.Sweeps, report.Some(variational.Evidence)

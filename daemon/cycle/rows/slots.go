@@ -52,6 +52,12 @@ type Slot struct {
 	newer, Older int32
 }
 
+// SlotBytes is what a name in slots takes without its bytes: its place in the list and its entries in the index.
+const SlotBytes = 110
+
+// SlotsFootprint returns the bytes of n names, each of at most maxName bytes.
+func SlotsFootprint(n, maxName int) int64 { return int64(n) * int64(SlotBytes+maxName) }
+
 func NewSlots(limit int) *Slots {
 	return &Slots{index: NewSlotIndex(), limit: max(limit, 2), oldest: -1, Newest: -1}
 }

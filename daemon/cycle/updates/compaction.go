@@ -7,10 +7,10 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/refit/convex"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -21,8 +21,8 @@ import (
 type Compaction struct {
 	Update   fitted.Fitted   // its model is made by Make
 	Model    *snapshot.Model // what consumers had when it began
-	Form     mixture.Variant
-	Follower *DeltaEncoder // of the update, then, in Make, of the new version
+	Reason   string          // what versions of the variant say in addition
+	Follower *DeltaEncoder   // of the update, then, in Make, of the new version
 	Settings *config.Model
 	Schema   *event.Schema
 	Made     *fitted.Fitted
@@ -33,7 +33,7 @@ type Compaction struct {
 
 // keptDelta is a delta with what it is made of, to be numbered as the columns of another version are.
 type keptDelta struct {
-	delta   *snapshot.Delta
+	delta   *format.Delta
 	changes []RowChange
 }
 
@@ -63,7 +63,7 @@ func (x *Compaction) Make() (*fitted.Fitted, error) {
 	convex.AsUpdate(y)
 	y.K, y.Features, y.FeatureMap = contents.NumBasis, contents.NumFeatures, encode.MapText(v.Map)
 	y.Decision, y.Reason = fitted.Promoted, "the update before with its deltas, which predicts no worse than the last "+
-		"refit"+mixture.FormReasons[x.Form]
+		"refit"+x.Reason
 	if err := x.Follower.start(u, x.Settings); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (x *Compaction) Make() (*fitted.Fitted, error) {
 
 // holds makes cut and watermark those of a version with its deltas; what became of the records before the cut is not
 // known then.
-func holds(ch *fitted.Fitted, m *snapshot.Meta) {
+func holds(ch *fitted.Fitted, m *format.Meta) {
 	cut := make([]report.Cut, 0, len(m.Cut))
 	for _, p := range m.Cut {
 		cut = append(cut, report.Cut(p))
@@ -87,7 +87,7 @@ func holds(ch *fitted.Fitted, m *snapshot.Meta) {
 }
 
 // Keep keeps a delta that was taken while the version is made, given what was placed in it.
-func (x *Compaction) Keep(d *snapshot.Delta, placed []RowChange) {
+func (x *Compaction) Keep(d *format.Delta, placed []RowChange) {
 	x.since = append(x.since, keptDelta{d, slices.Clone(placed)})
 	x.sinceRow += 8 * (len(d.Linear) + len(d.Basis))
 }
@@ -95,9 +95,9 @@ func (x *Compaction) Keep(d *snapshot.Delta, placed []RowChange) {
 func (x *Compaction) IsFull() bool { return len(x.since) >= MaxQueued || x.sinceRow > MaxSinceBytes }
 
 // Deltas applies to the version what was taken since it began, and returns that as deltas of it.
-func (x *Compaction) Deltas() ([]*snapshot.Delta, []*snapshot.Model, error) {
+func (x *Compaction) Deltas() ([]*format.Delta, []*snapshot.Model, error) {
 	f := x.Follower
-	deltas, models := make([]*snapshot.Delta, len(x.since)), make([]*snapshot.Model, len(x.since))
+	deltas, models := make([]*format.Delta, len(x.since)), make([]*snapshot.Model, len(x.since))
 	for i, kept := range x.since {
 		d := *kept.delta
 		d.Sequence, d.Columns, d.Linear, d.Basis, d.Added = int64(i+1), nil, nil, nil, nil

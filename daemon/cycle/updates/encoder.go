@@ -15,6 +15,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // DeltaEncoder is the newest update in one form as a model of package snapshot, and what it takes to bring it up to the
@@ -31,7 +33,7 @@ type DeltaEncoder struct {
 	Numbers int32           // column of the first numeric field
 	room    int             // names that may still be added
 	Refused int             // names that there was no room for
-	last    *snapshot.Delta // the parameters that came last; rows are not kept
+	last    *format.Delta   // the parameters that came last; rows are not kept
 	Losses  int             // fields of the fold-in whose mixing losses versions have
 
 	DeltaBuffers
@@ -63,12 +65,12 @@ type rowMaker interface {
 	Row(linear, basis []float64, field int, name string) (exists, whole bool)
 	// Rest sets what changes with every event: bias, weights, and rows of numeric fields, which it adds by column, and
 	// of what has no slot, which it adds by field of the update and name.
-	Rest(d *snapshot.Delta, add func(RowChange))
+	Rest(d *format.Delta, add func(RowChange))
 }
 
 // start builds the model that the follower begins with: the update as it is published with those settings. O(columns).
 func (f *DeltaEncoder) start(u *fitted.Fitted, settings *config.Model) error {
-	model, err := snapshot.NewModel(ContentsOf(u, settings))
+	model, err := scorer.NewModel(ContentsOf(u, settings))
 	if err != nil {
 		return fmt.Errorf("cycle: update: %w", err)
 	}
@@ -77,7 +79,7 @@ func (f *DeltaEncoder) start(u *fitted.Fitted, settings *config.Model) error {
 }
 
 // ContentsOf returns what a version of an update has, with the numbers as they are published.
-func ContentsOf(ch *fitted.Fitted, settings *config.Model) *snapshot.Contents {
+func ContentsOf(ch *fitted.Fitted, settings *config.Model) *format.Contents {
 	contents := ch.Contents(settings)
 	contents.Tensors = strings.ToUpper(settings.Publish.Tensors)
 	return contents
@@ -90,7 +92,7 @@ func (f *DeltaEncoder) Begin(model *snapshot.Model, u *fitted.Fitted, settings *
 	f.Basis, f.Named, f.Numbers = contents.NumBasis, len(u.Vocabulary.Names), u.Vocabulary.NumNames()
 	f.first, f.own = u.Vocabulary.FirstOwn(), u.Vocabulary.Own
 	f.room = max(0, settings.Train.MaxFeatures-int(f.Numbers))
-	f.last = &snapshot.Delta{Bias: contents.Bias, Weights: contents.Weights, MapWeights: contents.MapWeights}
+	f.last = &format.Delta{Bias: contents.Bias, Weights: contents.Weights, MapWeights: contents.MapWeights}
 	if said := model.Manifest().FoldIn; said != nil {
 		if _, mixed := f.Rows.(*PosteriorRows); mixed {
 			f.Losses = len(said.Fields)
@@ -124,7 +126,7 @@ func (f *DeltaEncoder) Place(change *RowChange) {
 
 // Fill puts the changes into a delta: known columns ascending, then new names as far as there is room, in the order in
 // which they came. What is placed then has its rows in the delta.
-func (f *DeltaEncoder) Fill(d *snapshot.Delta) {
+func (f *DeltaEncoder) Fill(d *format.Delta) {
 	f.keys = f.keys[:0]
 	for i := range f.Changes {
 		if column := f.Changes[i].Column; column >= 0 {
@@ -149,7 +151,7 @@ func (f *DeltaEncoder) Fill(d *snapshot.Delta) {
 		x.Column = next
 		next++
 		known = append(known, x)
-		d.Added = append(d.Added, snapshot.AddedName{Field: x.Field, Name: x.Name})
+		d.Added = append(d.Added, format.AddedName{Field: x.Field, Name: x.Name})
 	}
 	f.Placed = known
 	d.Columns = make([]int32, 0, len(known))
@@ -176,7 +178,7 @@ func (f *DeltaEncoder) Fill(d *snapshot.Delta) {
 	same(&d.MapWeights, &f.last.MapWeights)
 }
 
-func FiniteDelta(d *snapshot.Delta) bool {
+func FiniteDelta(d *format.Delta) bool {
 	for _, list := range [][]float64{d.Linear, d.Basis, d.Bias, d.Weights, d.MapWeights} {
 		if !encode.IsFinite(list) {
 			return false
@@ -220,7 +222,7 @@ func (r *Frontier) CarryOver(cut []report.Cut) {
 }
 
 // Stamp sets in a delta how far events were observed.
-func (r *Frontier) Stamp(d *snapshot.Delta, now time.Time) {
+func (r *Frontier) Stamp(d *format.Delta, now time.Time) {
 	d.Created = now
 	if r.Watermark > 0 && r.Watermark < math.MaxInt64 {
 		d.Watermark = time.UnixMilli(r.Watermark)
@@ -228,7 +230,7 @@ func (r *Frontier) Stamp(d *snapshot.Delta, now time.Time) {
 	for i, moved := range r.moved {
 		if moved {
 			c := &r.Cut[i]
-			d.Cut = append(d.Cut, snapshot.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
+			d.Cut = append(d.Cut, format.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
 			r.moved[i] = false
 		}
 	}

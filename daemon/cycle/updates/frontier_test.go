@@ -8,7 +8,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestDeltasNeverGoBack: what is stored can end behind the last event, in markers of transactions, and a delta after a
@@ -16,8 +16,8 @@ import (
 func TestDeltasNeverGoBack(t *testing.T) {
 	var r Frontier
 	at := func(offset int64) rows.Position { return rows.Position{Topic: "ratings", Partition: 2, Offset: offset} }
-	stamped := func() []snapshot.Cut {
-		var d snapshot.Delta
+	stamped := func() []format.Cut {
+		var d format.Delta
 		r.Stamp(&d, time.Now())
 		return d.Cut
 	}
@@ -30,7 +30,7 @@ func TestDeltasNeverGoBack(t *testing.T) {
 	r.CarryOver(
 		[]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}},
 	) // a version of what is stored, which is less than was observed
-	later := []snapshot.Cut{{Topic: "ratings", Partition: 2, Next: 41}}
+	later := []format.Cut{{Topic: "ratings", Partition: 2, Next: 41}}
 	if cut := stamped(); !slices.Equal(cut, later) {
 		t.Errorf("after an event at offset 40 a delta says %v", cut)
 	}

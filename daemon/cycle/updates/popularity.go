@@ -2,7 +2,7 @@ package updates
 
 import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // PopularRows are those of versions of popularity alone, to which the popularity of names is added.
@@ -12,7 +12,7 @@ func (PopularRows) Stale() string { return "" }
 
 func (PopularRows) Row(_, _ []float64, _ int, _ string) (exists, whole bool) { return true, true }
 
-func (PopularRows) Rest(d *snapshot.Delta, _ func(RowChange)) { d.Bias = make([]float64, 1) }
+func (PopularRows) Rest(d *format.Delta, _ func(RowChange)) { d.Bias = make([]float64, 1) }
 
 // MovedPopularity is what a delta has of popularity; nil where versions have none.
 type MovedPopularity struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 	"github.com/refitd/refitd/solver/posterior/online"
@@ -49,7 +49,7 @@ func (r *PosteriorRows) Row(linear, basis []float64, field int, name string) (ex
 	return true, r.Loadings.Row(basis, field, r.mean[r.Linear:])
 }
 
-func (r *PosteriorRows) Rest(d *snapshot.Delta, _ func(RowChange)) {
+func (r *PosteriorRows) Rest(d *format.Delta, _ func(RowChange)) {
 	d.Bias = make([]float64, r.Outputs)
 	if r.Sum != nil {
 		r.Sum.Bias(d.Bias)
@@ -88,7 +88,7 @@ func (r *GradientRows) column(linear, basis []float64, j int32, share float64) {
 	}
 }
 
-func (r *GradientRows) Rest(d *snapshot.Delta, add func(RowChange)) {
+func (r *GradientRows) Rest(d *format.Delta, add func(RowChange)) {
 	l := r.Learner
 	l.Weigh()
 	champion, v := l.Champion.Model, l.Champion.Vocabulary
@@ -166,7 +166,7 @@ func (r *namesRows) Row(linear, _ []float64, field int, name string) (exists, wh
 	return true, true
 }
 
-func (r *namesRows) Rest(d *snapshot.Delta, add func(RowChange)) {
+func (r *namesRows) Rest(d *format.Delta, add func(RowChange)) {
 	d.Bias = []float64{r.learner.Fixed()}
 	for _, p := range r.touched.Take(r.limit) {
 		add(
@@ -184,7 +184,7 @@ func (r *namesRows) Rest(d *snapshot.Delta, add func(RowChange)) {
 type NewtonRows struct {
 	Learner  *experts.Newton
 	Vocab    *encode.Vocabulary
-	Features *snapshot.FeatureMap
+	Features *format.FeatureMap
 	Kernel   solver.Kernel
 }
 
@@ -205,7 +205,7 @@ func (r *NewtonRows) Stale() string {
 
 func (r *NewtonRows) Row(_, _ []float64, _ int, _ string) (exists, whole bool) { return false, true }
 
-func (r *NewtonRows) Rest(d *snapshot.Delta, add func(RowChange)) {
+func (r *NewtonRows) Rest(d *format.Delta, add func(RowChange)) {
 	model := r.Learner.Frozen(r.Learner.Weights, r.Vocab, r.Kernel)
 	d.Bias, d.MapWeights = model.Bias, model.Map
 	m, first := model.NumOutputs, r.Vocab.NumNames()

@@ -5,14 +5,14 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Stored is how far the log is stored: events are observed before they are.
 type Stored struct {
 	Cut       []report.Cut
 	Watermark int64 // newest event time, milliseconds since 1970; 0 is not known
-	Events    *snapshot.Counts
+	Events    *format.Counts
 }
 
 // Served is the version that consumers have, with the baselines that the champion's refit fitted, and the two that it

@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // DeltaStream is what follows the newest update, in each form that it could have had: publish.deltas asks for it. It
@@ -34,7 +35,7 @@ type Installed [mixture.NumForms]*snapshot.Model
 
 // TakenDelta is a delta with the models after it.
 type TakenDelta struct {
-	Delta *snapshot.Delta
+	Delta *format.Delta
 	After Installed
 	Added *fitted.PopularWeights // of these
 }
@@ -124,7 +125,7 @@ func (f *DeltaStream) InstallTo(v *Served) {
 }
 
 // Advance applies what was taken.
-func (f *DeltaStream) Advance(deltas *[mixture.NumForms]*snapshot.Delta) (whole string) {
+func (f *DeltaStream) Advance(deltas *[mixture.NumForms]*format.Delta) (whole string) {
 	for form, d := range deltas {
 		if d == nil {
 			continue

@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/gate"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -101,7 +101,7 @@ func (r *VariantSelector) Choose(there func(mixture.Variant) bool) {
 type Candidate struct {
 	fitted.FixedModel
 	Folded *posterior.State
-	FoldIn *snapshot.FoldIn
+	FoldIn *format.FoldIn
 	Link   *encode.LevelLink          // of a number as levels; nil without
 	Sum    *mixture.LinearCombination // what folded is the sum of; nil without
 	Blend  *mixture.StackedWeights

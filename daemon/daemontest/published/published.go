@@ -5,12 +5,12 @@ package published
 import (
 	"testing"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Forward fails the test unless the publish log of a model has the versions from 1 on, each once, and each alias was
 // only moved forward.
-func Forward(t *testing.T, store *snapshot.Store, model string) {
+func Forward(t *testing.T, store *publish.Store, model string) {
 	t.Helper()
 	at, last := map[string]int64{}, int64(0)
 	for r, err := range store.Log(model) {

@@ -30,7 +30,7 @@ import (
 type Options struct {
 	Model    *config.Model        `kong:"-"`
 	Data     string               `         required:"" placeholder:"FILE"   help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
-	Format   dataset.Format       `                     placeholder:"FORMAT" help:"${formats}"                                                                                             enum:",movielens,jsonl,libsvm,csv,parquet" default:""`
+	Format   dataset.Format       `                     placeholder:"FORMAT" help:"${formats}"                                                                                             enum:",${formatNames}" default:""`
 	Table    offline.TableOptions `                                                                                                                                                                                                                        embed:""`
 	Order    dataset.Order        `                                          help:"Order of the events: file, time or shuffle."                                                            enum:"file,time,shuffle"                   default:"file"`
 	Seed     uint64               `                                          help:"Seed of the shuffle, and of a sample without sample.seed."                                                                                         default:"1"`

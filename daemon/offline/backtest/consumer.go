@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // The consumers that a backtest can play: one that takes refits alone, one that takes every version, and one that takes
@@ -156,7 +157,7 @@ func (b *backtest) take(ch *fitted.Fitted) error {
 	}
 	contents := ch.Contents(b.Model)
 	contents.Tensors = strings.ToUpper(b.Model.Publish.Tensors)
-	m, err := snapshot.NewModel(contents)
+	m, err := scorer.NewModel(contents)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/offline/offlinetest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // TestEvalOfEveryLoss: a version is judged whatever loss it was fitted by, also those that the default algorithm does
@@ -30,19 +32,19 @@ func TestEvalOfEveryLoss(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := &snapshot.Contents{
+				c := &format.Contents{
 					Schema: snapshot.Schema{
 						Task:    string(task),
 						Label:   "y",
-						Numeric: []snapshot.NumericField{{Name: "x", Scale: 1}},
+						Numeric: []format.NumericField{{Name: "x", Scale: 1}},
 					},
-					Kernel:      snapshot.ANOVA,
+					Kernel:      format.ANOVA,
 					Link:        o.Link,
 					NumFeatures: 1,
 					NumOutputs:  1,
 					Vocabulary:  [][]string{},
-					Golden:      []snapshot.Golden{{Input: snapshot.Input{Numeric: []float64{1}}}},
-					Meta: snapshot.Meta{
+					Golden:      []format.Golden{{Input: snapshot.Input{Numeric: []float64{1}}}},
+					Meta: format.Meta{
 						Writer:  "test",
 						Kind:    "refit",
 						Created: time.Unix(1700000000, 0),
@@ -58,7 +60,7 @@ func TestEvalOfEveryLoss(t *testing.T) {
 						lines = "{\"x\":1,\"y\":[\"b\"]}\n{\"x\":2,\"y\":[\"a\",\"c\"]}\n"
 					}
 				case task == event.Ordinal:
-					if c.Schema.Levels = 3; o.Link == snapshot.OrdinalLink {
+					if c.Schema.Levels = 3; o.Link == format.OrdinalLink {
 						c.NumOutputs = 2
 					}
 					lines = "{\"x\":1,\"y\":1}\n{\"x\":2,\"y\":3}\n"
@@ -68,7 +70,7 @@ func TestEvalOfEveryLoss(t *testing.T) {
 					c.Linear[i] = float64(i) - 0.5
 				}
 				dir := t.TempDir()
-				if _, err := snapshot.NewStore(dir).Publish(t.Context(), "m", c); err != nil {
+				if _, err := publish.NewStore(dir).Publish(t.Context(), "m", c); err != nil {
 					t.Fatal(err)
 				}
 				ref := offline.SnapshotRef{Versions: offline.Versions{Store: dir, Model: "m"}, Version: 1}

@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // comparedNames is how many names a choice is compared with for the area under the curve.
@@ -58,7 +59,7 @@ func newRankEvaluation(version *snapshot.Model, s *config.Schema, over, by strin
 			over,
 			s.Categorical,
 		)
-	case version.Schema().Task != snapshot.Binary:
+	case version.Schema().Task != format.Binary:
 		return nil, offline.Usage(
 			"--rank",
 			"--rank is for versions of task implicit or binary: this one is of task %s",

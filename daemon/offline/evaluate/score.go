@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // ScoreOptions say what Score reads in addition to a version.
@@ -310,9 +311,9 @@ func likely(p *snapshot.Prediction, schema *snapshot.Schema) (list []report.Like
 				report.Likely{Name: name, Probability: report.Number(ps[slices.Index(schema.Classes, name)])},
 			)
 		}
-	case schema.Task == snapshot.Ordinal:
+	case schema.Task == format.Ordinal:
 		list = []report.Likely{{Name: strconv.Itoa(best + 1), Probability: report.Number(ps[best])}}
-	case schema.Task == snapshot.Binary:
+	case schema.Task == format.Binary:
 		list = []report.Likely{{Name: cmp.Or(schema.Positive, "1"), Probability: report.Number(ps[1])}}
 	}
 	return list

@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/offline/offlinetest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 func scored(t *testing.T, ref offline.SnapshotRef, in io.Reader) ([]offlinetest.Line, error) {
@@ -417,16 +418,16 @@ func TestLikely(t *testing.T) {
 		p       snapshot.Prediction
 		want    string
 	}{
-		{snapshot.Binary, nil, snapshot.Prediction{Value: 0, Probabilities: []float64{0.8, 0.2}}, "[{1 0.2}]"},
+		{format.Binary, nil, snapshot.Prediction{Value: 0, Probabilities: []float64{0.8, 0.2}}, "[{1 0.2}]"},
 		{"binary UP", nil, snapshot.Prediction{Value: 0, Probabilities: []float64{0.8, 0.2}}, "[{UP 0.2}]"},
-		{snapshot.Ordinal, nil, snapshot.Prediction{Value: 2.1, Probabilities: []float64{0.1, 0.6, 0.3}}, "[{2 0.6}]"},
-		{snapshot.Multiclass, []string{"a", "b"}, snapshot.Prediction{Classes: []string{"b"}, Probabilities: []float64{0.1,
+		{format.Ordinal, nil, snapshot.Prediction{Value: 2.1, Probabilities: []float64{0.1, 0.6, 0.3}}, "[{2 0.6}]"},
+		{format.Multiclass, []string{"a", "b"}, snapshot.Prediction{Classes: []string{"b"}, Probabilities: []float64{0.1,
 			0.9}}, "[{b 0.9}]"},
-		{snapshot.Multilabel, []string{"a", "b", "c"}, snapshot.Prediction{Classes: []string{"a", "c"},
+		{format.Multilabel, []string{"a", "b", "c"}, snapshot.Prediction{Classes: []string{"a", "c"},
 			Probabilities: []float64{0.7, 0.1, 0.6}},
 			"[{a 0.7} {c 0.6}]"},
-		{snapshot.Multilabel, []string{"a", "b"}, snapshot.Prediction{Probabilities: []float64{0.4, 0.1}}, "[]"},
-		{snapshot.Regression, nil, snapshot.Prediction{Value: 3}, "[]"},
+		{format.Multilabel, []string{"a", "b"}, snapshot.Prediction{Probabilities: []float64{0.4, 0.1}}, "[]"},
+		{format.Regression, nil, snapshot.Prediction{Value: 3}, "[]"},
 	} {
 		schema := snapshot.Schema{Classes: c.classes}
 		schema.Task, schema.Positive, _ = strings.Cut(c.task, " ")

@@ -12,11 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Options say which file or topic to make a configuration for.
@@ -60,6 +61,11 @@ func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
 	if len(records) == 0 {
 		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
 			Err: fmt.Errorf("offline: %s holds no records: there is nothing to look at", o.Topic)}
+	}
+	if id := event.FrameOf(records[0].Value); id != "" {
+		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+			Err: fmt.Errorf("offline: the records of %s are in the frame of a schema registry (%s), and --topic reads JSON: "+
+				"write the configuration with kafka.schema_registry and input.format, and try it by check event", o.Topic, id)}
 	}
 	profile := dataset.ProfileOf(func(yield func([]byte) bool) {
 		for i := range records {
@@ -334,7 +340,7 @@ func (g *guess) writeFields(y *yamlText, use string) {
 			entry, why = entry+", optional: true", why+", not in every row"
 		}
 		if use == "multi" {
-			entry += ", weight: " + snapshot.WeightSqrt
+			entry += ", weight: " + format.WeightSqrt
 		}
 		if entry != quoted(f.Name) {
 			entry = "{name: " + entry + "}"

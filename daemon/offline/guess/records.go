@@ -23,7 +23,7 @@ func RecordFields(
 		return fields, nil
 	}
 	switch format {
-	case dataset.JSONL, dataset.Lines: // sent as they are
+	case dataset.JSONL, dataset.Lines: // sent as they are, as a record is of any format
 	case dataset.HalfStars:
 		return fields, &report.ExitError{Code: report.ExitUsage, Key: "--format",
 			Err: fmt.Errorf("offline: --format %s is for a replay without "+
@@ -54,6 +54,10 @@ func plainRecords(m *config.Model) error {
 	c := &m.Input.Mapping
 	what := ""
 	switch {
+	case m.Input.IsFramed():
+		return &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
+			Err: fmt.Errorf("offline: replay writes JSON, and input.format of model %s is %s: write such records with the "+
+				"serializers of the registry", m.Name, m.Input.Format)}
 	case c.Envelope != "":
 		what = fmt.Sprintf("with the envelope %s", c.Envelope)
 	case len(c.When) > 0:

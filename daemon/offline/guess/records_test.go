@@ -301,11 +301,14 @@ func TestReplayOfRatingsAndSparseRows(t *testing.T) {
 // what the file cannot have, is refused.
 func TestReplayForOtherRecords(t *testing.T) {
 	const schema = "task: regression, label: y, categorical: [user], numeric: [a]"
+	inAvro := modelFor(t, schema, "")
+	inAvro.Input.Format = event.FormatAvro
 	for name, c := range map[string]struct {
 		m      *config.Model
 		format dataset.Format
 		words  []string
 	}{
+		"Avro": {inAvro, dataset.CSV, []string{"replay writes JSON", "is avro"}},
 		"an envelope": {modelFor(t, schema, "{envelope: debezium}"), dataset.CSV,
 			[]string{"with the envelope debezium", "--format jsonl"}},
 		"a path": {modelFor(t, schema, "{fields: [{name: a, path: x.a}]}"), dataset.Parquet,

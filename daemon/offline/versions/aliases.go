@@ -15,6 +15,8 @@ import (
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // MoveOptions say which alias an operator moves, and why. Without a SigningKey the alias is unsigned, which a store
@@ -33,14 +35,14 @@ type MoveOptions struct {
 }
 
 // open returns the store, as this user writes to it.
-func (o *MoveOptions) open() (*snapshot.Store, error) {
+func (o *MoveOptions) open() (*publish.Store, error) {
 	if err := o.Locate(); err != nil {
 		return nil, err
 	}
 	if o.Alias == "" {
-		o.Alias = snapshot.Champion
+		o.Alias = format.Champion
 	}
-	store := snapshot.NewStore(o.Store)
+	store := publish.NewStore(o.Store)
 	store.Now, store.By = o.Now, operator()
 	t, err := o.Load(false)
 	if err != nil {
@@ -50,7 +52,7 @@ func (o *MoveOptions) open() (*snapshot.Store, error) {
 	if o.SigningKey == "" {
 		return store, o.signed(store)
 	}
-	if store.Signer, err = snapshot.LoadSigner(o.SigningKey); err != nil {
+	if store.Signer, err = format.LoadSigner(o.SigningKey); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--signing-key", Path: o.SigningKey}
 	}
 	keys := store.Signer.Keys()
@@ -61,7 +63,7 @@ func (o *MoveOptions) open() (*snapshot.Store, error) {
 
 // signed refuses to move an alias without a key where the alias, the newest version or the version asked for is signed:
 // a daemon with keys moves such an alias back, and consumers with keys refuse it.
-func (o *MoveOptions) signed(store *snapshot.Store) error {
+func (o *MoveOptions) signed(store *publish.Store) error {
 	id, versions := "", []int64{o.Version}
 	for _, alias := range []string{o.Alias, snapshot.Latest} {
 		if p, err := store.Alias(o.Model, alias); err == nil {
@@ -104,14 +106,14 @@ func (o *MoveOptions) path() string { return filepath.Join(o.Store, o.Model) }
 // move moves the alias from the version that it names now, and returns what was done.
 func (o *MoveOptions) move(
 	ctx context.Context,
-	store *snapshot.Store,
+	store *publish.Store,
 	from int64,
-	event snapshot.Event,
+	event format.Event,
 ) (*report.AliasMove, error) {
 	record, err := store.MoveAlias(
 		ctx,
 		o.Model,
-		snapshot.Move{Alias: o.Alias, From: &from, To: o.Version, Event: event, Why: o.Why},
+		publish.Move{Alias: o.Alias, From: &from, To: o.Version, Event: event, Why: o.Why},
 	)
 	if err != nil {
 		return nil, err
@@ -124,7 +126,7 @@ func (o *MoveOptions) move(
 
 // current returns the version that the alias names, with any signer. The error is unknown where there is no such
 // alias, or one that is damaged and that the log does not know.
-func (o *MoveOptions) current(ctx context.Context, store *snapshot.Store) (int64, error) {
+func (o *MoveOptions) current(ctx context.Context, store *publish.Store) (int64, error) {
 	unchecked := *store
 	unchecked.Keys = nil
 	p, err := unchecked.Alias(o.Model, o.Alias)
@@ -161,7 +163,7 @@ func Promote(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 	if err != nil && !unknown(err) {
 		return offline.StoreError(err, o.path())
 	}
-	move, err := o.move(ctx, store, from, snapshot.EventPromote)
+	move, err := o.move(ctx, store, from, publish.EventPromote)
 	if err != nil {
 		return offline.StoreError(err, o.path())
 	}
@@ -193,7 +195,7 @@ func Rollback(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 	for _, version := range candidates {
 		var move *report.AliasMove
 		o.Version = version
-		if move, err = o.move(ctx, store, from, snapshot.EventRollback); err == nil {
+		if move, err = o.move(ctx, store, from, publish.EventRollback); err == nil {
 			return out.Emit("summary", move)
 		}
 		if errors.Is(err, snapshot.ErrConflict) || ctx.Err() != nil {
@@ -205,7 +207,7 @@ func Rollback(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 
 // before lists the versions to roll an alias back to, best first: those that it named before the refit of its current
 // version, as far as they are still there. What was rolled back is not gone back to.
-func before(store *snapshot.Store, model, alias string) ([]int64, error) {
+func before(store *publish.Store, model, alias string) ([]int64, error) {
 	versions, err := store.Versions(model)
 	if err != nil {
 		return nil, err
@@ -223,9 +225,9 @@ func before(store *snapshot.Store, model, alias string) ([]int64, error) {
 				continue
 			}
 			switch n := len(stack); {
-			case r.Event == snapshot.EventRollback:
+			case r.Event == publish.EventRollback:
 				stack = unwind(stack, m.To)
-			case r.Kind == "update" && r.Event == snapshot.EventPublish && n > 0:
+			case r.Kind == "update" && r.Event == publish.EventPublish && n > 0:
 				stack[n-1] = append(stack[n-1], m.To)
 			default:
 				stack = append(stack, []int64{m.To})
@@ -316,7 +318,7 @@ func Aliases(ctx context.Context, o AliasesOptions, out *report.Emitter) error {
 
 // emitStrays emits what lies in the directory of a model and is no part of the store. Exit code 5 if an alias is
 // damaged.
-func emitStrays(store *snapshot.Store, model, path string, out *report.Emitter) error {
+func emitStrays(store *publish.Store, model, path string, out *report.Emitter) error {
 	strays, err := store.Strays(model)
 	if err != nil {
 		return offline.StoreError(err, path)

@@ -12,14 +12,16 @@ import (
 	"github.com/refitd/refitd/daemon/offline/offlinetest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // history publishes versions of model m, each a refit (r) or an update (u) that becomes champion, or a refit that is
 // kept (k).
-func history(t *testing.T, kinds string) (MoveOptions, *snapshot.Store) {
+func history(t *testing.T, kinds string) (MoveOptions, *publish.Store) {
 	t.Helper()
 	o := MoveOptions{Versions: offline.Versions{Store: t.TempDir(), Model: "m"}, Why: "a test", Now: offlinetest.Clock}
-	store := snapshot.NewStore(o.Store)
+	store := publish.NewStore(o.Store)
 	store.Now = offlinetest.Clock
 	for _, kind := range kinds {
 		addVersion(t, store, kind)
@@ -27,19 +29,19 @@ func history(t *testing.T, kinds string) (MoveOptions, *snapshot.Store) {
 	return o, store
 }
 
-func addVersion(t *testing.T, store *snapshot.Store, kind rune) {
+func addVersion(t *testing.T, store *publish.Store, kind rune) {
 	t.Helper()
-	c := &snapshot.Contents{
-		Schema:     snapshot.Schema{Task: snapshot.Regression, Categorical: []string{"user"}},
-		Kernel:     snapshot.ANOVA,
-		Link:       snapshot.Identity,
+	c := &format.Contents{
+		Schema:     snapshot.Schema{Task: format.Regression, Categorical: []string{"user"}},
+		Kernel:     format.ANOVA,
+		Link:       format.Identity,
 		NumOutputs: 1,
 		Bias:       []float64{1},
 		Vocabulary: [][]string{nil},
-		Golden:     []snapshot.Golden{{}},
-		Meta:       snapshot.Meta{Kind: "refit", Created: offlinetest.Clock(), Decision: "promoted"},
+		Golden:     []format.Golden{{}},
+		Meta:       format.Meta{Kind: "refit", Created: offlinetest.Clock(), Decision: "promoted"},
 	}
-	moves := []snapshot.Move{{Alias: snapshot.Champion}}
+	moves := []publish.Move{{Alias: format.Champion}}
 	switch kind {
 	case 'u':
 		c.Meta.Kind = "update"
@@ -81,8 +83,8 @@ func TestRollbackGoesBackByRefits(t *testing.T) {
 			if got, err := moved(t, o, "rollback"); err != nil || got != want {
 				t.Errorf("%s: rollback to %d, %v, want %d", test.history, got, err, want)
 			}
-			if p, err := store.Alias("m", snapshot.Champion); err != nil || p.Version != want ||
-				p.Event != snapshot.EventRollback {
+			if p, err := store.Alias("m", format.Champion); err != nil || p.Version != want ||
+				p.Event != publish.EventRollback {
 				t.Errorf("%s: champion %+v, %v, want %d", test.history, p, err, want)
 			}
 		}
@@ -111,7 +113,7 @@ func TestRollbackTakesWhatVerifies(t *testing.T) {
 		t.Errorf("rollback to %d, %v, want 1", got, err)
 	}
 	// What is published after a rollback is rolled back to where that went.
-	addVersion(t, snapshot.NewStore(o.Store), 'r')
+	addVersion(t, publish.NewStore(o.Store), 'r')
 	if got, err := moved(t, o, "rollback"); err != nil || got != 1 {
 		t.Errorf("rollback to %d, %v, want 1", got, err)
 	}
@@ -238,12 +240,12 @@ func TestSignedMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := snapshot.LoadKeys(offlinetest.Last(lines)["public_file"].(string))
+	keys, err := format.LoadKeys(offlinetest.Last(lines)["public_file"].(string))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := snapshot.NewStore(o.Store)
-	if store.Signer, err = snapshot.LoadSigner(offlinetest.Last(lines)["private_file"].(string)); err != nil {
+	store := publish.NewStore(o.Store)
+	if store.Signer, err = format.LoadSigner(offlinetest.Last(lines)["private_file"].(string)); err != nil {
 		t.Fatal(err)
 	}
 	addVersion(t, store, 'k') // a signed version that nobody promoted
@@ -255,7 +257,7 @@ func TestSignedMoves(t *testing.T) {
 		_, err := moved(t, o, verb)
 		offlinetest.WantExit(t, err, report.ExitUsage, "--signing-key", store.Signer.ID())
 	}
-	if p, err := store.Alias("m", snapshot.Champion); err != nil || p.Version != 1 || open() == nil {
+	if p, err := store.Alias("m", format.Champion); err != nil || p.Version != 1 || open() == nil {
 		t.Errorf("unsigned moves: champion %+v, %v, and the reader takes it", p, err)
 	}
 	o.SigningKey = offlinetest.Last(lines)["private_file"].(string)
@@ -277,7 +279,7 @@ func TestSignedMoves(t *testing.T) {
 	if _, err := ref.Open(); err != nil {
 		t.Errorf("score with the key: %v", err)
 	}
-	stranger, err := snapshot.CreateKeys(filepath.Join(o.Store, "keys"), nil)
+	stranger, err := publish.CreateKeys(filepath.Join(o.Store, "keys"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

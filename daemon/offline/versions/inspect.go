@@ -10,6 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // BOM returns the bill of materials of a version, once its files and golden events were found to be as published.
@@ -19,7 +21,7 @@ func BOM(ref offline.SnapshotRef) ([]byte, error) {
 		return nil, err
 	}
 	manifest := m.Manifest()
-	if cut, err := snapshot.NewStore(ref.Store).Cut(&manifest); err == nil { // else no cut is shown
+	if cut, err := publish.NewStore(ref.Store).Cut(&manifest); err == nil { // else no cut is shown
 		manifest.Cut = cut
 	}
 	return export.BOM(&manifest)
@@ -32,7 +34,7 @@ func InspectSnapshot(ref offline.SnapshotRef, out *report.Emitter) error {
 	if err := ref.Locate(); err != nil {
 		return err
 	}
-	store, path := snapshot.NewStore(ref.Store), filepath.Join(ref.Store, ref.Model)
+	store, path := publish.NewStore(ref.Store), filepath.Join(ref.Store, ref.Model)
 	t, err := ref.Load(true)
 	if err != nil {
 		return err
@@ -45,7 +47,7 @@ func InspectSnapshot(ref offline.SnapshotRef, out *report.Emitter) error {
 	if version == 0 {
 		alias := ref.Alias
 		if alias == "" {
-			alias = snapshot.Champion
+			alias = format.Champion
 		}
 		pointer, err := store.Alias(ref.Model, alias)
 		if err != nil {
@@ -94,7 +96,7 @@ func InspectSnapshot(ref offline.SnapshotRef, out *report.Emitter) error {
 const maxAncestors = 20
 
 // ancestors returns the parents of a version, nearest first, until one is not in the store any more.
-func ancestors(store *snapshot.Store, m *snapshot.Manifest) []report.Ancestor {
+func ancestors(store *publish.Store, m *snapshot.Manifest) []report.Ancestor {
 	var line []report.Ancestor
 	for parent := m.Parent; parent != nil && len(line) < maxAncestors; {
 		p, err := store.Manifest(m.Model, *parent)

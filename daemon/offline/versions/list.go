@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // List lists the published versions of a model, oldest first, with the aliases that name them, and what lies in the
@@ -17,7 +18,7 @@ func List(v offline.Versions, out *report.Emitter) error {
 	if err := v.Locate(); err != nil {
 		return err
 	}
-	store, path := snapshot.NewStore(v.Store), filepath.Join(v.Store, v.Model)
+	store, path := publish.NewStore(v.Store), filepath.Join(v.Store, v.Model)
 	numbers, err := store.Versions(v.Model)
 	if err != nil {
 		return offline.StoreError(err, path)

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Log prints the publish log of a model, or, if at is not zero, what its aliases named at that time. A line of the log
@@ -20,7 +21,7 @@ func Log(v offline.Versions, at time.Time, out *report.Emitter) error {
 		return err
 	}
 	model := v.Model
-	store, path := snapshot.NewStore(v.Store), filepath.Join(v.Store, model)
+	store, path := publish.NewStore(v.Store), filepath.Join(v.Store, model)
 	if !at.IsZero() {
 		return logAt(store, model, path, at, out)
 	}
@@ -44,7 +45,7 @@ func Log(v offline.Versions, at time.Time, out *report.Emitter) error {
 	return out.Emit("summary", summary)
 }
 
-func logAt(store *snapshot.Store, model, path string, at time.Time, out *report.Emitter) error {
+func logAt(store *publish.Store, model, path string, at time.Time, out *report.Emitter) error {
 	live, err := store.LiveAt(model, at)
 	if err != nil {
 		return offline.StoreError(err, path)
@@ -86,9 +87,9 @@ func Prune(ctx context.Context, o PruneOptions, out *report.Emitter) error {
 	if err := o.Locate(); err != nil {
 		return err
 	}
-	store := snapshot.NewStore(o.Store)
+	store := publish.NewStore(o.Store)
 	store.Now, store.By = o.Now, operator()
-	removed, err := store.Prune(ctx, o.Model, snapshot.Retention{Keep: o.Keep, MaxAge: o.MaxAge, DryRun: o.DryRun})
+	removed, err := store.Prune(ctx, o.Model, publish.Retention{Keep: o.Keep, MaxAge: o.MaxAge, DryRun: o.DryRun})
 	if err != nil {
 		return offline.StoreError(err, filepath.Join(o.Store, o.Model))
 	}
@@ -100,7 +101,7 @@ func Prune(ctx context.Context, o PruneOptions, out *report.Emitter) error {
 
 // NewKeys makes a key pair in a directory.
 func NewKeys(dir string, out *report.Emitter) error {
-	id, err := snapshot.CreateKeys(dir, nil)
+	id, err := publish.CreateKeys(dir, nil)
 	if err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--out", Path: dir}
 	}

@@ -223,7 +223,7 @@ class ModelView {
           r.published.recall_10 >= r.popularity.recall_10 ? "good" : "bad",
         ),
       ),
-      tile("Lag", count(state.lag), `records; ${count(state.events)} events applied since the start`),
+      tile("Lag", count(state.lag), state.catching_up || `records; ${count(state.events)} events applied since the start`),
       tile(
         "Sample",
         state.sample.train ? count(state.sample.train) : "empty",

@@ -179,7 +179,7 @@ func TestProduceCountsWhatWasRefused(t *testing.T) {
 		Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "ratings", Partitions: []int32{0},
 			Err: kerr.TopicAuthorizationFailed, Count: -1})
 	counts, err := Produce(t.Context(), NewGenerator(1), ProduceOptions{Addr: b.Addr(), Topic: "ratings", Rate: 20_000})
-	if !errors.Is(err, kafka.TopicAuthorizationFailed) || len(err.Error()) > 500 {
+	if !errors.Is(err, kerr.TopicAuthorizationFailed) || len(err.Error()) > 500 {
 		t.Errorf("error %v, want a short one that wraps TopicAuthorizationFailed", err)
 	}
 	first, end := daemontest.LogRange(t, daemontest.Client(t, b.Addr()), "ratings", 2)

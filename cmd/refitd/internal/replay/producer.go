@@ -4,215 +4,189 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-	"golang.org/x/sync/errgroup"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/produce"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 const (
-	requestTimeout = 30 * time.Second // of one request, as Kafka's request.timeout.ms
+	// requestTimeout is how long no answer may come while records wait for one, as Kafka's request.timeout.ms.
+	requestTimeout = 30 * time.Second
+	watchEvery     = time.Second
 	retryPause     = 100 * time.Millisecond
-	queueRecords   = 4096   // records waiting for one partition
-	batchRecords   = 2000   // records in one request
-	batchBytes     = 900000 // keys and values in one request, below the brokers' usual limit of 1 MiB
+	// queueRecords is how many records wait for their acknowledgement at most.
+	queueRecords = 16384
 )
 
-// producer has one goroutine and at most one request under way for each partition, which keeps the order. Each request
-// takes what is waiting, so that batches grow with the load and a lone record does not wait. kafka-go's Writer would
-// send a batch again after an error that leaves open whether the broker took it; this one does not.
+// producer keeps the order of each partition. A batch whose answer is lost is sent again under the same sequence
+// number, so that the broker takes it once.
 type producer struct {
 	ctx          context.Context // done after the first error
-	group        *errgroup.Group
-	client       *kafka.Client
+	fail         context.CancelCauseFunc
+	sending      context.Context // of what is under way
+	drop         context.CancelFunc
+	closed       chan struct{}
+	watching     sync.WaitGroup
+	client       *kgo.Client
 	topic        string
-	ids          []int
-	lanes        []*lane
-	balancer     kafka.Murmur2Balancer
-	keyless      int // records without a key so far: they go round
-	acknowledged atomic.Int64
+	waiting      chan struct{} // one for each record that waits
+	keyless      int           // records without a key so far
+	answered     atomic.Int64
+	acknowledged int64 // this and offsets belong to done until close
+	offsets      []report.ReplayPartition
 	progress     *progress.Meter
 }
 
-// lane is one partition.
-type lane struct {
-	partition   int
-	queue       chan kafka.Message // closed by close
-	first, last int64              // -1 until something was acknowledged
+// newClient returns a client that is to be closed.
+func newClient(brokers []string, topic string) (*kgo.Client, error) {
+	return produce.NewClient(
+		kgo.SeedBrokers(brokers...),
+		kgo.ClientID("refitd-replay"),
+		kgo.DefaultProduceTopic(topic),
+		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerLinger(0), // a lone record does not wait
+		kgo.MaxBufferedRecords(2*queueRecords),
+		kgo.AllowIdempotentProduceCancellation(), // else what may have arrived waits for ever
+		kgo.RetryTimeout(requestTimeout),
+		kgo.MetadataMinAge(retryPause),
+	)
 }
 
-// newProducer starts the goroutines; close waits for them.
-func newProducer(ctx context.Context, client *kafka.Client, topic string, partitions int) *producer {
-	p := &producer{client: client, topic: topic}
-	p.group, p.ctx = errgroup.WithContext(ctx)
-	// What is under way when the caller cancels is finished: its records would otherwise be neither sent nor not sent.
-	finish := context.WithoutCancel(ctx)
-	for i := range partitions {
-		l := &lane{partition: i, queue: make(chan kafka.Message, queueRecords), first: -1, last: -1}
-		p.ids, p.lanes = append(p.ids, i), append(p.lanes, l)
-		p.group.Go(func() error { return p.drain(finish, l) })
+// partitioner is that of the Java client for records with a key. The others go to the partitions in turn.
+type partitioner struct{ keyed kgo.Partitioner }
+
+func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
+	return &topicPartitioner{TopicPartitioner: p.keyed.ForTopic(topic)}
+}
+
+type topicPartitioner struct {
+	kgo.TopicPartitioner
+	keyless int
+}
+
+func (p *topicPartitioner) RequiresConsistency(*kgo.Record) bool { return true }
+
+func (p *topicPartitioner) Partition(r *kgo.Record, partitions int) int {
+	if r.Key != nil {
+		return p.TopicPartitioner.Partition(r, partitions)
 	}
+	p.keyless++
+	return (p.keyless - 1) % partitions
+}
+
+func newProducer(ctx context.Context, client *kgo.Client, topic string, partitions int) *producer {
+	p := &producer{
+		client: client, topic: topic, waiting: make(chan struct{}, queueRecords), closed: make(chan struct{}),
+	}
+	p.ctx, p.fail = context.WithCancelCause(ctx)
+	// What is under way when the caller cancels is finished: its records would otherwise be neither sent nor not sent.
+	p.sending, p.drop = context.WithCancel(context.WithoutCancel(ctx))
+	p.offsets = make([]report.ReplayPartition, partitions)
+	for i := range p.offsets {
+		p.offsets[i].Partition = int32(i)
+	}
+	p.watching.Go(p.watch)
 	return p
 }
 
-// send queues a record for the partition of its key. It blocks while the queue is full and ctx is not done.
-func (p *producer) send(ctx context.Context, m kafka.Message) error {
-	partition := p.keyless % len(p.ids)
-	if m.Key != nil {
-		partition = p.balancer.Balance(m, p.ids...)
-	} else {
-		p.keyless++
+// watch drops what is under way after an error, and once no answer has come for requestTimeout. The client has such a
+// limit for the age of records, but counts it from their time stamps, which may be those of the events.
+func (p *producer) watch() {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	defer p.drop()
+	last, quiet := int64(0), time.Duration(0)
+	for p.failed() == nil {
+		select {
+		case <-p.closed:
+			return
+		case <-tick.C:
+		}
+		if answered := p.answered.Load(); answered != last || len(p.waiting) == 0 {
+			last, quiet = answered, 0
+		} else if quiet += watchEvery; quiet >= requestTimeout {
+			p.fail(fmt.Errorf("topic %s: no answer for %v", p.topic, requestTimeout))
+		}
 	}
+}
+
+// send queues a record for the partition of its key. It blocks while the queue is full and ctx is not done.
+func (p *producer) send(ctx context.Context, r *kgo.Record) error {
 	select {
-	case p.lanes[partition].queue <- m:
-		return nil
+	case p.waiting <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// close sends what is queued and returns the first error. No send may follow.
-func (p *producer) close() error {
-	for _, l := range p.lanes {
-		close(l.queue)
+	if r.Key == nil {
+		p.keyless++
 	}
-	return p.group.Wait()
+	p.client.Produce(p.sending, r, p.done)
+	return nil
 }
 
-// drain sends the queue of one partition until it is closed and empty.
-func (p *producer) drain(ctx context.Context, l *lane) error {
-	var batch []kafka.Message
-	for m := range l.queue {
-		batch = batch[:0]
-		bytes := 0
-		for more := true; more; {
-			if m.Time.IsZero() {
-				m.Time = time.Now()
-			}
-			batch = append(batch, m)
-			bytes += len(m.Key) + len(m.Value)
-			if len(batch) >= batchRecords || bytes >= batchBytes {
-				break
-			}
-			select {
-			case m, more = <-l.queue:
-			default:
-				more = false
-			}
-		}
-		base, err := p.produce(ctx, l.partition, batch)
-		if err != nil {
-			return fmt.Errorf("topic %s partition %d: %w", p.topic, l.partition, err)
-		}
-		if l.first < 0 {
-			l.first = base
-		}
-		l.last = base + int64(len(batch)) - 1
-		p.acknowledged.Add(int64(len(batch)))
-		p.progress.Add(int64(len(batch)))
+// done takes up the answer for a record. The client calls it for one after the other.
+func (p *producer) done(r *kgo.Record, err error) {
+	<-p.waiting
+	p.answered.Add(1)
+	if err != nil {
+		p.fail(fmt.Errorf("topic %s partition %d: %w", p.topic, r.Partition, err))
+		return
+	}
+	at := &p.offsets[r.Partition]
+	if at.First == nil {
+		at.First, at.Last = &r.Offset, new(int64)
+	}
+	*at.Last = r.Offset
+	p.acknowledged++
+	p.progress.Add(1)
+}
+
+// close sends what is queued, or drops it after an error, and returns the first error. No send may follow.
+func (p *producer) close() error {
+	err := p.client.Flush(context.WithoutCancel(p.ctx)) // which ends, as watch may drop what is left
+	close(p.closed)
+	p.watching.Wait()
+	return errors.Join(p.failed(), err)
+}
+
+// failed returns the first error of a record.
+func (p *producer) failed() error {
+	if err := context.Cause(p.ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
 	return nil
 }
 
-// produce sends one batch with acks=all and returns the offset of its first record. It tries again, for as long as a
-// request may take, while the broker answers that it is not, or not yet, the partition's leader.
-func (p *producer) produce(ctx context.Context, partition int, batch []kafka.Message) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	records := make([]kafka.Record, len(batch))
-	for {
-		for i, m := range batch { // again for each attempt: a request reads its keys and values to their end
-			records[i] = kafka.Record{Time: m.Time, Key: kafka.NewBytes(m.Key), Value: kafka.NewBytes(m.Value)}
-		}
-		response, err := p.client.Produce(ctx, &kafka.ProduceRequest{Topic: p.topic, Partition: partition,
-			RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...)})
-		if err == nil {
-			err = response.Error
-		}
-		if err == nil {
-			return response.BaseOffset, nil
-		}
-		if !isNotTaken(err) {
-			return 0, err
-		}
-		if pauseErr := backoff.Sleep(ctx, retryPause); pauseErr != nil {
-			return 0, err
-		}
-	}
-}
-
-// isNotTaken reports whether the error says that the broker certainly did not append the batch and another attempt may
-// succeed.
-func isNotTaken(err error) bool {
-	for _, e := range []kafka.Error{kafka.NotLeaderForPartition, kafka.LeaderNotAvailable, kafka.UnknownTopicOrPartition,
-		kafka.NotEnoughReplicas} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
-// offsets returns what was written to each partition. Call it after close.
-func (p *producer) offsets() []report.ReplayPartition {
-	out := make([]report.ReplayPartition, len(p.lanes))
-	for i, l := range p.lanes {
-		out[i].Partition = int32(l.partition)
-		if l.first >= 0 {
-			out[i].First, out[i].Last = &l.first, &l.last
-		}
-	}
-	return out
-}
-
 // prepareTopic creates the topic unless it exists and returns its number of partitions.
-func prepareTopic(ctx context.Context, client *kafka.Client, topic string, partitions int) (int, error) {
+func prepareTopic(ctx context.Context, client *kgo.Client, topic string, partitions int) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	created := false
+	if _, err := produce.Ensure(ctx, client, topic, int32(partitions), nil); err != nil {
+		return 0, fmt.Errorf("topic %s: %w", topic, err)
+	}
 	for {
-		meta, err := client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+		found, err := kadm.NewClient(client).ListTopics(ctx, topic)
 		if err != nil {
 			return 0, err
 		}
-		if len(meta.Topics) != 1 {
-			return 0, fmt.Errorf("the broker described %d topics instead of %s", len(meta.Topics), topic)
+		if err = found.Error(); err == nil && len(found[topic].Partitions) > 0 {
+			return len(found[topic].Partitions), nil
 		}
-		err = meta.Topics[0].Error
-		if n := len(meta.Topics[0].Partitions); err == nil && n > 0 {
-			return n, nil
-		}
-		if err != nil && !isNotTaken(err) {
+		if err != nil && !kerr.IsRetriable(err) {
 			return 0, fmt.Errorf("topic %s: %w", topic, err)
-		}
-		if !created {
-			if err := createTopic(ctx, client, topic, partitions); err != nil {
-				return 0, err
-			}
-			created = true
-			continue
 		}
 		if err := backoff.Sleep(ctx, retryPause); err != nil {
 			return 0, fmt.Errorf("topic %s was created but has no leader yet: %w", topic, err)
 		}
 	}
-}
-
-func createTopic(ctx context.Context, client *kafka.Client, topic string, partitions int) error {
-	response, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{
-		Topics: []kafka.TopicConfig{
-			{Topic: topic, NumPartitions: partitions, ReplicationFactor: -1},
-		}}) // -1: the broker's default
-	if err == nil {
-		err = response.Errors[topic]
-	}
-	if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
-		return fmt.Errorf("create topic %s: %w", topic, err)
-	}
-	return nil
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/backoff"
-	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Options say what to send where.
 type Options struct {
 	Path             string         `name:"data" required:"" placeholder:"FILE"      help:"File to send; - is standard input; gzip, zstd and bzip2 are detected."`
-	Format           dataset.Format `                        placeholder:"FORMAT"    help:"${formatsOfReplay}"                                                    enum:",movielens,half-stars,jsonl,libsvm,csv,parquet,lines" default:""`
+	Format           dataset.Format `                        placeholder:"FORMAT"    help:"${formatsOfReplay}"                                                    enum:",${replayFormats}" default:""`
 	BootstrapServers []string       `            required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
 	Topic            string         `            required:""                         help:"Topic; it is created if absent."`
 	Partitions       int            `                                                help:"Partitions of a topic that is created."                                                                                            default:"4"`
@@ -37,11 +37,10 @@ type Options struct {
 	Columns []string          `placeholder:"NAME,…"         help:"Names of the columns of CSV files without a header."`
 	Map     map[string]string `placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files whose fields are called otherwise in the events." mapsep:","`
 
-	For       *config.Model    `kong:"-"` // the model that reads the records; nil for any
-	EventTime bool             `kong:"-"` // record time stamps are the event times instead of the time of sending
-	Progress  *progress.Meter  `kong:"-"` // counts the records that were acknowledged; nil shows none
-	Log       *slog.Logger     `kong:"-"` // says which lines were skipped; nil is silent
-	Transport *kafka.Transport `kong:"-"` // required; the caller closes its idle connections
+	For       *config.Model   `kong:"-"` // the model that reads the records; nil for any
+	EventTime bool            `kong:"-"` // record time stamps are the event times instead of the time of sending
+	Progress  *progress.Meter `kong:"-"` // counts the records that were acknowledged; nil shows none
+	Log       *slog.Logger    `kong:"-"` // says which lines were skipped; nil is silent
 }
 
 // validate returns an error that names the flag of the first bad option. kong would call an exported Validate before it
@@ -75,9 +74,8 @@ const startsFor = 5 * time.Second
 var errNoEventTime = errors.New("--speedup and --record-time event need an event time in every line, and one has none")
 
 // Run sends the records and returns how many the broker acknowledged. Within a partition they are in the order asked
-// for. A record is sent again only when the broker said that it did not take it, so that nothing is in the topic twice;
-// any other failure ends the replay with an error that wraps ErrBroker. When ctx is done, Run waits for what is under
-// way and returns without an error.
+// for, and each is in the topic once. A failure that lasts ends the replay with an error that wraps ErrBroker. When ctx
+// is done, Run waits for what is under way and returns without an error.
 func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	if err := o.validate(); err != nil {
 		return report.ReplaySummary{}, err
@@ -96,11 +94,14 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 		return report.ReplaySummary{}, err
 	}
 	began := time.Now()
-	client := &kafka.Client{Addr: kafka.TCP(o.BootstrapServers...), Timeout: requestTimeout, Transport: o.Transport}
+	client, err := newClient(o.BootstrapServers, o.Topic)
+	if err != nil {
+		return report.ReplaySummary{}, fmt.Errorf("replay: --bootstrap-servers %v: %w", o.BootstrapServers, err)
+	}
+	defer client.Close()
 	partitions, err := prepareTopic(ctx, client, o.Topic, o.Partitions)
 	for errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) < startsFor && backoff.Sleep(ctx,
-		100*time.Millisecond) == nil {
-		o.Transport.CloseIdleConnections() // else it says for up to six seconds what it found first
+		retryPause) == nil {
 		partitions, err = prepareTopic(ctx, client, o.Topic, o.Partitions)
 	}
 	if err != nil {
@@ -122,11 +123,11 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 
 	out := report.ReplaySummary{
 		Records:      sent.records,
-		Acknowledged: p.acknowledged.Load(),
+		Acknowledged: p.acknowledged,
 		SkippedLines: skipped.Lines,
 		Bytes:        sent.bytes,
 		Seconds:      report.Seconds(time.Since(began)),
-		Partitions:   p.offsets(),
+		Partitions:   p.offsets,
 	}
 	switch {
 	case sendErr != nil:
@@ -240,11 +241,11 @@ func (s *sender) send(ctx context.Context, r dataset.Record) error {
 	if err := s.pace.wait(ctx, s.records, r.Time); err != nil {
 		return err
 	}
-	stamp := time.Time{} // the producer fills in the time of sending
+	stamp := time.Time{} // the client fills in the time of sending
 	if s.options.EventTime {
 		stamp = time.UnixMilli(r.Time)
 	}
-	if err := s.producer.send(ctx, kafka.Message{Key: r.Key, Value: r.Value, Time: stamp}); err != nil {
+	if err := s.producer.send(ctx, &kgo.Record{Key: r.Key, Value: r.Value, Timestamp: stamp}); err != nil {
 		return err
 	}
 	s.records++

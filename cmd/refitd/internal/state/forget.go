@@ -19,6 +19,8 @@ import (
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Erasure says whose events a stopped daemon's state has to forget.
@@ -138,7 +140,7 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 // are not changed, and leave with publish.keep.
 func (e *Erasure) versions() (named []int64, err error) {
 	named = []int64{}
-	store := snapshot.NewStore(e.Model.Publish.Store)
+	store := publish.NewStore(e.Model.Publish.Store)
 	versions, err := store.Versions(e.Model.Name)
 	if errors.Is(err, snapshot.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return named, nil
@@ -175,17 +177,17 @@ func (e *Erasure) storeError(err error) error {
 }
 
 // names reports whether a version knows the subject by name, in its field or in the lists of names of that field.
-func (e *Erasure) names(schema *snapshot.Schema, c *snapshot.Contents) bool {
+func (e *Erasure) names(schema *snapshot.Schema, c *format.Contents) bool {
 	if e.namesIn(e.Field, schema, c) {
 		return true
 	}
 	return slices.ContainsFunc(
 		schema.Derived,
-		func(d snapshot.Derived) bool { return d.Field == e.Field && e.namesIn(d.Name, schema, c) },
+		func(d format.Derived) bool { return d.Field == e.Field && e.namesIn(d.Name, schema, c) },
 	)
 }
 
-func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *snapshot.Contents) bool {
+func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *format.Contents) bool {
 	f := slices.Index(schema.Named(), field)
 	if f >= 0 && f < len(c.Vocabulary) && slices.Contains(c.Vocabulary[f], e.Value) {
 		return true
@@ -193,7 +195,7 @@ func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *snapshot.Con
 	for i, parts := range schema.Cross { // the pairs of a name that found no room may have found some
 		if slices.Contains(parts, field) &&
 			slices.ContainsFunc(c.Vocabulary[len(schema.Categorical)+i], func(name string) bool {
-				return strings.Contains(snapshot.CrossName("", name, ""), snapshot.CrossName("", e.Value, ""))
+				return strings.Contains(format.CrossName("", name, ""), format.CrossName("", e.Value, ""))
 			}) {
 			return true
 		}
@@ -201,7 +203,7 @@ func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *snapshot.Con
 	categorical, multi := slices.Index(schema.Categorical, field), slices.Index(schema.Multi, field)
 	return slices.ContainsFunc(
 		c.Golden,
-		func(g snapshot.Golden) bool { // of an event whose names found no room in the vocabulary
+		func(g format.Golden) bool { // of an event whose names found no room in the vocabulary
 			return categorical >= 0 && len(g.Input.Categorical) > categorical &&
 				g.Input.Categorical[categorical] == e.Value ||
 				multi >= 0 && len(g.Input.Multi) > multi && slices.Contains(g.Input.Multi[multi], e.Value)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestVersionsThatNameASubject: a version names a subject in the vocabulary of its field, of a cross or of a list of
@@ -13,7 +14,7 @@ func TestVersionsThatNameASubject(t *testing.T) {
 		Categorical: []string{"user", "item"},
 		Cross:       [][]string{{"user", "item"}},
 		Multi:       []string{"tags", "seen"},
-		Derived:     []snapshot.Derived{{Name: "seen", Kind: "last", Of: "user", Field: "item", K: 3}},
+		Derived:     []format.Derived{{Name: "seen", Kind: "last", Of: "user", Field: "item", K: 3}},
 	}
 	for name, c := range map[string]struct {
 		vocabulary [][]string
@@ -26,9 +27,9 @@ func TestVersionsThatNameASubject(t *testing.T) {
 		"golden last name": {[][]string{{}, {}, {}, {}, {}}, [][]string{nil, {"x"}}, true},
 		"another field":    {[][]string{{"x"}, {"xx"}, {"xx×a"}, {"x"}, {"a"}}, [][]string{{"x"}, {"a"}}, false},
 	} {
-		contents := &snapshot.Contents{Vocabulary: c.vocabulary}
+		contents := &format.Contents{Vocabulary: c.vocabulary}
 		if c.golden != nil {
-			contents.Golden = []snapshot.Golden{
+			contents.Golden = []format.Golden{
 				{Input: snapshot.Input{Categorical: []string{"u", "i"}, Multi: c.golden}},
 			}
 		}

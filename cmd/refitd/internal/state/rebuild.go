@@ -46,6 +46,7 @@ type Rebuild struct {
 	dir, staging string
 	made         bool // staging, which has not taken its place yet
 	store        *sketch.Store
+	schemas      *ingest.Schemas // of the writers of records; nil where they are JSON
 	began        time.Time
 	events       atomic.Int64
 	halted       error
@@ -61,6 +62,7 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 	}
 	defer making.Close() // nothing was written to it
 	defer func() {
+		r.schemas.Close()
 		if r.store != nil {
 			err = errors.Join(err, r.store.Close())
 		}
@@ -266,7 +268,12 @@ func (r *Rebuild) consumer() (*consumer.Consumer, error) {
 		r.halted = &report.ExitError{Code: report.ExitHalted, Topic: topic, Partition: &partition, Offset: &offset,
 			Err: fmt.Errorf("rebuild: %s/%d halted at offset %d: %s", topic, partition, offset, reason)}
 	}
-	sink := ingest.New(r.Model, r.store, nil)
+	if r.schemas == nil {
+		if r.schemas, err = ingest.OpenSchemas(&r.Config.Kafka, r.Model, r.store); err != nil {
+			return nil, err
+		}
+	}
+	sink := ingest.NewReading(r.Model, r.store, nil, r.schemas)
 	sink.OnApplied = func(c ingest.Counts) { r.events.Add(c.Applied) }
 	guard := space.New(r.staging, int64(r.Config.Storage.MinFreeBytes), r.Log)
 	c, err := consumer.New(o, guard.Sink(sink))

@@ -277,6 +277,9 @@ func (v *verification) read(ctx context.Context, store, memory *sketch.Store) (c
 		total += v.state.Partitions[i].Next - v.state.Partitions[i].Start
 	}
 	v.Progress.Stage("reading the log", "records", total)
+	if err := ingest.CopySchemas(memory, store); err != nil { // the log is read by these, whatever a registry says now
+		return false, v.stateError(err)
+	}
 	sink := ingest.New(v.Model, memory, nil)
 	complete = true
 	for i := range v.state.Partitions {

@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/gate"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // FarLimits are how far beyond the range of the sample a number may count for more than the end of it. A counter, a day
@@ -108,7 +108,7 @@ func lossesLimited(j *task.Task, f int, limit float64, events []event.Event, mos
 // LimitNumbers makes numbers of fields with one of FarLimits count as no more than the end of the range in all parts of
 // a sample, as those of other fields do where they are encoded: a version is asked beyond its range, but learns nothing
 // from outliers of its sample.
-func LimitNumbers(fields []snapshot.NumericField, parts ...[]event.Event) {
+func LimitNumbers(fields []format.NumericField, parts ...[]event.Event) {
 	for f, field := range fields {
 		if field.Clip <= encode.NumericClip {
 			continue

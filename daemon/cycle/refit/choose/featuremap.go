@@ -12,7 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -31,10 +31,10 @@ const (
 // featureMapCandidate is what a refit makes of numbers: linear weights of them, or of the columns of a feature map,
 // too.
 type featureMapCandidate struct {
-	asked config.FeatureMap    // empty for linear weights of the numbers alone
-	fm    *snapshot.FeatureMap // nil for these
-	ridge float64              // of the weights on the map
-	loss  [][]float64          // of the rows of each fold
+	asked config.FeatureMap  // empty for linear weights of the numbers alone
+	fm    *format.FeatureMap // nil for these
+	ridge float64            // of the weights on the map
+	loss  [][]float64        // of the rows of each fold
 }
 
 // ChooseFeatureMap sets the feature map of a refit, nil if none is configured or auto sees no gain in one, and the
@@ -85,9 +85,9 @@ func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) e
 }
 
 // mapValues returns the numbers of each field, without outliers, and where they lie.
-func mapValues(j *task.Task) (values [][]float64, scaling []snapshot.MapScaling) {
+func mapValues(j *task.Task) (values [][]float64, scaling []format.MapScaling) {
 	p := len(j.Vocab.Numeric)
-	values, scaling = make([][]float64, p), make([]snapshot.MapScaling, p)
+	values, scaling = make([][]float64, p), make([]format.MapScaling, p)
 	for f := range values {
 		for i := f; i < len(j.Rows.Train.Numeric); i += p {
 			if v := j.Rows.Train.Numeric[i]; !math.IsNaN(v) {
@@ -105,7 +105,7 @@ func bestFeatureMap(
 	ctx context.Context,
 	j *task.Task,
 	forms []*featureMapCandidate,
-	scaling []snapshot.MapScaling,
+	scaling []format.MapScaling,
 	warm *task.WarmStart,
 ) (*featureMapCandidate, error) {
 	rows := InTime(j)
@@ -208,7 +208,7 @@ func fitFeatureMap(
 	f *featureMapCandidate,
 	rows []int,
 	weights []float64,
-	scaling []snapshot.MapScaling,
+	scaling []format.MapScaling,
 ) (bool, error) {
 	columns := featureMapColumns(j, f, rows, scaling)
 	folds := make([]*solver.DenseFit, formFolds)
@@ -239,7 +239,7 @@ func fitFeatureMap(
 }
 
 // featureMapColumns returns the columns of a form for each row: standardised numbers, then what a map makes of them.
-func featureMapColumns(j *task.Task, f *featureMapCandidate, rows []int, scaling []snapshot.MapScaling) [][]float64 {
+func featureMapColumns(j *task.Task, f *featureMapCandidate, rows []int, scaling []format.MapScaling) [][]float64 {
 	p, width := len(scaling), len(scaling)
 	if f.fm != nil {
 		width += f.fm.NumColumns()

@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -35,7 +35,7 @@ func KeepNumbers(j *task.Task, e *encode.Encoded) {
 
 // fits reports whether a map is the one asked for and the values of every field still lie where it has them: the mean
 // within a deviation, the deviation within a factor of 2.
-func fits(m *snapshot.FeatureMap, asked config.FeatureMap, now []snapshot.MapScaling) bool {
+func fits(m *format.FeatureMap, asked config.FeatureMap, now []format.MapScaling) bool {
 	if encode.MapText(m) != string(asked) || len(m.Scaling) != len(now) {
 		return false
 	}

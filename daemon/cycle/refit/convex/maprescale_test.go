@@ -9,13 +9,13 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
 // scaledVocabularies returns two that are the same but for the scales of their two numbers.
 func scaledVocabularies(augment bool) (from, to *encode.Vocabulary) {
-	scales := []snapshot.NumericField{{Name: "a", Center: 3, Scale: 10}, {Name: "b", Center: -1, Scale: 2},
+	scales := []format.NumericField{{Name: "a", Center: 3, Scale: 10}, {Name: "b", Center: -1, Scale: 2},
 		{Name: "a", Center: 5, Scale: 14}, {Name: "b", Center: -1, Scale: 3}}
 	for i, v := range []**encode.Vocabulary{&from, &to} {
 		*v = &encode.Vocabulary{

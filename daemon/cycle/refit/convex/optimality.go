@@ -5,7 +5,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"gonum.org/v1/gonum/floats"
 )
@@ -13,11 +13,11 @@ import (
 // Optimality says in a version whose model is that of the convex stage how far it is from the optimum, over all basis
 // vectors and over its own. Of a candidate from the middle of a solve the first is estimated.
 func Optimality(ctx context.Context, j *task.Task, v *report.Version, c *task.Candidate) {
-	switch v.Form = snapshot.FormConvex; {
+	switch v.Form = format.FormConvex; {
 	case c.Quadratic: // with a ridge, not over basis vectors
 		return
 	case c.Unsolved: // it is what the last variational stage left
-		v.Form = snapshot.FormVariational
+		v.Form = format.FormVariational
 		return
 	}
 	if _, ok := FitAlgorithm(j).(solver.ConvexFM); ok {
@@ -61,7 +61,7 @@ func relative(gap, objective float64) *report.Number {
 
 // AsUpdate makes the version of a refit that of an update, which has no gap.
 func AsUpdate(v *report.Version) {
-	v.Kind, v.Form = "update", snapshot.FormUpdate
+	v.Kind, v.Form = "update", format.FormUpdate
 	v.Gap, v.GapRelative, v.GapKind, v.GapLimit = nil, nil, "", ""
 	v.BasisGap, v.BasisGapRelative, v.NuclearNorm = nil, nil, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -193,7 +193,7 @@ func OrOfPart(
 	err error,
 ) (*task.Candidate, error) {
 	if task.IsInterrupted(err) && j.Budget.Over(ctx) {
-		j.Budget.Cut = &snapshot.CutShort{Solves: calls}
+		j.Budget.Cut = &format.CutShort{Solves: calls}
 		return part, nil
 	}
 	return found, err

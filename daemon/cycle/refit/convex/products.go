@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -38,7 +38,7 @@ const (
 // vectors as max_basis allows: classes of few numbers without names, the kernel that has squares, too, nobody asked for
 // a path or a strength, and rows to choose on. It is one of the maps that train.feature_map: auto tries.
 func TriesQuadratic(j *task.Task, in *task.FitInput, s solver.Settings) bool {
-	columns, n := snapshot.MapColumns(snapshot.Products, 2, len(j.Vocab.Numeric)), j.Rows.Problem.X.NumRows()
+	columns, n := format.MapColumns(format.Products, 2, len(j.Vocab.Numeric)), j.Rows.Problem.X.NumRows()
 	return j.Model.Train.FeatureMap.IsAuto() && j.Target.Task.HasClasses() &&
 		s.Kernel == solver.Homogeneous && (s.LinearRidge > 0 || j.Vocab.Augment) &&
 		len(j.Vocab.Names) == 0 && columns > 0 && !in.Thorough && len(in.Lambdas) == 0 &&

@@ -7,7 +7,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -48,7 +48,7 @@ func TestPolynomialModel(t *testing.T) {
 			}
 			p.Targets = append(p.Targets, target...)
 		}
-		j := &task.Task{Vocab: &encode.Vocabulary{Numeric: make([]snapshot.NumericField, d)}, Workers: 1}
+		j := &task.Task{Vocab: &encode.Vocabulary{Numeric: make([]format.NumericField, d)}, Workers: 1}
 		q := newPolynomial(t.Context(), j, p, make([]float64, len(p.Targets)))
 		if !q.fit.Fit(0.01) {
 			t.Fatal("no fit")

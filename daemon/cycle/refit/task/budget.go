@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -12,11 +12,11 @@ import (
 // that a later one of the same sample ends there without a clock. It belongs to the goroutine of the refit, which asks
 // it between its solves.
 type Budget struct {
-	Deadline time.Time          // of the time budget; zero for none
-	Repeat   *snapshot.CutShort // where the refit to repeat was cut; nil goes by deadline and context alone
-	Cut      *snapshot.CutShort // where this one was; nil so far
-	Calls    int                // solves that ended without a cut
-	ended    bool               // the repeated refit was cut within a solve
+	Deadline time.Time        // of the time budget; zero for none
+	Repeat   *format.CutShort // where the refit to repeat was cut; nil goes by deadline and context alone
+	Cut      *format.CutShort // where this one was; nil so far
+	Calls    int              // solves that ended without a cut
+	ended    bool             // the repeated refit was cut within a solve
 }
 
 // The number of steps of a solve on a path that was not cut short: it ended, or it had not begun.
@@ -32,7 +32,7 @@ func (b *Budget) Over(ctx context.Context) bool {
 	}
 	over := ctx.Err() != nil || !b.Deadline.IsZero() && !time.Now().Before(b.Deadline)
 	if over && b.Cut == nil {
-		b.Cut = &snapshot.CutShort{Solves: b.Calls}
+		b.Cut = &format.CutShort{Solves: b.Calls}
 	}
 	return over
 }
@@ -85,7 +85,7 @@ func (b *Budget) Solved(lambdas int, all bool, results ...*solver.Result) {
 	case b.cutsNext():
 		b.ended = true
 	case cut && b.Cut == nil:
-		b.Cut = &snapshot.CutShort{Solves: b.Calls, Steps: steps}
+		b.Cut = &format.CutShort{Solves: b.Calls, Steps: steps}
 	default:
 		b.Calls++
 	}
@@ -108,7 +108,7 @@ func (b *Budget) Swept(n int) {
 
 // EndIn notes that the clock ended the refit behind the n sweeps of the variational stage.
 func (b *Budget) EndIn(n int) {
-	b.Cut = &snapshot.CutShort{Solves: b.Calls, Sweeps: &n}
+	b.Cut = &format.CutShort{Solves: b.Calls, Sweeps: &n}
 }
 
 // EndedInSweeps reports whether the clock ended the variational stage.

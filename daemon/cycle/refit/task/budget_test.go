@@ -3,7 +3,7 @@ package task
 import (
 	"testing"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestSweepsAreRepeatedWhereTheyEnded: of a refit with two variational stages that the clock ended in the one behind
@@ -11,7 +11,7 @@ import (
 func TestSweepsAreRepeatedWhereTheyEnded(t *testing.T) {
 	const limit, solves, sweeps = 10, 3, 4
 	n := sweeps
-	b := Budget{Repeat: &snapshot.CutShort{Solves: solves, Sweeps: &n}}
+	b := Budget{Repeat: &format.CutShort{Solves: solves, Sweeps: &n}}
 	for calls := range solves + 1 {
 		b.Calls = calls
 		want := limit

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -29,7 +29,7 @@ func TestCutBetweenTheSolvesOfAPath(t *testing.T) {
 
 // A solve that is stopped after so many steps is that of a context done there; on a path each λ has its own number.
 func TestBudgetOfEachLambda(t *testing.T) {
-	b := Budget{Repeat: &snapshot.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
+	b := Budget{Repeat: &format.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
 	lambdas := []float64{8, 4, 2, 1}
 	begun := b.Begun(lambdas)
 	if len(begun) != 3 {

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/scorer"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -107,7 +108,7 @@ func (j *Task) choicesOf(part *encode.Encoded, age []float64) (*encode.Encoded, 
 // lister returns the version that a model makes with the popularity that all are judged with.
 func (j *Task) lister(model *solver.Model, vocab *encode.Vocabulary) (*snapshot.Model, error) {
 	ch := &fitted.Fitted{Model: model, Vocabulary: vocab, Target: j.Target, Popular: j.Criteria.Lists.Popular}
-	return snapshot.NewModel(ch.Contents(j.Model))
+	return scorer.NewModel(ch.Contents(j.Model))
 }
 
 // ListsOf returns how each choice of a part does in the lists of a model. A model that makes none loses all.

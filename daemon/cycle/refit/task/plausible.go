@@ -6,7 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // plausibleReach is that of labels that a loss is believed of: of normal ones 1 in 1,000 is farther out.
@@ -43,7 +43,7 @@ func PlausibleOf(t *encode.Target, labels []float64, rows int) (row, label float
 	target, outputs := make([]float64, m), make([]float64, m)
 	t.Encode(target, &one)
 	t.Encode(outputs, &other)
-	if t.Link != snapshot.Identity {
+	if t.Link != format.Identity {
 		for c := range outputs {
 			outputs[c] *= math.Log(2*float64(rows) + 1)
 		}

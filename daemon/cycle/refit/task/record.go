@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // ErrNotKept is returned for a version whose sample was not kept.
@@ -63,7 +63,7 @@ func (j *Task) Record() (*recorder, error) {
 }
 
 // Finish adds the start and returns the bytes.
-func (r *recorder) Finish(w *WarmStart, heldOut fitted.HeldOutNames, numbers []snapshot.NumericField) ([]byte, error) {
+func (r *recorder) Finish(w *WarmStart, heldOut fitted.HeldOutNames, numbers []format.NumericField) ([]byte, error) {
 	if r == nil {
 		return nil, nil
 	}

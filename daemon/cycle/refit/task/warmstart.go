@@ -2,7 +2,7 @@ package task
 
 import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -23,9 +23,9 @@ type WarmStart struct {
 	Entered        []int32                // rows that dual knows nothing of; nil for those without any that is not 0
 	Lean           bool                   // the convex stage is left out where it cannot win, by leavesConvexOut
 
-	Scales     []snapshot.NumericField
-	FeatureMap *snapshot.FeatureMap // nil without
-	MapWeights []float64            // of the champion on it; nil without
+	Scales     []format.NumericField
+	FeatureMap *format.FeatureMap // nil without
+	MapWeights []float64          // of the champion on it; nil without
 	MapRidge   float64
 }
 
@@ -38,7 +38,7 @@ type keptStart struct {
 	Horizon   int
 	Rows      int64
 	Version   int64
-	Map       *snapshot.FeatureMap
+	Map       *format.FeatureMap
 	Weights   []float64 // on the map
 	Ridge     float64   // of them
 	HeldOut   fitted.HeldOutNames
@@ -47,10 +47,10 @@ type keptStart struct {
 	// the variational stage runs from nothing, too, where the convex one is better: not in records of builds before
 	// that
 	Anew    bool
-	Rough   bool                    // Task.rough: not in records of builds before that
-	Carries bool                    // Task.carries: nor
-	Entered []int32                 // rows that Dual knows nothing of: nor
-	Scales  []snapshot.NumericField // of the version that it starts from: nor
-	Limits  []float64               // Task.limits: nor
-	Bounded bool                    // not Task.unbounded: nor
+	Rough   bool                  // Task.rough: not in records of builds before that
+	Carries bool                  // Task.carries: nor
+	Entered []int32               // rows that Dual knows nothing of: nor
+	Scales  []format.NumericField // of the version that it starts from: nor
+	Limits  []float64             // Task.limits: nor
+	Bounded bool                  // not Task.unbounded: nor
 }

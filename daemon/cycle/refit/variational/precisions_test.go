@@ -8,7 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -34,7 +34,7 @@ func TestPrecisionsThatPredictBetter(t *testing.T) {
 				t.Errorf("sweeps begin with a precision of %g", s.Precision[1])
 			}
 			if cut && stages == 2 {
-				b.Cut = &snapshot.CutShort{}
+				b.Cut = &format.CutShort{}
 			}
 			return &task.VariationalFit{Model: models[at]}, nil
 		}
@@ -90,7 +90,7 @@ func TestWhenPrecisionsAreCompared(t *testing.T) {
 		j := &task.Task{
 			Rejections: rejections,
 			Champion: &fitted.Fitted{
-				Events:     &snapshot.Counts{Applied: 1000},
+				Events:     &format.Counts{Applied: 1000},
 				Version:    report.Version{Sweeps: sweeps},
 				Precisions: last,
 			},
@@ -98,7 +98,7 @@ func TestWhenPrecisionsAreCompared(t *testing.T) {
 				AlarmAge: alarmAge,
 			},
 			Rows: task.Rows{
-				Sample: &encode.Sample{Events: snapshot.Counts{Applied: 5000}},
+				Sample: &encode.Sample{Events: format.Counts{Applied: 5000}},
 			},
 		}
 		return lastPrecisions(j)

@@ -1,0 +1,395 @@
+package avro
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/avro"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// A node walks the values of one type of the writer.
+type node struct {
+	op     op
+	unit   event.Unit // of opInt and opLong
+	at     *event.Member
+	fields []child // of a record, in the order of the writer
+	names  []child // of a map: the entries that are asked for
+	items  *node   // of an array, and of the entries of a map that nobody asks for
+	of     []*node // branches of a union
+
+	symbols  [][]byte // of an enum, as the reader has them; nil for one that it lacks
+	size     int      // of a fixed
+	scale    int      // of a decimal
+	defaults []given  // of a record: what the reader has and the writer lacks
+}
+
+// child is a member of a record or a map.
+type child struct {
+	name string
+	slot int
+	node *node
+}
+
+// given is the default of a field of the reader.
+type given struct {
+	slot int
+	set  func(s *event.Slots, v *event.Value)
+}
+
+// op is what a node does.
+type op uint8
+
+const (
+	opNull op = iota
+	opBool
+	opInt
+	opLong
+	opFloat
+	opDouble
+	opString
+	opBytes
+	opDecimal // bytes, or of a fixed with a size
+	opFixed
+	opUUID // of a fixed
+	opEnum
+	opRecord
+	opScaled // a record of Debezium: scale and value
+	opArray
+	opMap
+	opUnion
+)
+
+// maxNodes bounds the program of one schema.
+const maxNodes = 100_000
+
+// compiler makes nodes of types.
+type compiler struct {
+	written, read map[string]*avro.SchemaNode
+	made          map[madeOf]*node
+	found         map[int]bool // slots for which values may have something
+	count         int
+}
+
+// madeOf is what a node of a named type is for.
+type madeOf struct {
+	written, read *avro.SchemaNode
+	at            *event.Member
+}
+
+// resolve returns the definition of a reference.
+func resolve(n *avro.SchemaNode, named map[string]*avro.SchemaNode, space string) *avro.SchemaNode {
+	if n == nil || slices.Contains(types, n.Type) {
+		return n
+	}
+	if d := named[space+"."+n.Type]; d != nil && !strings.Contains(n.Type, ".") {
+		return d
+	}
+	return named[n.Type]
+}
+
+// types are the types that are no references.
+var types = []string{"null", "boolean", "int", "long", "float", "double", "bytes", "string", "record", "error", "enum",
+	"fixed", "array", "map", "union"}
+
+// node makes the node of a type of the writer. read is the reader's type, nil for none or for another type; at
+// is nil where nothing is asked for.
+func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string) (*node, error) {
+	named := w
+	if w = resolve(w, c.written, space); w == nil {
+		return nil, fmt.Errorf("no type %s", named.Type)
+	}
+	key := madeOf{w, read, at}
+	isNamed := w.Type == "record" || w.Type == "error"
+	if n := c.made[key]; n != nil && isNamed {
+		return n, nil
+	}
+	if c.count++; c.count > maxNodes {
+		return nil, fmt.Errorf("more than %d types in types", maxNodes)
+	}
+	n := &node{at: at}
+	if isNamed {
+		space = w.Namespace
+		c.made[key] = n
+	}
+	var err error
+	switch w.Type {
+	case "null":
+		n.op = opNull
+	case "boolean":
+		n.op = opBool
+	case "int":
+		n.op, n.unit = opInt, unitOf(w)
+	case "long":
+		n.op, n.unit = opLong, unitOf(w)
+	case "float":
+		n.op = opFloat
+	case "double":
+		n.op = opDouble
+	case "string":
+		n.op = opString
+	case "bytes":
+		n.op = opBytes
+	case "fixed":
+		n.op, n.size = opFixed, w.Size
+		if w.LogicalType == "uuid" && w.Size == 16 {
+			n.op = opUUID
+		}
+	case "enum":
+		n.op = opEnum
+		n.symbols = symbols(w, read)
+	case "array":
+		n.op = opArray
+		// Of what is in a list, no members are asked for.
+		n.items, err = c.node(w.Items, nil, nil, space)
+	case "map":
+		n.op = opMap
+		n.items, err = c.node(w.Values, nil, nil, space)
+		for _, name := range at.Names() {
+			m := at.Member(name)
+			one, failed := c.node(w.Values, readValues(read), m, space)
+			if failed != nil {
+				return nil, failed
+			}
+			n.names = append(n.names, child{name, m.Slot(), one})
+			c.found[m.Slot()] = true
+		}
+	case "union":
+		n.op = opUnion
+		for i := range w.Branches {
+			branch, failed := c.node(&w.Branches[i], c.branch(&w.Branches[i], read, space), at, space)
+			if failed != nil {
+				return nil, failed
+			}
+			n.of = append(n.of, branch)
+		}
+	default:
+		n.op = opRecord
+		err = c.record(n, w, read, at)
+	}
+	if w.LogicalType == "decimal" && (w.Type == "bytes" || w.Type == "fixed") {
+		n.op, n.scale = opDecimal, w.Scale
+	}
+	return n, err
+}
+
+// record makes the fields of a record.
+func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) error {
+	if w.Props["connect.name"] == "io.debezium.data.VariableScaleDecimal" && len(w.Fields) == 2 &&
+		w.Fields[0].Type.Type == "int" && w.Fields[1].Type.Type == "bytes" {
+		n.op = opScaled
+		return nil
+	}
+	if read = resolve(read, c.read, ""); read != nil && read.Type != "record" && read.Type != "error" {
+		read = nil
+	}
+	had := make(map[string]bool)
+	for i := range w.Fields {
+		f := &w.Fields[i]
+		ch, name := child{name: f.Name, slot: -1}, f.Name
+		var to *avro.SchemaNode
+		if read != nil {
+			if i := readerField(read, w, f.Name); i >= 0 {
+				name, to = read.Fields[i].Name, &read.Fields[i].Type
+				had[name] = true
+			}
+		}
+		m := at.Member(name)
+		if m != nil {
+			ch.slot = m.Slot()
+			c.found[ch.slot] = true
+		}
+		var err error
+		if ch.node, err = c.node(&f.Type, to, m, w.Namespace); err != nil {
+			return err
+		}
+		n.fields = append(n.fields, ch)
+	}
+	if read == nil {
+		return nil
+	}
+	for i := range read.Fields {
+		if f := &read.Fields[i]; !had[f.Name] && f.HasDefault {
+			c.defaults(n, &f.Type, at.Member(f.Name), f.Default, read.Namespace)
+		}
+	}
+	return nil
+}
+
+// readerField returns the index of the field of the reader that a field of the writer is: by its name, or by an alias
+// where the writer has no field of the reader's own name.
+func readerField(read, w *avro.SchemaNode, name string) int {
+	if i := slices.IndexFunc(read.Fields, func(f avro.SchemaField) bool { return f.Name == name }); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(read.Fields, func(f avro.SchemaField) bool {
+		return slices.Contains(f.Aliases, name) &&
+			!slices.ContainsFunc(w.Fields, func(own avro.SchemaField) bool { return own.Name == f.Name })
+	})
+}
+
+// branch returns the type of the reader that a branch of the writer's union is read by.
+func (c *compiler) branch(w, read *avro.SchemaNode, space string) *avro.SchemaNode {
+	w, read = resolve(w, c.written, space), resolve(read, c.read, "")
+	if w == nil || read == nil || read.Type != "union" {
+		return read
+	}
+	var same *avro.SchemaNode
+	for i := range read.Branches {
+		b := resolve(&read.Branches[i], c.read, read.Namespace)
+		if b == nil || b.Type != w.Type {
+			continue
+		}
+		if b.Name == w.Name || slices.Contains(b.Aliases, w.Name) || slices.Contains(b.Aliases, fullName(w)) {
+			return b
+		}
+		if same == nil {
+			same = b
+		}
+	}
+	return same
+}
+
+// readValues returns the type of the values of a map, nil for what is none.
+func readValues(read *avro.SchemaNode) *avro.SchemaNode {
+	if read == nil || read.Type != "map" {
+		return nil
+	}
+	return read.Values
+}
+
+// symbols returns those of an enum as a reader has them: its default in place of those that it lacks, or nil.
+func symbols(w, read *avro.SchemaNode) (list [][]byte) {
+	for _, name := range w.Symbols {
+		symbol := []byte(name)
+		if read != nil && read.Type == "enum" && !slices.Contains(read.Symbols, name) {
+			if symbol = nil; read.HasEnumDefault {
+				symbol = []byte(read.EnumDefault)
+			}
+		}
+		list = append(list, symbol)
+	}
+	return list
+}
+
+// unitOf returns the unit of a time, by its logical type or by the name that Debezium gives it.
+func unitOf(n *avro.SchemaNode) event.Unit {
+	switch strings.TrimPrefix(n.LogicalType, "local-") {
+	case "date":
+		return event.Days
+	case "timestamp-millis":
+		return event.Milliseconds
+	case "timestamp-micros":
+		return event.Microseconds
+	case "timestamp-nanos":
+		return event.Nanoseconds
+	}
+	switch n.Props["connect.name"] {
+	case "io.debezium.time.Date", "org.apache.kafka.connect.data.Date":
+		return event.Days
+	case "io.debezium.time.Timestamp", "org.apache.kafka.connect.data.Timestamp":
+		return event.Milliseconds
+	case "io.debezium.time.MicroTimestamp":
+		return event.Microseconds
+	case "io.debezium.time.NanoTimestamp":
+		return event.Nanoseconds
+	}
+	return event.ModelUnit
+}
+
+// defaults adds the default of a field of the reader to a record, as far as it is asked for.
+func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x any, space string) {
+	if at == nil {
+		return
+	}
+	if read = resolve(read, c.read, space); read == nil {
+		return
+	}
+	if read.Type == "union" {
+		for i := range read.Branches {
+			if b := resolve(&read.Branches[i], c.read, space); b != nil && isOf(b.Type, x) {
+				read = b
+				break
+			}
+		}
+	}
+	if object, ok := x.(map[string]any); ok {
+		for i := range read.Fields {
+			f := &read.Fields[i]
+			c.defaults(n, &f.Type, at.Member(f.Name), object[f.Name], read.Namespace)
+		}
+	}
+	if slot := at.Slot(); slot >= 0 {
+		c.found[slot] = true
+		n.defaults = append(n.defaults, given{slot, setter(read, slot, x)})
+	}
+}
+
+// isOf reports whether the value of a default may be of a type.
+func isOf(name string, x any) bool {
+	switch x.(type) {
+	case nil:
+		return name == "null"
+	case bool:
+		return name == "boolean"
+	case int32:
+		return name == "int"
+	case int64:
+		return name == "long"
+	case float32:
+		return name == "float"
+	case float64:
+		return name == "double"
+	case string:
+		return name == "string" || name == "enum"
+	case []byte:
+		return name == "bytes" || name == "fixed"
+	case []any:
+		return name == "array"
+	}
+	return name == "record" || name == "map"
+}
+
+// setter returns how a default is put into a slot.
+func setter(read *avro.SchemaNode, slot int, x any) func(s *event.Slots, v *event.Value) {
+	unit := event.ModelUnit
+	if read != nil {
+		unit = unitOf(read)
+	}
+	return func(s *event.Slots, v *event.Value) {
+		switch x := x.(type) {
+		case nil:
+			v.Null()
+		case bool:
+			v.Bool(x)
+		case int32:
+			v.Whole(int64(x), unit)
+		case int64:
+			v.Whole(x, unit)
+		case float32:
+			v.Real(float64(x))
+		case float64:
+			v.Real(x)
+		case string:
+			v.Text([]byte(x))
+		case []byte:
+			if read.LogicalType == "decimal" {
+				decimal(s, v, x, read.Scale)
+			} else {
+				s.Base64(v, x)
+			}
+		case []any:
+			from := s.Begin()
+			for _, e := range x {
+				if one := s.Add(from); one != nil {
+					setter(read.Items, -1, e)(s, one)
+				}
+			}
+			s.End(v, from)
+		default:
+			v.Object()
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// Package avro compiles the schema of a writer, that of a reader and what is asked for into a program that walks the
+// bytes of values in Avro's binary encoding and makes nothing else of them.
+package avro
+
+import (
+	"fmt"
+
+	"github.com/twmb/avro"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// Compile is an event.Compiler.
+func Compile(w, reader *event.Writer, root *event.Member, maxDepth int) (event.Program, error) {
+	written, err := parse(w)
+	if err != nil {
+		return nil, fmt.Errorf("the schema of the writer: %w", err)
+	}
+	c := compiler{written: definitions(written), made: make(map[madeOf]*node), found: make(map[int]bool)}
+	var read *avro.SchemaNode
+	if reader != nil {
+		if read, err = parse(reader); err != nil {
+			return nil, fmt.Errorf("input.schema_file: %w", err)
+		}
+		c.read = definitions(read)
+	}
+	n, err := c.node(written, read, root, "")
+	if err != nil {
+		return nil, err
+	}
+	return &program{root: n, maxDepth: maxDepth, found: c.found}, nil
+}
+
+// parse returns the tree of a schema with what it refers to.
+func parse(w *event.Writer) (*avro.SchemaNode, error) {
+	var cache avro.SchemaCache
+	for _, r := range w.References {
+		if _, err := cache.Parse(r.Text); err != nil {
+			return nil, fmt.Errorf("reference %s: %w", r.Name, err)
+		}
+	}
+	s, err := cache.Parse(w.Text)
+	if err != nil {
+		return nil, err
+	}
+	return s.Root(), nil
+}
+
+// definitions returns the named types of a tree by their full names.
+func definitions(root *avro.SchemaNode) map[string]*avro.SchemaNode {
+	named := make(map[string]*avro.SchemaNode)
+	var walk func(n *avro.SchemaNode)
+	walk = func(n *avro.SchemaNode) {
+		switch n.Type {
+		case "record", "error", "enum", "fixed":
+			named[fullName(n)] = n
+		}
+		for i := range n.Fields {
+			walk(&n.Fields[i].Type)
+		}
+		for i := range n.Branches {
+			walk(&n.Branches[i])
+		}
+		if n.Type == "array" {
+			walk(n.Items)
+		}
+		if n.Type == "map" {
+			walk(n.Values)
+		}
+	}
+	walk(root)
+	return named
+}
+
+// fullName returns the name of a named type with its namespace.
+func fullName(n *avro.SchemaNode) string {
+	if n.Namespace == "" {
+		return n.Name
+	}
+	return n.Namespace + "." + n.Name
+}

@@ -1,0 +1,318 @@
+package avro
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// program reads the values of one schema.
+type program struct {
+	root     *node
+	maxDepth int
+	found    map[int]bool
+
+	slots *event.Slots
+	data  []byte
+	i     int
+	depth int
+	steps int // left, for lists of what takes no bytes
+	path  []*child
+}
+
+// stepsPerByte bounds the values that may be in one byte: lists may have elements that take none.
+const stepsPerByte = 64
+
+// Run implements event.Program.
+func (p *program) Run(s *event.Slots, f *event.Frame) (at string, ok bool) {
+	p.slots, p.data, p.i, p.depth, p.path = s, f.Data, 0, 0, p.path[:0]
+	p.steps = stepsPerByte * (len(f.Data) + 1)
+	ok = p.walk(p.root, nil) && p.i == len(p.data)
+	p.slots, p.data = nil, nil
+	if ok {
+		return "", true
+	}
+	if len(p.path) == 0 {
+		return ", whole", false
+	}
+	var names []string
+	for _, c := range p.path {
+		names = append(names, c.name)
+	}
+	return ", field " + strings.Join(names, "."), false
+}
+
+// Finds implements event.Program.
+func (p *program) Finds(slot int) bool { return p.found[slot] }
+
+// walk reads a value of a type into v, which is nil if nobody asks for it.
+func (p *program) walk(n *node, v *event.Value) bool {
+	if p.steps--; p.steps < 0 {
+		return false
+	}
+	switch n.op {
+	case opNull:
+		if v != nil {
+			v.Null()
+		}
+		return true
+	case opBool:
+		b, ok := p.take(1)
+		if ok && v != nil {
+			v.Bool(b[0] == 1)
+		}
+		return ok && b[0] <= 1
+	case opInt, opLong:
+		x, ok := p.long()
+		if n.op == opInt && x != int64(int32(x)) {
+			return false
+		}
+		if ok && v != nil {
+			v.Whole(x, n.unit)
+		}
+		return ok
+	case opFloat:
+		b, ok := p.take(4)
+		if ok && v != nil {
+			v.Real(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+		}
+		return ok
+	case opDouble:
+		b, ok := p.take(8)
+		if ok && v != nil {
+			v.Real(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		}
+		return ok
+	case opString:
+		return p.text(n, v)
+	case opBytes, opDecimal, opFixed, opUUID:
+		return p.bytes(n, v)
+	case opEnum:
+		x, ok := p.long()
+		if !ok || x < 0 || x >= int64(len(n.symbols)) {
+			return false
+		}
+		if v != nil && n.symbols[x] == nil {
+			return false
+		}
+		if v != nil {
+			v.Text(n.symbols[x])
+		}
+		return true
+	case opUnion:
+		x, ok := p.long()
+		if !ok || x < 0 || x >= int64(len(n.of)) {
+			return false
+		}
+		return p.walk(n.of[x], v)
+	}
+	if v != nil {
+		v.Object()
+	}
+	if p.depth++; p.depth > p.maxDepth {
+		return false
+	}
+	ok := false
+	switch n.op {
+	case opScaled:
+		ok = p.scaled(v)
+	case opArray:
+		ok = p.array(n, v)
+	case opMap:
+		ok = p.entries(n)
+	default:
+		ok = p.record(n)
+	}
+	p.depth--
+	return ok
+}
+
+// record reads the fields of a record. Where one fails, path leads to it.
+func (p *program) record(n *node) bool {
+	for i := range n.defaults {
+		d := &n.defaults[i]
+		d.set(p.slots, p.slots.At(d.slot))
+	}
+	for i := range n.fields {
+		f := &n.fields[i]
+		var v *event.Value
+		if f.slot >= 0 {
+			v = p.slots.At(f.slot)
+		}
+		p.path = append(p.path, f)
+		if !p.walk(f.node, v) {
+			return false
+		}
+		p.path = p.path[:len(p.path)-1]
+	}
+	return true
+}
+
+// text reads a string.
+func (p *program) text(n *node, v *event.Value) bool {
+	b, ok := p.sized()
+	if !ok || v == nil && n.at == nil {
+		return ok
+	}
+	if !utf8.Valid(b) {
+		return false
+	}
+	if v != nil {
+		v.Text(b)
+	}
+	if n.at.Leads() {
+		p.slots.Document(b, n.at)
+	}
+	return true
+}
+
+// bytes reads bytes of either kind.
+func (p *program) bytes(n *node, v *event.Value) (ok bool) {
+	var b []byte
+	if n.size > 0 || n.op == opFixed {
+		b, ok = p.take(n.size)
+	} else {
+		b, ok = p.sized()
+	}
+	switch {
+	case !ok || v == nil:
+	case n.op == opDecimal:
+		decimal(p.slots, v, b, n.scale)
+	case n.op == opUUID:
+		v.Text(p.slots.Scratch(func(dst []byte) []byte { return appendUUID(dst, b) }))
+	default:
+		p.slots.Base64(v, b)
+	}
+	return ok
+}
+
+// scaled reads a decimal whose scale is before it.
+func (p *program) scaled(v *event.Value) bool {
+	scale, ok := p.long()
+	b, also := p.sized()
+	if !ok || !also || scale != int64(int32(scale)) {
+		return false
+	}
+	if v != nil {
+		decimal(p.slots, v, b, int(scale))
+	}
+	return true
+}
+
+// decimal makes a value the number of an unscaled one, or the bytes themselves if it is too long for a number.
+func decimal(s *event.Slots, v *event.Value, b []byte, scale int) {
+	if !s.Decimal(v, b, scale) {
+		s.Base64(v, b)
+	}
+}
+
+// array reads the blocks of a list.
+func (p *program) array(n *node, v *event.Value) bool {
+	from := p.slots.Begin()
+	for {
+		count, ok := p.block()
+		if !ok || count == 0 {
+			if ok && v != nil {
+				p.slots.End(v, from)
+			}
+			return ok
+		}
+		for range count {
+			var one *event.Value
+			if v != nil {
+				one = p.slots.Add(from)
+			}
+			if !p.walk(n.items, one) {
+				return false
+			}
+		}
+	}
+}
+
+// entries reads the blocks of a map.
+func (p *program) entries(n *node) bool {
+	for {
+		count, ok := p.block()
+		if !ok || count == 0 {
+			return ok
+		}
+		for range count {
+			key, ok := p.sized()
+			if !ok {
+				return false
+			}
+			to, v := n.items, (*event.Value)(nil)
+			for i := range n.names {
+				if n.names[i].name == string(key) {
+					if to = n.names[i].node; n.names[i].slot >= 0 {
+						v = p.slots.At(n.names[i].slot)
+					}
+				}
+			}
+			if !p.walk(to, v) {
+				return false
+			}
+		}
+	}
+}
+
+// block reads the head of a block: how many items it has.
+func (p *program) block() (count int64, ok bool) {
+	if count, ok = p.long(); ok && count < 0 {
+		var size int64
+		size, ok = p.long()
+		ok = ok && size >= 0 && count != math.MinInt64
+		count = -count
+	}
+	return count, ok
+}
+
+// sized reads bytes behind their length.
+func (p *program) sized() ([]byte, bool) {
+	n, ok := p.long()
+	if !ok || n < 0 || n > int64(len(p.data)-p.i) {
+		return nil, false
+	}
+	return p.take(int(n))
+}
+
+// take reads n bytes.
+func (p *program) take(n int) ([]byte, bool) {
+	if n > len(p.data)-p.i {
+		return nil, false
+	}
+	b := p.data[p.i : p.i+n : p.i+n]
+	p.i += n
+	return b, true
+}
+
+// long reads a whole number.
+func (p *program) long() (int64, bool) {
+	if p.i < len(p.data) && p.data[p.i] < 0x80 {
+		x := uint64(p.data[p.i])
+		p.i++
+		return int64(x>>1) ^ -int64(x&1), true
+	}
+	x, n := binary.Uvarint(p.data[p.i:])
+	if n <= 0 {
+		return 0, false
+	}
+	p.i += n
+	return int64(x>>1) ^ -int64(x&1), true
+}
+
+// appendUUID appends 16 bytes as a UUID is written.
+func appendUUID(dst, b []byte) []byte {
+	for i, end := range [...]int{4, 6, 8, 10, 16} {
+		if from := [...]int{0, 4, 6, 8, 10}[i]; i > 0 {
+			dst = hex.AppendEncode(append(dst, '-'), b[from:end])
+		} else {
+			dst = hex.AppendEncode(dst, b[:end])
+		}
+	}
+	return dst
+}

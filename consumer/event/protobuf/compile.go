@@ -1,0 +1,156 @@
+package protobuf
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// A node walks messages of one type.
+type node struct {
+	special special
+	fields  map[protowire.Number]*field // those that are asked for, or lead to one
+	list    []*field                    // the same
+}
+
+// special is a type of messages that stand for a value.
+type special uint8
+
+const (
+	plain     special = iota
+	timestamp         // google.protobuf.Timestamp
+	decimal           // confluent.type.Decimal
+	digits            // google.type.Decimal
+	wrapper           // google.protobuf.Int64Value and its like
+)
+
+// field is a field that is asked for, or leads to one.
+type field struct {
+	name    string
+	number  protowire.Number
+	slot    int
+	at      *event.Member
+	kind    protoreflect.Kind
+	wire    protowire.Type
+	isList  bool
+	implied bool // it has its default where it is absent
+	enum    map[int64][]byte
+	node    *node // of a message
+	entries []entry
+	isMap   bool
+}
+
+// entry is an entry of a map that is asked for.
+type entry struct {
+	key   string
+	value *field
+}
+
+// compiler makes nodes of messages.
+type compiler struct {
+	made  map[madeOf]*node
+	found map[int]bool // slots for which messages may have something
+	count int
+}
+
+type madeOf struct {
+	message protoreflect.FullName
+	at      *event.Member
+}
+
+// maxNodes bounds the program of one schema.
+const maxNodes = 10_000
+
+// specials are the messages that stand for a value.
+var specials = map[protoreflect.FullName]special{
+	"google.protobuf.Timestamp": timestamp, "confluent.type.Decimal": decimal, "google.type.Decimal": digits,
+	"google.protobuf.DoubleValue": wrapper, "google.protobuf.FloatValue": wrapper, "google.protobuf.Int64Value": wrapper,
+	"google.protobuf.UInt64Value": wrapper, "google.protobuf.Int32Value": wrapper, "google.protobuf.UInt32Value": wrapper,
+	"google.protobuf.BoolValue": wrapper, "google.protobuf.StringValue": wrapper, "google.protobuf.BytesValue": wrapper,
+}
+
+// message makes the node of a message.
+func (c *compiler) message(m protoreflect.MessageDescriptor, at *event.Member) (*node, error) {
+	key := madeOf{m.FullName(), at}
+	if n := c.made[key]; n != nil {
+		return n, nil
+	}
+	if c.count++; c.count > maxNodes {
+		return nil, fmt.Errorf("more than %d messages in messages", maxNodes)
+	}
+	n := &node{special: specials[m.FullName()], fields: make(map[protowire.Number]*field)}
+	c.made[key] = n
+	for i := range m.Fields().Len() {
+		f := m.Fields().Get(i)
+		member := at.Member(string(f.Name()))
+		if n.special == wrapper || n.special == digits {
+			member = at
+		}
+		if member == nil {
+			continue
+		}
+		made, err := c.field(f, member)
+		if err != nil {
+			return nil, err
+		}
+		n.fields[made.number] = made
+		n.list = append(n.list, made)
+	}
+	return n, nil
+}
+
+// field makes a field that is asked for.
+func (c *compiler) field(d protoreflect.FieldDescriptor, at *event.Member) (*field, error) {
+	f := &field{name: string(d.Name()), number: d.Number(), slot: at.Slot(), at: at, kind: d.Kind(),
+		wire: wireOf(d.Kind()), isList: d.IsList(), isMap: d.IsMap(), implied: !d.HasPresence()}
+	c.found[f.slot] = true
+	var err error
+	switch {
+	case f.isMap:
+		f.implied = false
+		if d.MapKey().Kind() != protoreflect.StringKind {
+			return f, nil
+		}
+		for _, name := range at.Names() {
+			value, failed := c.field(d.MapValue(), at.Member(name))
+			if failed != nil {
+				return nil, failed
+			}
+			f.entries = append(f.entries, entry{name, value})
+		}
+	case d.Kind() == protoreflect.MessageKind || d.Kind() == protoreflect.GroupKind:
+		member := at
+		if f.isList {
+			member = nil // of what is in a list, no members are asked for
+		}
+		f.node, err = c.message(d.Message(), member)
+	case d.Kind() == protoreflect.EnumKind:
+		f.enum = make(map[int64][]byte)
+		values := d.Enum().Values()
+		for i := range values.Len() {
+			number := int64(values.Get(i).Number())
+			if f.enum[number] == nil { // the first of several names counts
+				f.enum[number] = []byte(values.Get(i).Name())
+			}
+		}
+	}
+	return f, err
+}
+
+// wireOf returns the wire type of a single value of a kind.
+func wireOf(k protoreflect.Kind) protowire.Type {
+	switch k {
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
+		return protowire.Fixed32Type
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
+		return protowire.Fixed64Type
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind:
+		return protowire.BytesType
+	case protoreflect.GroupKind:
+		return protowire.StartGroupType
+	}
+	return protowire.VarintType
+}

@@ -1,0 +1,223 @@
+package event
+
+import (
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The formats of values and keys, by the names of the configuration.
+const (
+	FormatJSON       = "json"
+	FormatAvro       = "avro"
+	FormatProtobuf   = "protobuf"
+	FormatJSONSchema = "json_schema" // JSON behind the frame of a schema
+	FormatAuto       = "auto"        // what the schema of each record says, JSON where a record has no frame
+)
+
+// Formats are all of them.
+var Formats = []string{FormatJSON, FormatAvro, FormatProtobuf, FormatJSONSchema, FormatAuto}
+
+// A Writer is a schema by which values were written.
+type Writer struct {
+	Format     string // FormatAvro, FormatProtobuf or FormatJSONSchema
+	Text       string // .avsc, .proto or JSON Schema; a FileDescriptorSet where IsSet
+	IsSet      bool
+	References []Reference // in the order in which they need one another
+}
+
+// A Reference is another schema that one needs, by the name it has there.
+type Reference struct{ Name, Text string }
+
+// Writers know schemas. They are safe for concurrent use.
+type Writers interface {
+	// Writer returns the schema of an ID, nil where it is not known yet: the record has to wait for it.
+	Writer(id ID) *Writer
+}
+
+// A Program reads the values that were written by one schema. It is for one decoder.
+type Program interface {
+	// Run puts what was asked for into slots. ok is false where the bytes are not what the schema says; at is the
+	// place, by names of the schema.
+	Run(s *Slots, f *Frame) (at string, ok bool)
+	// Finds reports whether values of the schema may have something for a slot.
+	Finds(slot int) bool
+}
+
+// A Compiler makes the program of a schema for a tree of what is asked for. reader, if not nil, is the schema by which
+// values are read: its aliases are other names, and its defaults are what older values lack.
+type Compiler func(w, reader *Writer, root *Member, maxDepth int) (Program, error)
+
+// Reading says of which formats records are.
+type Reading struct {
+	Format, Key string              // of values, and of keys
+	Compilers   map[string]Compiler // of the binary formats, by name
+	Writers     Writers             // a registry's; nil without one
+	Fixed       *Writer             // input.schema_file: of all values, or the reader's where there are Writers
+	// Lost, if not nil, is called before the first value of a schema that has nothing for a field of the model.
+	Lost func(id ID, field string)
+}
+
+// A Wait is the outcome of a record whose schema is not known yet: it is no event, and is not rejected either.
+type Wait struct {
+	ID  ID
+	Why string // where the schema is known and of no use
+}
+
+// reading is Reading with the programs that were compiled.
+type reading struct {
+	Reading
+	programs map[programOf]compiled
+	frame    Frame // of the value at hand: here it is no allocation
+}
+
+// programOf is what a program is for.
+type programOf struct {
+	id   ID
+	root *Member
+}
+
+// compiled is what became of a schema.
+type compiled struct {
+	format  string
+	program Program // nil for a JSON Schema
+	judged  bool    // lost was called, once it was known which message values are
+}
+
+// Read has the decoder take values and keys in these formats.
+func (d *Mapped) Read(r Reading) {
+	d.reading = reading{Reading: r, programs: make(map[programOf]compiled)}
+}
+
+// notReasons are the reasons of bytes that are not of a format.
+var notReasons = map[string]Reason{
+	FormatJSON: NotJSON, FormatJSONSchema: NotJSON, FormatAuto: NotJSON, FormatAvro: NotAvro, FormatProtobuf: NotProtobuf,
+}
+
+// framed finds what is asked for in a value or key that may have a frame. It returns JSON to be read in place of the
+// value, nil if the value was read.
+func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *Member) ([]byte, *Rejection, *Wait) {
+	r := &d.reading
+	f, ok := &r.frame, false
+	if *f, ok = cutFrame(value, headers, isKey, d.json.limits.MaxEventBytes); !ok {
+		return nil, &Rejection{Reason: notReasons[format], Expected: "a frame whose data can be decompressed",
+			Got: "other bytes"}, nil
+	}
+	hasRegistry := r.Writers != nil
+	switch {
+	case f.ID == (ID{}) && (format == FormatAuto || format == FormatJSONSchema) && looksLikeJSON(value):
+		return value, nil, nil
+	case format == FormatJSONSchema && !hasRegistry: // the value says itself what it has
+		return f.Data, nil, nil
+	case f.ID == (ID{}) && hasRegistry:
+		return nil, &Rejection{Reason: notReasons[format], Expected: "the frame of a schema registry, or its headers",
+			Got: "neither"}, nil
+	}
+	id := f.ID
+	if !hasRegistry {
+		id = ID{}
+	}
+	c, wait := d.compiled(id, root)
+	switch {
+	case wait != nil:
+		return nil, nil, wait
+	case format == FormatAuto:
+		format = c.format
+	case format != c.format:
+		return nil, &Rejection{Reason: notReasons[format], Expected: format + " for " + id.String(), Got: c.format}, nil
+	}
+	program := c.program
+	if program == nil {
+		return f.Data, nil, nil
+	}
+	at, ok := program.Run(&d.slots, f)
+	if !ok && !hasRegistry && f.Style != NoFrame && f.Style != HeaderFrame {
+		// The first byte may be the value's own: without a registry nothing says whether there is a frame.
+		d.slots.reset()
+		*f = Frame{Data: value}
+		_, ok = program.Run(&d.slots, f)
+	}
+	if !c.judged {
+		d.lost(id, program, root)
+		c.judged = true
+		r.programs[programOf{id, root}] = c
+	}
+	if !ok {
+		return nil, &Rejection{Reason: notReasons[format], Expected: "bytes of " + id.String() + at, Got: "others"}, nil
+	}
+	return nil, nil, nil
+}
+
+// compiled returns what became of a schema for a tree, or what it waits for.
+func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
+	r := &d.reading
+	of := programOf{id, root}
+	c, ok := r.programs[of]
+	if ok {
+		return c, nil
+	}
+	w, reader := r.Fixed, (*Writer)(nil)
+	if r.Writers != nil {
+		if w, reader = r.Writers.Writer(id), r.Fixed; w == nil {
+			return c, &Wait{ID: id}
+		}
+	}
+	if w == nil {
+		return c, &Wait{ID: id, Why: "neither kafka.schema_registry.url nor input.schema_file is set"}
+	}
+	if root == d.key || reader != nil && reader.Format != w.Format {
+		reader = nil
+	}
+	if c.format = w.Format; w.Format != FormatJSONSchema {
+		compile := r.Compilers[w.Format]
+		if compile == nil {
+			return c, &Wait{ID: id, Why: "no decoder of the format " + w.Format}
+		}
+		var err error
+		if c.program, err = compile(w, reader, root, d.json.limits.MaxDepth); err != nil {
+			return c, &Wait{ID: id, Why: err.Error()}
+		}
+	}
+	r.programs[of] = c
+	return c, nil
+}
+
+// lost says for which fields of the model a schema has nothing.
+func (d *Mapped) lost(id ID, p Program, root *Member) {
+	if d.reading.Lost == nil {
+		return
+	}
+	for i := range d.fields {
+		f := &d.fields[i]
+		ofKey := f.source.kind == fromKey
+		if f.constant == nil && f.slot >= 0 && ofKey == (root == d.key) && !p.Finds(f.slot) {
+			d.reading.Lost(id, f.name)
+		}
+	}
+}
+
+// Lacks returns the fields of the values of records for which a schema has nothing. Of Protobuf it is about the first
+// message.
+func (d *Mapped) Lacks(w *Writer) (fields []string, err error) {
+	if w.Format == FormatJSONSchema {
+		return nil, errors.New("a JSON Schema does not say all fields that values may have")
+	}
+	reader := d.reading.Fixed
+	if reader != nil && reader.Format != w.Format {
+		reader = nil
+	}
+	root := d.value[0]
+	p, err := d.reading.Compilers[w.Format](w, reader, root, d.json.limits.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	d.reading.Lost = func(_ ID, field string) { fields = append(fields, field) }
+	d.lost(ID{}, p, root)
+	return fields, nil
+}
+
+// looksLikeJSON reports whether a value begins as a JSON object does.
+func looksLikeJSON(value []byte) bool {
+	i := space(value, 0)
+	return i < len(value) && jsontext.Value(value[i:]).Kind() == '{'
+}

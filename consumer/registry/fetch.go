@@ -1,0 +1,225 @@
+package registry
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// answered is what registries say of a schema.
+type answered struct {
+	Schema     string      `json:"schema"`
+	SchemaType string      `json:"schemaType"` // empty for Avro
+	References []reference `json:"references"`
+	Version    int         `json:"version"`
+}
+
+// reference is where a schema is that another one needs.
+type reference struct {
+	Name    string `json:"name"`
+	Subject string `json:"subject"`
+	Version int    `json:"version"`
+}
+
+// formats are the formats of Confluent's types, and of Apicurio's.
+var formats = map[string]string{"": event.FormatAvro, "AVRO": event.FormatAvro, "PROTOBUF": event.FormatProtobuf,
+	"JSON": event.FormatJSONSchema}
+
+// maxReferences bounds the schemas that one needs, and how deep they need one another.
+const (
+	maxReferences = 100
+	maxDepth      = 10
+)
+
+// fetch asks for a schema and for what it refers to.
+func (c *Client) fetch(id event.ID) (*event.Writer, error) {
+	if id.Kind == event.GlobalID || id.Kind == event.ContentID {
+		return c.apicurio(id)
+	}
+	var a answered
+	path := "/schemas/ids/" + strconv.FormatUint(id.Number, 10)
+	switch id.Kind {
+	case event.GUIDID:
+		g := id.GUID
+		path = fmt.Sprintf("/schemas/guids/%x-%x-%x-%x-%x", g[:4], g[4:6], g[6:8], g[8:10], g[10:])
+	case event.GlueID:
+		return nil, fmt.Errorf("%s: AWS Glue is not asked: set input.schema_file, without kafka.schema_registry", id)
+	}
+	if err := c.get(path, &a); err != nil {
+		return nil, err
+	}
+	return c.writer(id, &a)
+}
+
+// Newest asks for the newest schema of a subject, once.
+func (c *Client) Newest(ctx context.Context, subject string) (w *event.Writer, version int, err error) {
+	defer context.AfterFunc(ctx, c.cancel)()
+	var a answered
+	if err := c.get("/subjects/"+url.PathEscape(subject)+"/versions/latest", &a); err != nil {
+		return nil, 0, err
+	}
+	w, err = c.writer(subject, &a)
+	return w, a.Version, err
+}
+
+// writer makes a schema of an answer, with what it refers to.
+func (c *Client) writer(name any, a *answered) (*event.Writer, error) {
+	w, known := &event.Writer{Text: a.Schema}, false
+	if w.Format, known = formats[a.SchemaType]; !known {
+		return nil, fmt.Errorf("%s: a schema of type %q, which is none of AVRO, PROTOBUF and JSON", name, a.SchemaType)
+	}
+	l := loader{client: c, seen: make(map[string]bool), left: c.options.MaxBytes - len(a.Schema)}
+	if err := l.load(a.References, 0); err != nil {
+		return nil, err
+	}
+	w.References = l.list
+	return w, nil
+}
+
+// loader collects what a schema refers to, each behind what it needs.
+type loader struct {
+	client *Client
+	seen   map[string]bool
+	list   []event.Reference
+	left   int // bytes
+}
+
+func (l *loader) load(refs []reference, depth int) error {
+	for _, r := range refs {
+		if l.seen[r.Name] {
+			continue
+		}
+		l.seen[r.Name] = true
+		if len(l.seen) > maxReferences || depth > maxDepth {
+			return fmt.Errorf("references: more than %d, or deeper than %d", maxReferences, maxDepth)
+		}
+		var a answered
+		path := "/subjects/" + url.PathEscape(r.Subject) + "/versions/" + strconv.Itoa(r.Version)
+		if err := l.client.get(path, &a); err != nil {
+			return err
+		}
+		if err := l.load(a.References, depth+1); err != nil {
+			return err
+		}
+		if l.left -= len(a.Schema); l.left < 0 {
+			return fmt.Errorf("a schema with what it refers to of more than %d bytes", l.client.options.MaxBytes)
+		}
+		l.list = append(l.list, event.Reference{Name: r.Name, Text: a.Schema})
+	}
+	return nil
+}
+
+// The paths of Apicurio: what answers as Confluent's registry does is next to its API.
+const (
+	confluentPath = "/apis/ccompat/"
+	apicurioPath  = "/apis/registry/v2"
+)
+
+// apicurio asks Apicurio's API for a schema by an ID that is Apicurio's alone.
+func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
+	base, path := c.base, fmt.Sprintf("/ids/globalIds/%d", id.Number)
+	if id.Kind == event.ContentID {
+		path = fmt.Sprintf("/ids/contentIds/%d", id.Number)
+	}
+	if i := strings.Index(base, confluentPath); i >= 0 {
+		base = base[:i] + apicurioPath
+	}
+	text, header, err := c.body(base + path)
+	if err != nil {
+		return nil, err
+	}
+	w := &event.Writer{Text: string(text), Format: event.FormatAvro}
+	switch kind := header.Get("X-Registry-ArtifactType"); {
+	case kind == "PROTOBUF" || kind == "" && strings.Contains(w.Text, "syntax ="):
+		w.Format = event.FormatProtobuf
+	case kind == "JSON" || kind == "" && strings.Contains(w.Text, "$schema"):
+		w.Format = event.FormatJSONSchema
+	}
+	var refs []struct {
+		Name       string `json:"name"`
+		GroupID    string `json:"groupId"`
+		ArtifactID string `json:"artifactId"`
+		Version    string `json:"version"`
+	}
+	list, _, err := c.body(base + path + "/references")
+	if err != nil || json.Unmarshal(list, &refs) != nil || len(refs) > maxReferences {
+		return nil, fmt.Errorf("%s: its references cannot be read: %w", id, err)
+	}
+	for _, r := range refs {
+		group := r.GroupID
+		if group == "" {
+			group = "default"
+		}
+		one, _, err := c.body(base + "/groups/" + url.PathEscape(group) + "/artifacts/" + url.PathEscape(r.ArtifactID) +
+			"/versions/" + url.PathEscape(r.Version))
+		if err != nil {
+			return nil, err
+		}
+		w.References = append(w.References, event.Reference{Name: r.Name, Text: string(one)})
+	}
+	return w, nil
+}
+
+// get reads an answer in JSON.
+func (c *Client) get(path string, to any) error {
+	body, _, err := c.body(c.base + path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, to); err != nil {
+		return fmt.Errorf("%s%s: an answer that is no JSON of a registry", c.base, path)
+	}
+	return nil
+}
+
+// body reads an answer. Its error names the URL, and nothing of the credentials.
+func (c *Client) body(address string) ([]byte, http.Header, error) {
+	body, header, err := c.try(address)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.requests++; err != nil {
+		c.failures++
+		return nil, nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return body, header, nil
+}
+
+func (c *Client) try(address string) ([]byte, http.Header, error) {
+	req, err := http.NewRequestWithContext(c.ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("Accept", "application/vnd.schemaregistry.v1+json, application/json, */*")
+	switch {
+	case c.options.BasicAuth != "":
+		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(c.options.BasicAuth)))
+	case c.options.Token != "":
+		req.Header.Set("Authorization", "Bearer "+c.options.Token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		if failed, ok := err.(*url.Error); ok {
+			err = failed.Err // the address is named once
+		}
+		return nil, nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 2*int64(c.options.MaxBytes)+1))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case res.StatusCode != http.StatusOK:
+		return nil, nil, fmt.Errorf("status %s", res.Status)
+	case len(body) > 2*c.options.MaxBytes:
+		return nil, nil, fmt.Errorf("an answer of more than %d bytes", 2*c.options.MaxBytes)
+	}
+	return body, res.Header, nil
+}

@@ -1,0 +1,195 @@
+package registry
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// answers are what a registry says, by path; anything else is not found.
+type answers map[string]string
+
+// RoundTrip answers without a network.
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	body, ok := a[r.URL.Path]
+	if !ok {
+		w.WriteHeader(http.StatusNotFound)
+	}
+	_, _ = w.WriteString(body)
+	return w.Result(), nil
+}
+
+// ask asks until there is an answer or a trouble.
+func ask(t *testing.T, c *Client, id event.ID) (*event.Writer, string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		w, trouble := c.Ask(id)
+		if w != nil || trouble != "" {
+			return w, trouble
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no answer")
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestAnswers: schemas of every kind of ID, with what they refer to in the order in which they need it.
+func TestAnswers(t *testing.T) {
+	seven := event.ID{Kind: event.NumberID, Number: 7}
+	guid := event.ID{Kind: event.GUIDID, GUID: [16]byte{0x0f, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}
+	diamond := answers{
+		"/r/schemas/ids/7":           `{"schema":"S","references":[{"name":"a","subject":"A/x","version":2},{"name":"b","subject":"B","version":1}]}`,
+		"/r/subjects/A/x/versions/2": `{"schema":"TA","references":[{"name":"c","subject":"C","version":1}]}`,
+		"/r/subjects/B/versions/1":   `{"schema":"TB","references":[{"name":"c","subject":"C","version":1}]}`,
+		"/r/subjects/C/versions/1":   `{"schema":"TC"}`,
+	}
+	apicurio := answers{
+		"/apis/registry/v2/ids/globalIds/7":                       `syntax = "proto3";`,
+		"/apis/registry/v2/ids/globalIds/7/references":            `[{"name":"a.proto","groupId":null,"artifactId":"a","version":"1"}]`,
+		"/apis/registry/v2/groups/default/artifacts/a/versions/1": `TA`,
+		"/apis/registry/v2/ids/contentIds/8":                      `{"type":"string"}`,
+		"/apis/registry/v2/ids/contentIds/8/references":           `[]`,
+	}
+	many := answers{}
+	for i := range 20 {
+		many[fmt.Sprintf("/r/subjects/%d/versions/1", i)] =
+			fmt.Sprintf(`{"schema":"T","references":[{"name":"%d","subject":"%d","version":1}]}`, i+1, i+1)
+	}
+	many["/r/schemas/ids/7"] = `{"schema":"S","references":[{"name":"0","subject":"0","version":1}]}`
+	for name, c := range map[string]struct {
+		url     string
+		answers answers
+		id      event.ID
+		want    string // format, text, names of the references
+		trouble string
+	}{
+		"Avro":         {"http://h/r/", answers{"/r/schemas/ids/7": `{"schema":"S"}`}, seven, "avro S", ""},
+		"Protobuf":     {"http://h/r", answers{"/r/schemas/ids/7": `{"schema":"S","schemaType":"PROTOBUF"}`}, seven, "protobuf S", ""},
+		"JSON Schema":  {"http://h/r", answers{"/r/schemas/ids/7": `{"schema":"S","schemaType":"JSON"}`}, seven, "json_schema S", ""},
+		"another type": {"http://h/r", answers{"/r/schemas/ids/7": `{"schema":"S","schemaType":"XML"}`}, seven, "", `type "XML"`},
+		"a GUID": {"http://h/r", answers{"/r/schemas/guids/0f010203-0405-0607-0809-0a0b0c0d0e0f": `{"schema":"S"}`}, guid,
+			"avro S", ""},
+		"references":           {"http://h/r", diamond, seven, "avro S c a b", ""},
+		"references of many":   {"http://h/r", many, seven, "", "deeper than"},
+		"not found":            {"http://h/r", answers{}, seven, "", "http://h/r/schemas/ids/7: status 404"},
+		"no JSON":              {"http://h/r", answers{"/r/schemas/ids/7": `<html>`}, seven, "", "no JSON"},
+		"too much":             {"http://h/r", answers{"/r/schemas/ids/7": strings.Repeat(" ", 5000)}, seven, "", "more than"},
+		"Apicurio's global ID": {"http://h/apis/ccompat/v7", apicurio, event.ID{Kind: event.GlobalID, Number: 7}, `protobuf syntax = "proto3"; a.proto`, ""},
+		"Apicurio's content":   {"http://h/apis/registry/v2", apicurio, event.ID{Kind: event.ContentID, Number: 8}, `avro {"type":"string"}`, ""},
+		"Glue":                 {"http://h/r", answers{}, event.ID{Kind: event.GlueID}, "", "input.schema_file"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := New(Options{URL: c.url, Timeout: time.Second, MaxBytes: 2000, Transport: c.answers})
+			defer client.Close()
+			w, trouble := ask(t, client, c.id)
+			got := ""
+			if w != nil {
+				got = w.Format + " " + w.Text
+				for _, r := range w.References {
+					got += " " + r.Name
+				}
+			}
+			if got != c.want || c.trouble == "" != (trouble == "") || !strings.Contains(trouble, c.trouble) {
+				t.Errorf("%s: %q, %q", name, got, trouble)
+			}
+		})
+	}
+}
+
+// away is a registry that is away for some requests.
+type away struct {
+	answers
+	requests, until int
+}
+
+func (a *away) RoundTrip(r *http.Request) (*http.Response, error) {
+	if a.requests++; a.requests <= a.until {
+		return nil, fmt.Errorf("connection refused")
+	}
+	return a.answers.RoundTrip(r)
+}
+
+// TestBackOff: a registry that is away is asked less and less often, and once when it is back.
+func TestBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &away{answers: answers{"/schemas/ids/7": `{"schema":"S"}`}, until: 30}
+		c := New(Options{URL: "http://h", Timeout: time.Second, MaxBytes: 1000, Transport: a})
+		defer c.Close()
+		began, id := time.Now(), event.ID{Kind: event.NumberID, Number: 7}
+		for {
+			w, trouble := c.Ask(id)
+			if w != nil {
+				break
+			}
+			if trouble != "" && trouble != "http://h/schemas/ids/7: connection refused" {
+				t.Fatal(trouble)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		took := time.Since(began)
+		requests, failures := c.Counts()
+		if requests != 31 || failures != 30 || took < 8*time.Minute || took > 15*time.Minute {
+			t.Errorf("%d requests, %d failures in %v", requests, failures, took)
+		}
+	})
+}
+
+// TestSignIn: credentials go to the registry over TLS, never to where it redirects, and are in no error.
+func TestSignIn(t *testing.T) {
+	var leaked atomic.Bool
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		leaked.Store(leaked.Load() || r.Header.Get("Authorization") != "")
+	}))
+	defer other.Close()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/9"):
+			http.Redirect(w, r, other.URL, http.StatusFound)
+		case user == "ann" && password == "s3:cret" || r.Header.Get("Authorization") == "Bearer t0ken":
+			_, _ = fmt.Fprint(w, `{"schema":"S"}`)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer server.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	trusted := &tls.Config{RootCAs: roots}
+	for name, c := range map[string]struct {
+		options Options
+		number  uint64
+		trouble string
+	}{
+		"a password":      {Options{TLS: trusted, BasicAuth: "ann:s3:cret"}, 7, ""},
+		"a token":         {Options{TLS: trusted, Token: "t0ken"}, 7, ""},
+		"another one":     {Options{TLS: trusted, BasicAuth: "ann:wr0ng"}, 7, "status 401"},
+		"no trust":        {Options{BasicAuth: "ann:s3:cret"}, 7, "certificate"},
+		"to another host": {Options{TLS: trusted, BasicAuth: "ann:s3:cret"}, 9, "status 302"},
+	} {
+		o := c.options
+		o.URL, o.Timeout, o.MaxBytes = server.URL, 10*time.Second, 1000
+		client := New(o)
+		w, trouble := ask(t, client, event.ID{Kind: event.NumberID, Number: c.number})
+		client.Close()
+		if (w == nil) != (c.trouble != "") || !strings.Contains(trouble, c.trouble) ||
+			strings.Contains(trouble, "s3:cret") || strings.Contains(trouble, "wr0ng") {
+			t.Errorf("%s: %v, %q", name, w, trouble)
+		}
+	}
+	if leaked.Load() {
+		t.Error("credentials went to another host")
+	}
+}

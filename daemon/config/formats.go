@@ -1,0 +1,204 @@
+package config
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// SchemaRegistry is where the schemas are by which records were written.
+type SchemaRegistry struct {
+	URL           string      `json:"url"` // http or https, without user and password; empty for none
+	TLS           RegistryTLS `json:"tls"`
+	BasicAuthFile string      `json:"basic_auth_file"` // user:password; readable by its owner only
+	TokenFile     string      `json:"token_file"`      // a bearer token, in place of it
+	Timeout       Duration    `json:"timeout"`         // of one request
+
+	basicAuth, token *Secret // what the files have, behind pointers, since fmt shows fields without a capital
+}
+
+// Secrets returns user:password, or a bearer token, as the files have them; both may be empty.
+func (r *SchemaRegistry) Secrets() (basicAuth, token string) {
+	if r.basicAuth != nil {
+		basicAuth = r.basicAuth.Reveal()
+	}
+	if r.token != nil {
+		token = r.token.Reveal()
+	}
+	return basicAuth, token
+}
+
+// RegistryTLS is how an https URL is connected to.
+type RegistryTLS struct {
+	CAFile     string `json:"ca_file"`     // PEM; empty uses the system's certificates
+	CertFile   string `json:"cert_file"`   // PEM client certificate, with KeyFile
+	KeyFile    string `json:"key_file"`    // PEM, readable by its owner only
+	ServerName string `json:"server_name"` // name to verify; empty uses the registry's host
+}
+
+// Client returns the client side of TLS, nil for an http URL.
+func (r *SchemaRegistry) Client() (*tls.Config, error) {
+	t := TLS{Enabled: strings.HasPrefix(r.URL, "https:"), CAFile: r.TLS.CAFile, CertFile: r.TLS.CertFile,
+		KeyFile: r.TLS.KeyFile, ServerName: r.TLS.ServerName}
+	return t.Client()
+}
+
+// maxSchemaFile bounds input.schema_file, and each of the files that it imports: what the state can hold.
+const maxSchemaFile = 256 << 10
+
+// maxImports bounds those files.
+const maxImports = 100
+
+// IsFramed reports whether values or keys are of another format than JSON alone.
+func (in *Input) IsFramed() bool {
+	return in.Format != "" && in.Format != event.FormatJSON || in.KeyFormat != "" && in.KeyFormat != event.FormatJSON
+}
+
+// Writer returns the schema of input.schema_file, nil without one.
+func (in *Input) Writer() *event.Writer { return in.Written }
+
+// registry checks kafka.schema_registry and reads its secrets.
+func (v *validator) registry(r *SchemaRegistry) {
+	v.hasRegistry = r.URL != ""
+	const key = "kafka.schema_registry"
+	if r.URL == "" {
+		if r.BasicAuthFile != "" || r.TokenFile != "" || r.TLS != (RegistryTLS{}) {
+			v.bad(key+".url", "", "the URL of the registry, or leave the other keys of kafka.schema_registry out")
+		}
+		return
+	}
+	u, err := url.Parse(r.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		v.bad(key+".url", r.URL, "an http or https URL without user, password and query, such as https://registry:8081")
+		return
+	}
+	v.duration(key+".timeout", r.Timeout, 100*time.Millisecond, time.Minute)
+	v.file(key+".tls.ca_file", r.TLS.CAFile)
+	v.file(key+".tls.cert_file", r.TLS.CertFile)
+	if r.TLS.KeyFile != "" {
+		v.private(key+".tls.key_file", r.TLS.KeyFile)
+	}
+	if (r.TLS.CertFile == "") != (r.TLS.KeyFile == "") {
+		v.bad(key+".tls.key_file", r.TLS.KeyFile, "cert_file and key_file together")
+	}
+	if t := r.TLS; u.Scheme == "http" && (t.CAFile != "" || t.CertFile != "" || t.ServerName != "") {
+		v.bad(key+".url", r.URL, "an https URL, or leave kafka.schema_registry.tls out")
+	}
+	if r.BasicAuthFile != "" && r.TokenFile != "" {
+		v.bad(key+".token_file", r.TokenFile, "either basic_auth_file or token_file, not both")
+		return
+	}
+	if (r.BasicAuthFile != "" || r.TokenFile != "") && u.Scheme == "http" && !isLoopback(u.Host) {
+		v.bad(key+".url", r.URL, "an https URL: a password is not sent to another machine in the clear")
+	}
+	if r.BasicAuthFile != "" {
+		text := v.private(key+".basic_auth_file", r.BasicAuthFile)
+		if text != "" && !strings.Contains(text, ":") {
+			v.bad(key+".basic_auth_file", r.BasicAuthFile, "a file with user:password")
+		}
+		r.basicAuth = new(NewSecret(text))
+	}
+	if r.TokenFile != "" {
+		r.token = new(NewSecret(v.private(key+".token_file", r.TokenFile)))
+	}
+}
+
+// formats checks the formats of values and keys, and reads input.schema_file.
+func (v *validator) formats(in *Input, path string) {
+	v.oneOf(path+".format", in.Format, event.Formats...)
+	if in.KeyFormat != "" && !slices.Contains(event.Formats, in.KeyFormat) {
+		v.oneOf(path+".key_format", in.KeyFormat, event.Formats...)
+		return
+	}
+	if v.allow.Offline && (in.Written != nil || in.FromRegistry) {
+		return // of a stored model, which has what the files said
+	}
+	in.FromRegistry, in.Written = v.hasRegistry && in.IsFramed(), nil
+	switch {
+	case in.SchemaFile != "" && in.IsFramed():
+		in.Written = v.schemaFile(in.SchemaFile, path+".schema_file")
+	case in.SchemaFile != "":
+		v.bad(path+".schema_file", in.SchemaFile, "a format other than json with it, such as input.format: avro")
+	case in.IsFramed() && !v.hasRegistry && !v.allow.Offline && (in.Format != event.FormatJSONSchema):
+		v.bad(path+".format", in.Format,
+			"kafka.schema_registry.url with it, or input.schema_file: without either no schema is known")
+	}
+	if in.KeyFormat != "" && in.KeyFormat != event.FormatJSON && !v.hasRegistry && !v.allow.Offline {
+		v.bad(path+".key_format", in.KeyFormat, "kafka.schema_registry.url with it: input.schema_file is of values alone")
+	}
+	if w := in.Written; w != nil && in.Format != event.FormatAuto && in.Format != w.Format {
+		v.bad(path+".schema_file", in.SchemaFile, "a schema of input.format, which is "+in.Format)
+	}
+}
+
+// schemaFile reads a schema, with the files next to it that it imports.
+func (v *validator) schemaFile(file, key string) *event.Writer {
+	text, err := readSchema(file)
+	if err != nil {
+		v.bad(key, file, "the path of a readable file of at most 256 KiB ("+err.Error()+")")
+		return nil
+	}
+	w := &event.Writer{Text: text}
+	switch filepath.Ext(file) {
+	case ".avsc", ".avro":
+		w.Format = event.FormatAvro
+	case ".proto":
+		w.Format = event.FormatProtobuf
+		if err := imports(w, filepath.Dir(file), text, make(map[string]bool)); err != nil {
+			v.bad(key, file, "imports that are next to it ("+err.Error()+")")
+			return nil
+		}
+	case ".pb", ".desc", ".protoset", ".binpb":
+		w.Format, w.IsSet, w.Text = event.FormatProtobuf, true, base64.StdEncoding.EncodeToString([]byte(text))
+	default:
+		v.bad(key, file, "a file called .avsc, .proto, or .pb, .desc, .protoset or .binpb for a descriptor set")
+		return nil
+	}
+	return w
+}
+
+func readSchema(file string) (string, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", err
+	}
+	if info.Size() > maxSchemaFile {
+		return "", fmt.Errorf("%d bytes", info.Size())
+	}
+	text, err := os.ReadFile(file)
+	return string(text), err
+}
+
+// importLine is a line of a .proto file that imports another one.
+var importLine = regexp.MustCompile(`(?m)^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;`)
+
+// imports adds the files that a .proto file imports, but for those of Protobuf itself.
+func imports(w *event.Writer, directory, text string, seen map[string]bool) error {
+	for _, m := range importLine.FindAllStringSubmatch(text, -1) {
+		name := m[1]
+		if seen[name] || strings.HasPrefix(name, "google/protobuf/") {
+			continue
+		}
+		if seen[name] = true; len(seen) > maxImports || !filepath.IsLocal(filepath.FromSlash(name)) {
+			return fmt.Errorf("%q, or more than %d files", name, maxImports)
+		}
+		other, err := readSchema(filepath.Join(directory, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		if err := imports(w, directory, other, seen); err != nil {
+			return err
+		}
+		w.References = append(w.References, event.Reference{Name: name, Text: other})
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package experts
+
+import (
+	"github.com/refitd/refitd/daemon/cycle/encode"
+)
+
+// Baselines are the predictors of the mixture that need no model, in the order of their parts. To add one, write its
+// value in a file of this package and its row here.
+var Baselines = []BaselineKind{
+	meanKind,
+	recentMeanKind,
+	sgdBiasKind,
+	firstMeanKind,
+	secondMeanKind,
+	lastLabelKind,
+	entityLastLabelKind,
+}
+
+// BaselineKind is what there is to say of a baseline. A mixture makes its baselines, names their parts and adds up its
+// part of memory.parts by Baselines alone.
+type BaselineKind struct {
+	// Name is that of its part of the mixture: in reports, manifests and metrics. It is not to be changed.
+	Name string
+	// Doc says what it predicts from, for configs/components.md.
+	Doc string
+	// Applies reports whether a model has such a baseline.
+	Applies func(s *BaselineSetting) bool
+	// New returns it. Its Name is Name.
+	New func(s *BaselineSetting) Baseline
+	// Footprint returns the bytes that it takes at most, with names of at most maxName bytes.
+	Footprint func(s *BaselineSetting, maxName int) int64
+}
+
+// BaselineSetting is what baselines are made for. It does not change.
+type BaselineSetting struct {
+	Target *encode.Target
+	Fields int // categorical fields
+	By     int // the one whose entities have a last label, or -1
+	Limit  int // names that a baseline keeps of a field
+}
+
+// Width is how many numbers a baseline predicts.
+func (s *BaselineSetting) Width() int {
+	if s.Target.IsNumeric() {
+		return 1
+	}
+	return s.Target.Outputs()
+}
+
+// contexts returns how many contexts a baseline may keep: fewer where each has the frequencies of many classes.
+func (s *BaselineSetting) contexts() int {
+	if s.Target.IsNumeric() {
+		return s.Limit
+	}
+	return min(s.Limit, max(16, BaselineNumbers/s.Width()))
+}
+
+// New returns the baselines of a model.
+func (s *BaselineSetting) New() (all []Baseline) {
+	for i := range Baselines {
+		if Baselines[i].Applies(s) {
+			all = append(all, Baselines[i].New(s))
+		}
+	}
+	return all
+}
+
+// Footprint returns how many baselines a model has, and their bytes with names of at most maxName bytes.
+func (s *BaselineSetting) Footprint(maxName int) (n int, bytes int64) {
+	for i := range Baselines {
+		if k := &Baselines[i]; k.Applies(s) {
+			n, bytes = n+1, bytes+k.Footprint(s, maxName)
+		}
+	}
+	return n, bytes
+}

@@ -1,0 +1,85 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/twmb/avro"
+)
+
+// TestRegistryAway: a daemon that reads Avro starts while the registry is away. It rejects nothing, is not ready, and
+// says for which schema it waits. When the registry is back it reads; without it, it reads on after a restart.
+func TestRegistryAway(t *testing.T) {
+	t.Parallel()
+	const text = `{"type":"record","name":"R","fields":[{"name":"user","type":"string"},{"name":"item","type":"string"},
+		{"name":"rating","type":"int"},{"name":"ts","type":{"type":"long","logicalType":"timestamp-micros"}}]}`
+	schema := avro.MustParse(text)
+	var away atomic.Bool
+	var asked atomic.Int64
+	away.Store(true)
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if away.Load() || r.URL.Path != "/schemas/ids/7" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"schema": text})
+	}))
+	defer registry.Close()
+	b := daemontest.New(t)
+	produce := func(from, to int) {
+		var values [][]byte
+		for k := from; k < to; k++ {
+			data, err := schema.Encode(map[string]any{"user": fmt.Sprint("u", k%20), "item": fmt.Sprint("i", k%9),
+				"rating": int32(1 + k%5), "ts": int64(1_700_000_000_000_000 + k)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, append([]byte{0, 0, 0, 0, 7}, data...))
+		}
+		b.Produce(values...)
+	}
+	produce(0, 600)
+	path := b.Configure("avro", append([]string{"start: earliest", "start: earliest, format: avro",
+		"fetch_max_wait: 100ms", "fetch_max_wait: 100ms, schema_registry: {url: \"" + registry.URL + "\"}"},
+		daemontest.Simple...)...)
+	const metric = `refitd_schema_unavailable{model="ratings"} `
+	d, stop := b.Start(path)
+	base := "http://" + d.Addr()
+	daemontest.Within(t, daemontest.Patience, "the alert", func() bool {
+		_, metrics := daemontest.Get(t, base+"/metrics")
+		_, status := daemontest.Get(t, base+"/v1/status")
+		return strings.Contains(metrics, metric+"1\n") && strings.Contains(status, "RefitdSchemaUnavailable") &&
+			strings.Contains(status, "schema 7") && strings.Contains(status, registry.URL)
+	})
+	daemontest.Within(t, daemontest.Patience, "ready to name the schema", func() bool {
+		code, ready := daemontest.Get(t, base+"/-/ready")
+		return code != http.StatusOK && strings.Contains(ready, "schema 7")
+	})
+	away.Store(false)
+	applied := func(n int) func() bool {
+		return func() bool {
+			_, metrics := daemontest.Get(t, base+"/metrics")
+			return strings.Contains(metrics, fmt.Sprintf("refitd_events_total{model=%q,topic=%[1]q} %d\n", "ratings", n)) &&
+				strings.Contains(metrics, metric+"0\n") && daemontest.Sum(t, metrics, "refitd_events_rejected_total") == 0
+		}
+	}
+	daemontest.Within(t, 2*daemontest.Patience, "the events", applied(600))
+	stop()
+	away.Store(true)
+	before := asked.Load()
+	produce(600, 900)
+	d, stop = b.Start(path)
+	defer stop()
+	base = "http://" + d.Addr()
+	daemontest.Within(t, daemontest.Patience, "the events after a restart", applied(300))
+	if asked.Load() != before {
+		t.Error("the registry was asked for a schema that the state has")
+	}
+}

@@ -1,0 +1,186 @@
+package ingest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// CatchUp is a catch-up under way: a model that is far behind its log stores every event, and learns live from an even
+// share of them. Refits learn from the sample, which does not depend on it.
+type CatchUp struct {
+	Began time.Time
+	Read  int64         // records since it began
+	Left  int64         // records below the log ends of the partitions that were read since the start
+	ETA   time.Duration // that the rest takes at the pace so far
+}
+
+// catchUp decides for each part whether all of its events are learned. It belongs to the goroutine of Take, but for
+// cost and under, which any may read.
+type catchUp struct {
+	bound   time.Duration               // of learning that is left, beyond which a share is learned; 0 learns all
+	left    map[rows.Position]remainder // of each partition; the offset is 0
+	total   int64                       // sum of left
+	swept   time.Time                   // when remainders of partitions that are not read were last dropped
+	passed  passed                      // since the catch-up began; nil without one
+	cost    atomic.Int64                // nanoseconds of learning one event, of the last parts
+	under   atomic.Pointer[CatchUp]     // nil without one
+	observe func(CatchUp, bool)         // at each begin and end
+}
+
+// passed are the stretches of offsets, from and to, of which a share was learned; the offset of the key is 0.
+type passed map[rows.Position][2]int64
+
+// remainder is what is behind the last part of a partition.
+type remainder struct {
+	records int64
+	seen    time.Time
+}
+
+// What a catch-up is decided by.
+const (
+	// silence is after how long a partition without a part is not counted: it has halted, or another process reads it.
+	silence = 10 * time.Second
+	// assumedCost is what an event is taken to cost before any was learned: that of a few names on a slow processor.
+	assumedCost = 10 * time.Microsecond
+	// costWeight is that of the last part in the mean cost.
+	costWeight = 0.2
+	// catchUpShare is one of how many events is learned. Learning costs ten times as much as reading: with one of 16 it
+	// takes less than reading does, and a window of losses still fills.
+	catchUpShare = 16
+)
+
+// isLearned reports whether an event is of the share that is learned during a catch-up. It depends on nothing else, so
+// that the losses are those of an even share of all events.
+func isLearned(partition int32, offset int64) bool {
+	h := (uint64(offset) ^ uint64(partition)<<40) * 0x9e3779b97f4a7c15 // Fibonacci hashing (Knuth, 1973)
+	return h>>32%catchUpShare == 0
+}
+
+func newCatchUp(m *config.Model) *catchUp {
+	return &catchUp{bound: m.Train.CatchUp.Std(), left: make(map[rows.Position]remainder)}
+}
+
+// next takes a part that ends so many records before the end of its partition. It reports whether a share of the part
+// is learned, and returns what was passed over where a catch-up ends before the part.
+func (c *catchUp) next(p *sketch.Part, left int64) (thin bool, ended passed) {
+	if c.bound == 0 {
+		return false, nil
+	}
+	at := rows.Position{Topic: p.Topic, Partition: p.Partition}
+	now := time.Now()
+	if now.Sub(c.swept) > silence/10 {
+		c.swept = now
+		maps.DeleteFunc(c.left, func(_ rows.Position, r remainder) bool { return now.Sub(r.seen) > silence })
+	}
+	c.left[at], c.total = remainder{max(0, left), now}, 0
+	for _, r := range c.left {
+		c.total += r.records
+	}
+	wait := time.Duration(c.total) * c.eventCost()
+	switch {
+	case c.passed == nil && wait > c.bound:
+		c.passed = make(passed)
+		c.begin()
+	case c.passed != nil && wait <= c.bound/2: // lower, so that a catch-up does not begin again at once
+		ended, c.passed = c.passed, nil
+		c.end()
+	}
+	if c.passed == nil {
+		return false, ended
+	}
+	c.progress(p.Next - p.Base)
+	from := p.Base
+	if span, ok := c.passed[at]; ok {
+		from = span[0]
+	}
+	c.passed[at] = [2]int64{from, p.Next}
+	return true, nil
+}
+
+func (c *catchUp) begin() {
+	now := CatchUp{Began: time.Now(), Left: c.total}
+	c.under.Store(&now)
+	if c.observe != nil {
+		c.observe(now, true)
+	}
+}
+
+func (c *catchUp) end() {
+	last := *c.under.Swap(nil)
+	last.Left, last.ETA = c.total, 0
+	if c.observe != nil {
+		c.observe(last, false)
+	}
+}
+
+func (c *catchUp) progress(records int64) {
+	now := *c.under.Load()
+	now.Read, now.Left = now.Read+records, c.total
+	now.ETA = time.Duration(float64(time.Since(now.Began)) * float64(now.Left) / float64(max(1, now.Read)))
+	c.under.Store(&now)
+}
+
+// eventCost returns what learning an event takes.
+func (c *catchUp) eventCost() time.Duration {
+	if cost := c.cost.Load(); cost > 0 {
+		return time.Duration(cost)
+	}
+	return assumedCost
+}
+
+// learned notes how long so many events took.
+func (c *catchUp) learned(events int, took time.Duration) {
+	if events == 0 {
+		return
+	}
+	each := float64(took) / float64(events)
+	if before := c.cost.Load(); before > 0 {
+		each = costWeight*each + (1-costWeight)*float64(before)
+	}
+	c.cost.Store(max(1, int64(each)))
+}
+
+// has reports whether a row was passed over.
+func (of passed) has(r *sketch.Row) bool {
+	span, ok := of[rows.Position{Topic: r.Topic, Partition: r.Partition}]
+	return ok && r.Offset >= span[0] && r.Offset < span[1] && !isLearned(r.Partition, r.Offset)
+}
+
+// CatchUp returns the catch-up that is under way, nil without one.
+func (g *Ingest) CatchUp() *CatchUp { return g.catchUp.under.Load() }
+
+// learnPassed learns from the newest rows of the sample that a catch-up passed over and that the last refit has not
+// seen, as a restart does, for half the time of the bound at most.
+func (g *Ingest) learnPassed(of passed) error {
+	if g.cycle == nil {
+		return nil
+	}
+	if err := g.queue.wait(); err != nil {
+		return err
+	}
+	s, err := g.store.Sample()
+	if err != nil {
+		return fmt.Errorf("ingest: rows of a catch-up: %w", err)
+	}
+	var cut []report.Cut
+	if champion := g.cycle.Champion(); champion != nil {
+		cut = champion.Version.Cut
+	}
+	for _, list := range []*[]sketch.Row{&s.Train, &s.Select, &s.Gate} {
+		*list = slices.DeleteFunc(*list, func(r sketch.Row) bool { return !of.has(&r) })
+	}
+	most := int(g.catchUp.bound / 2 / g.catchUp.eventCost())
+	panicked, err := relearnAfter(g.model, g.cycle, s, cut, most)
+	if panicked > 0 && g.OnUnlearned != nil {
+		g.OnUnlearned(panicked)
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package ingest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/sketch"
+)
+
+// tastes returns n records of which the user says the label.
+func tastes(seed uint64, n int) *consumer.Batch {
+	r := rand.New(rand.NewPCG(seed, 1))
+	b := &consumer.Batch{Topic: "t", Next: int64(n)}
+	for i := range n {
+		user := r.IntN(2500)
+		b.Records = append(b.Records, consumer.Record{Offset: int64(i), Timestamp: 1700000000000 + int64(i),
+			Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, user, r.IntN(9), 1+user%5,
+				1700000000000+i), CRC: r.Uint32()})
+	}
+	return b
+}
+
+// feed applies a log in parts of 500, the last of which come once the model has caught up.
+func feed(t *testing.T, g *Ingest, whole *consumer.Batch, behind int64) {
+	t.Helper()
+	for lo := 0; lo < len(whole.Records); lo += 500 {
+		part := *whole
+		part.Base, part.Next, part.Records = int64(lo), int64(lo+500), whole.Records[lo:lo+500]
+		part.HighWatermark = max(part.Next, behind)
+		part.LastStable = part.HighWatermark
+		if err := g.Apply(t.Context(), &part); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCatchUpLeavesStateAlone: what is stored does not depend on what is learned live, and an even share of the events
+// is scored. Once it has caught up, the live model knows the names that it passed over.
+func TestCatchUpLeavesStateAlone(t *testing.T) {
+	const n, behind = 10_000, 9500
+	type outcome struct {
+		state          *sketch.State
+		passed, scored int64
+		begun, ended   int
+		late           float64 // loss of the last events
+	}
+	run := func(bound, relearn time.Duration) (out outcome) {
+		m := ratings(12_000)
+		m.Train.CatchUp = config.CatchUp(bound)
+		m.Evaluate.Window = n - behind
+		g, store := newIngest(t, m, "")
+		g.OnApplied = func(c Counts) { out.passed += c.Passed }
+		g.OnCatchUp = func(c CatchUp, begins bool) {
+			if begins {
+				out.begun++
+				return
+			}
+			if out.ended++; c.Read != behind-500 || c.Left != 0 {
+				t.Errorf("caught up after %d records, %d left", c.Read, c.Left)
+			}
+			g.catchUp.bound = relearn
+		}
+		feed(t, g, tastes(1, n), behind)
+		var err error
+		if out.state, err = store.State(); err != nil {
+			t.Fatal(err)
+		}
+		var losses map[string]float64
+		out.scored, losses = g.cycle.WindowLosses()
+		out.late = losses["live"]
+		return out
+	}
+	all := run(0, 0)
+	if all.begun != 0 || all.passed != 0 || all.scored != n {
+		t.Fatalf("learn_all: %d catch-ups, %d passed, %d scored", all.begun, all.passed, all.scored)
+	}
+	thin := run(time.Nanosecond, time.Hour)
+	if thin.begun != 1 || thin.ended != 1 {
+		t.Fatalf("%d catch-ups began, %d ended", thin.begun, thin.ended)
+	}
+	const read = behind - 500 // while it caught up
+	if share := float64(thin.scored-(n-read)) / read; share < 0.05 || share > 0.075 {
+		t.Errorf("a share of %.3f of the events was scored, want about 1/%d", share, catchUpShare)
+	}
+	if thin.passed+thin.scored != n {
+		t.Errorf("%d passed and %d scored of %d", thin.passed, thin.scored, n)
+	}
+	if thin.state.SampleDigest != all.state.SampleDigest ||
+		thin.state.Partitions[0].Digest != all.state.Partitions[0].Digest {
+		t.Error("the state depends on what is learned")
+	}
+	without := run(time.Nanosecond, time.Nanosecond) // too short to learn a row
+	t.Logf("loss of the last %d events: %.4f learned all, %.4f with the rows passed over, %.4f without",
+		n-behind, all.late, thin.late, without.late)
+	if thin.late > without.late/2 {
+		t.Error("the rows that were passed over are not learned")
+	}
+}
+
+// TestSilentPartitionsAreNotBehind: a partition without a part for some time, such as a halted one, is not waited for.
+func TestSilentPartitionsAreNotBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := ratings(100)
+		m.Train.CatchUp = config.CatchUp(time.Second)
+		c := newCatchUp(m)
+		part := func(partition int32, left int64) bool {
+			thin, _ := c.next(&sketch.Part{Topic: "t", Partition: partition, Next: 500}, left)
+			return thin
+		}
+		if !part(0, 1_000_000) || !part(1, 10) {
+			t.Fatal("a model that is a million events behind does not catch up")
+		}
+		time.Sleep(silence + time.Second)
+		if part(1, 0) {
+			t.Error("a silent partition is waited for")
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package ingest
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/avro"
+	"github.com/refitd/refitd/consumer/event/protobuf"
+	"github.com/refitd/refitd/consumer/registry"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/backoff"
+)
+
+// compilers make programs of schemas, by the format of these. A new binary format is a row here and in event.Formats.
+var compilers = map[string]event.Compiler{event.FormatAvro: avro.Compile, event.FormatProtobuf: protobuf.Compile}
+
+// maxSchemas bounds the schemas of writers that one model knows, each with its programs.
+const maxSchemas = 1000
+
+// Schemas are those by which the records of a model were written: those of its state, and what a registry adds to
+// them. They are safe for concurrent use.
+type Schemas struct {
+	mu       sync.Mutex
+	known    map[event.ID]*event.Writer
+	fresh    []event.ID // known and not in a part yet, in the order in which they were needed
+	registry *registry.Client
+	lost     map[string]event.ID // fields of the model for which a schema has nothing, with the last such schema
+	lose     func(id event.ID, field string)
+	waits    string // for which schema a partition waits, and why; "" if none does
+}
+
+// NewSchemas returns the schemas that a state has.
+func NewSchemas(store *sketch.Store) (*Schemas, error) {
+	s := &Schemas{known: make(map[event.ID]*event.Writer)}
+	err := store.Schemas(func(one sketch.Schema) error {
+		var w event.Writer
+		if err := json.Unmarshal(one.Value, &w); err != nil {
+			return fmt.Errorf("ingest: schema at key %x of the state: %w", one.Key, err)
+		}
+		s.known[idOf(one.Key)] = &w
+		return nil
+	})
+	return s, err
+}
+
+// Writer implements event.Writers.
+func (s *Schemas) Writer(id event.ID) *event.Writer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.known[id]; w != nil {
+		return w
+	}
+	switch {
+	case s.registry == nil:
+		s.waits = id.String() + " is not in the state, and no registry is asked"
+		return nil
+	case len(s.known) >= maxSchemas:
+		s.waits = fmt.Sprintf("%s is one more than the %d that a model may have", id, maxSchemas)
+		return nil
+	}
+	w, trouble := s.registry.Ask(id)
+	if w == nil {
+		if trouble == "" {
+			trouble = noAnswer
+		}
+		s.waits = id.String() + " of " + s.registry.URL() + ": " + trouble
+		return nil
+	}
+	if b, _ := json.Marshal(w); len(b) > sketch.MaxSchemaBytes {
+		s.waits = fmt.Sprintf("%s has more than %d bytes with what it refers to", id, sketch.MaxSchemaBytes)
+		return nil
+	}
+	s.known[id], s.waits = w, ""
+	s.fresh = append(s.fresh, id)
+	return w
+}
+
+// noAnswer is the trouble of a schema that was just asked for.
+const noAnswer = "no answer yet"
+
+// take returns those that are not in the state yet, for the next part.
+func (s *Schemas) take() (list []sketch.Schema) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range s.fresh {
+		value, err := json.Marshal(s.known[id])
+		if err != nil {
+			panic(err) // text and names
+		}
+		list = append(list, sketch.Schema{Key: keyOf(id), Value: value})
+	}
+	s.fresh = s.fresh[:0]
+	return list
+}
+
+// Trouble says for which schema a partition waits, and why; "" if none does.
+func (s *Schemas) Trouble() string {
+	if s == nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waits
+}
+
+// Known returns how many schemas are known, and how many requests were sent and failed.
+func (s *Schemas) Known() (n int, requests, failures int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.registry != nil {
+		requests, failures = s.registry.Counts()
+	}
+	return len(s.known), requests, failures
+}
+
+// OnLost has log called, once for each, with the schemas that have nothing for a field of the model.
+func (s *Schemas) OnLost(log func(id event.ID, field string)) {
+	if s != nil {
+		s.lose = log
+	}
+}
+
+// loses notes that a schema has nothing for a field.
+func (s *Schemas) loses(id event.ID, field string) {
+	s.mu.Lock()
+	old, known := s.lost[field]
+	if s.lost == nil {
+		s.lost = make(map[string]event.ID)
+	}
+	s.lost[field] = id
+	s.mu.Unlock()
+	if s.lose != nil && (!known || old != id) {
+		s.lose(id, field)
+	}
+}
+
+// Lost returns the fields of the model for which a schema has nothing, with the last such schema.
+func (s *Schemas) Lost() map[string]event.ID {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.lost)
+}
+
+// arrived notes that no record waits any more.
+func (s *Schemas) arrived() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits = ""
+}
+
+// keyOf returns an ID as a key of the state, and idOf the ID of a key.
+func keyOf(id event.ID) []byte {
+	return append(binary.BigEndian.AppendUint64([]byte{byte(id.Kind)}, id.Number), id.GUID[:]...)
+}
+
+func idOf(key []byte) (id event.ID) {
+	if len(key) == 1+8+len(id.GUID) {
+		id = event.ID{Kind: event.IDKind(key[0]), Number: binary.BigEndian.Uint64(key[1:]), GUID: [16]byte(key[9:])}
+	}
+	return id
+}
+
+// CopySchemas stores the schemas of one state in another, into which its records are read again.
+func CopySchemas(to, from *sketch.Store) error {
+	var list []sketch.Schema
+	err := from.Schemas(func(s sketch.Schema) error {
+		list = append(list, sketch.Schema{Key: slices.Clone(s.Key), Value: slices.Clone(s.Value)})
+		return nil
+	})
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	return to.AddSchemas(list)
+}
+
+// OpenSchemas returns the schemas of a model's records, with the registry of the configuration behind those that the
+// state has; nil where records are JSON. They end with Close. store may be nil.
+func OpenSchemas(k *config.Kafka, m *config.Model, store *sketch.Store) (*Schemas, error) {
+	if !m.Input.IsFramed() {
+		return nil, nil
+	}
+	s := &Schemas{known: make(map[event.ID]*event.Writer)}
+	if store != nil {
+		var err error
+		if s, err = NewSchemas(store); err != nil {
+			return nil, err
+		}
+	}
+	if !m.Input.FromRegistry {
+		return s, nil
+	}
+	var err error
+	s.registry, err = newRegistry(k)
+	return s, err
+}
+
+// Close ends what is asked.
+func (s *Schemas) Close() {
+	if s != nil && s.registry != nil {
+		s.registry.Close()
+	}
+}
+
+// Fetch waits for a schema until ctx is done, or until the registry has failed once.
+func (s *Schemas) Fetch(ctx context.Context, id event.ID) error {
+	const every = 10 * time.Millisecond
+	for {
+		if s.Writer(id) != nil {
+			return nil
+		}
+		if why := s.Trouble(); !strings.HasSuffix(why, noAnswer) {
+			return fmt.Errorf("%w: %s", ErrWaits, why)
+		}
+		if err := backoff.Sleep(ctx, every); err != nil {
+			return err
+		}
+	}
+}
+
+// newRegistry returns a client of the registry of a configuration. The error has exit code 2.
+func newRegistry(k *config.Kafka) (*registry.Client, error) {
+	r := &k.SchemaRegistry
+	o := registry.Options{URL: r.URL, Timeout: r.Timeout.Std(), MaxBytes: sketch.MaxSchemaBytes}
+	o.BasicAuth, o.Token = r.Secrets()
+	var err error
+	if o.TLS, err = r.Client(); err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.schema_registry.tls"}
+	}
+	return registry.New(o), nil
+}
+
+// readingOf returns of which formats the records of a model are; nil where they are JSON alone.
+func readingOf(m *config.Model, schemas *Schemas) *event.Reading {
+	if !m.Input.IsFramed() {
+		return nil
+	}
+	r := &event.Reading{Format: m.Input.Format, Key: m.Input.KeyFormat, Compilers: compilers, Fixed: m.Input.Writer()}
+	if m.Input.FromRegistry {
+		r.Writers = schemas
+	}
+	if schemas != nil {
+		r.Lost = schemas.loses
+	}
+	return r
+}
+
+// NewRecordDecoder returns the decoder of a model's records with their keys and headers, nil where it has neither a
+// mapping nor a format other than JSON: its events are decoded by their values alone then.
+func NewRecordDecoder(m *config.Model, schemas *Schemas) *event.Mapped {
+	mapping, reading := m.Mapping(), readingOf(m, schemas)
+	if mapping == nil && reading == nil {
+		return nil
+	}
+	if mapping == nil {
+		mapping = new(event.Mapping) // fields have their own names
+	}
+	d := event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
+	if reading != nil {
+		d.Read(*reading)
+	}
+	return d
+}
+
+// waitFor asks the consumer to offer a record again later: the schema by which it was written is not known.
+func (g *Ingest) waitFor(w *event.Wait, next int64) error {
+	reason := w.Why
+	if reason == "" {
+		reason = g.schemas.Trouble()
+	} else {
+		reason = w.ID.String() + " cannot be used: " + reason
+	}
+	return &consumer.PauseError{Next: next, Reason: "the schema of a record is not known: " + reason +
+		" (kafka.schema_registry)"}
+}
+
+// ErrWaits is why a record cannot be read where nobody can be asked.
+var ErrWaits = errors.New("its schema is not known")

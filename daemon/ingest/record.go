@@ -1,0 +1,122 @@
+package ingest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// The path of a record through the ingest: it is decoded, its event is scored, and observed.
+
+// decodeRecord decodes a record, once more if that panics.
+func (r *reader) decodeRecord(
+	p *sketch.Part,
+	ev *event.Event,
+	from *consumer.Record,
+) (*event.Rejection, *event.Wait) {
+	rejection, wait, panicked := r.tryDecode(p, ev, from)
+	if panicked {
+		rejection, wait, _ = r.tryDecode(p, ev, from)
+	}
+	return rejection, wait
+}
+
+// decodeOnce decodes a record, as the mapping of the model says if it has one.
+func (r *reader) decodeOnce(ev *event.Event, from *consumer.Record) (*event.Rejection, *event.Wait) {
+	if r.mapped == nil {
+		return r.decode(ev, from.Value, from.Timestamp), nil
+	}
+	return r.mapped.DecodeRecord(
+		ev,
+		&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp},
+	)
+}
+
+// prescore scores the events of a part. One that panics has no score, and panics again when it is observed, which is
+// reported then. Of a thin part a share is scored.
+func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
+	d.scores = d.scores[:0]
+	if g.prescorer == nil || g.careful || !g.prescorer.Refresh() {
+		return
+	}
+	d.scores = slices.Grow(d.scores, len(p.Records))[:len(p.Records)]
+	for i := range p.Records {
+		d.scores[i] = updates.Score{}
+		r := &p.Records[i]
+		if r.Fate == sketch.Applied && !r.Replayed && (!thin || isLearned(p.Partition, r.Offset)) {
+			g.prescoreRecord(&d.scores[i], &d.events[i])
+		}
+	}
+}
+
+// observeRecords scores and learns the events of a part in order, and returns on how many that panicked. They are not
+// tried again: what was changed before would be changed twice.
+func (g *Ingest) observeRecords(p *sketch.Part, d *decoded, thin bool) (unlearned, passed int64) {
+	g.run = g.run[:0]
+	for i := range p.Records {
+		r := &p.Records[i]
+		if r.Fate != sketch.Applied || r.Replayed {
+			continue
+		}
+		if thin && !isLearned(p.Partition, r.Offset) {
+			if passed++; g.choices != nil {
+				g.choices.note(&d.events[i])
+			}
+			continue
+		}
+		o := cycle.Observation{Event: &d.events[i], Learn: !r.Forgotten, Payload: r.Payload,
+			Position: rows.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}}
+		if i < len(d.scores) {
+			o.Prescored = &d.scores[i]
+		}
+		if g.choices != nil {
+			if g.OnChoice != nil && o.Learn {
+				g.OnChoice(o.Event, false)
+			}
+			g.run = g.choices.observations(g.run, o)
+		} else {
+			g.run = append(g.run, o)
+		}
+	}
+	var last rows.Position
+	observe := func(run []cycle.Observation) {
+		g.observe(run, func(i int, value any) {
+			if run[i].Position != last { // else another one of the negatives of the event
+				unlearned++
+				last = run[i].Position
+			}
+			g.panicked(p, run[i].Position.Offset, value)
+		})
+	}
+	if !g.careful {
+		began := time.Now()
+		observe(g.run)
+		if g.catchUp.learned(len(g.run), time.Since(began)); thin {
+			g.cycle.Reach([]report.Cut{{Topic: p.Topic, Partition: p.Partition, Next: p.Next}}, newestOf(p))
+		}
+		return unlearned, passed
+	}
+	for i := range g.run {
+		g.hold(p.Topic, p.Partition, g.run[i].Position.Offset)
+		observe(g.run[i : i+1])
+		g.release()
+	}
+	return unlearned, passed
+}
+
+// newestOf returns the newest time of the events of a part, in milliseconds.
+func newestOf(p *sketch.Part) (newest int64) {
+	for i := range p.Records {
+		if r := &p.Records[i]; r.Fate == sketch.Applied {
+			newest = max(newest, r.Time)
+		}
+	}
+	return newest
+}

@@ -1,0 +1,33 @@
+package ingest
+
+import (
+	"context"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// CheckSubject asks a registry for the newest schema of a subject, and says for which fields of a model it has nothing.
+func CheckSubject(ctx context.Context, k *config.Kafka, m *config.Model, subject string) (report.SubjectCheck, error) {
+	out := report.SubjectCheck{Model: m.Name, Subject: subject, Lost: []string{}}
+	client, err := newRegistry(k)
+	if err != nil {
+		return out, err
+	}
+	defer client.Close()
+	w, version, err := client.Newest(ctx, subject)
+	if err != nil {
+		return out, err
+	}
+	out.Version, out.Format = version, w.Format
+	mapping := m.Mapping()
+	if mapping == nil {
+		mapping = new(event.Mapping) // fields have their own names
+	}
+	d := event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
+	d.Read(event.Reading{Format: w.Format, Compilers: compilers, Fixed: m.Input.Writer()})
+	lost, err := d.Lacks(w)
+	out.Lost = append(out.Lost, lost...)
+	return out, err
+}

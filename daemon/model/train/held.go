@@ -1,0 +1,32 @@
+package train
+
+import "github.com/refitd/refitd/daemon/cycle/experts"
+
+// logHeld says once, for each reason, that events are not learned in full.
+func (t *Trainer) logHeld() {
+	by := &t.settings.Train.Cap
+	for _, why := range experts.HeldReasons {
+		if t.heldLogged[why] || t.cycle.Held(why) == 0 {
+			continue
+		}
+		t.heldLogged[why] = true
+		switch why {
+		case experts.HeldEntity:
+			t.log.Warn(
+				"one entity sends more than its share of the events: what is beyond it changes that entity alone",
+				"field",
+				by.By,
+				"share",
+				by.Share,
+				"keys",
+				"train.cap.by, train.cap.share",
+			)
+		case experts.HeldName:
+			t.log.Info("one entity sends most of the recent events of a name: that name learns a few of them",
+				"field", by.By, "keys", "train.cap.by, train.cap.share")
+		case experts.HeldIdentity:
+			t.log.Info("events came again under an identity that was learned: the live model leaves them out",
+				"field", t.settings.Schema.Identity, "key", "schema.identity")
+		}
+	}
+}

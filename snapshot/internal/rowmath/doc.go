@@ -1,0 +1,5 @@
+// Package rowmath has the sums that scoring spends its time in, over rows of numbers, several at a time: sums in
+// registers hide the latency of additions. It knows no model and allocates nothing that is not asked for. Functions
+// keep
+// no state; the caller owns all slices.
+package rowmath

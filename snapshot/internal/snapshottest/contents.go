@@ -1,0 +1,909 @@
+package snapshottest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/disk"
+)
+
+// RowsDelta is the delta after m that changes n rows, of the first columns, and adds names to the second field.
+func RowsDelta(rng *rand.Rand, m chainModel, n, added int) *format.Delta {
+	at, columns := m.Position(), m.NumColumns()
+	d := &format.Delta{
+		Model:      m.Manifest().Model,
+		Base:       at.Version,
+		BaseDigest: m.Manifest().Digest,
+		Sequence:   at.Sequence + 1,
+		Previous:   at.Digest,
+		Created:    Created,
+	}
+	chosen := map[int]bool{}
+	for len(chosen) < n {
+		chosen[rng.IntN(columns)] = true
+	}
+	for j := range columns {
+		if chosen[j] {
+			d.Columns = append(d.Columns, int32(j))
+		}
+	}
+	for i := range added {
+		d.Columns = append(d.Columns, int32(columns+i))
+		d.Added = append(d.Added, format.AddedName{Field: 1, Name: fmt.Sprint("new", columns+i)})
+	}
+	shape, linear := m.Shape(), 0
+	if shape.HasLinear {
+		linear = shape.NumOutputs
+	}
+	for _, t := range []struct {
+		to    *[]float64
+		width int
+	}{{&d.Linear, linear}, {&d.Basis, shape.NumBasis}} {
+		*t.to = make([]float64, len(d.Columns)*t.width)
+		for i := range *t.to {
+			(*t.to)[i] = rng.NormFloat64()
+		}
+	}
+	return d
+}
+
+// DeltaAfter makes the next delta of a model, its frame and the model after it. Salt makes another one for the same
+// place. Every delta sets the bias and the weight of the first column to the same number, so that a half of one is
+// seen; each seventh adds a name, each hundredth says what the model then is.
+func DeltaAfter[M interface {
+	chainModel
+	Apply(d *format.Delta) (M, error)
+	Contents() *format.Contents
+}](m M, salt int64, signer *format.Signer) (frame []byte, next M, err error) {
+	at, c := m.Position(), m.Shape()
+	d := &format.Delta{
+		Model:      "m",
+		Base:       at.Version,
+		BaseDigest: m.Manifest().Digest,
+		Sequence:   at.Sequence + 1,
+		Previous:   at.Digest,
+		Created:    Created.Add(time.Duration(at.Sequence+1) * time.Second),
+		Watermark:  Created.Add(time.Duration(at.Sequence) * time.Second),
+		Columns:    []int32{0, int32(1 + at.Sequence%7)},
+		Cut:        []format.Cut{{Topic: "ratings", Partition: 0, Next: 100 + at.Sequence}},
+	}
+	if d.Sequence%7 == 0 {
+		d.Added = []format.AddedName{{Field: int(d.Sequence % 2), Name: fmt.Sprintf("new%d-%d-%d", d.Base, d.Sequence, salt)}}
+		d.Columns = append(d.Columns, int32(m.NumColumns()))
+	}
+	value := func(i int) float64 { return math.Sin(float64(i)*7 + float64(d.Sequence)*13 + float64(salt)*101) }
+	d.Linear, d.Basis = make([]float64, len(d.Columns)*c.NumOutputs), make([]float64, len(d.Columns)*c.NumBasis)
+	for i := range d.Linear {
+		d.Linear[i] = value(i)
+	}
+	for i := range d.Basis {
+		d.Basis[i] = value(i) / 2
+	}
+	d.Bias = slices.Repeat([]float64{d.Linear[0]}, c.NumOutputs)
+	if _, err := d.Encode(m.Shape(), nil); err != nil { // the digest is needed to apply it, and counts for nothing else
+		return nil, next, err
+	}
+	if d.Sequence%100 == 0 {
+		whole, err := m.Apply(d)
+		if err != nil {
+			return nil, next, err
+		}
+		digest, err := format.PayloadDigest(whole.Contents())
+		if err != nil {
+			return nil, next, err
+		}
+		d.Checked = &format.CheckedState{Sequence: d.Sequence, PayloadDigest: digest}
+	}
+	if frame, err = d.Encode(m.Shape(), signer); err == nil {
+		next, err = m.Apply(d)
+	}
+	return frame, next, err
+}
+
+// Shape is a kind of model for the tests. Its kernel ends in its degree where that is not 2.
+type Shape struct {
+	Task, Link, Kernel string
+	K                  int
+	Linear             bool
+	Mapped             string // kind of the feature map, or none
+}
+
+var Shapes = []Shape{
+	{format.Regression, format.Identity, format.ANOVA, 0, true, ""},
+	{format.Regression, format.Identity, format.ANOVA, 1, false, ""},
+	{format.Regression, format.Identity, format.Homogeneous, 3, true, ""},
+	{format.Binary, format.Logistic, format.Homogeneous, 2, true, ""},
+	{format.Binary, format.Identity, format.ANOVA, 2, true, ""},
+	{format.Multiclass, format.Softmax, format.ANOVA, 4, false, ""},
+	{format.Multiclass, format.Logistic, format.ANOVA, 1, true, ""},
+	{format.Multilabel, format.Logistic, format.ANOVA, 2, true, ""},
+	{format.Multilabel, format.Identity, format.Homogeneous, 2, false, ""},
+	{format.Ordinal, format.OrdinalLink, format.ANOVA, 5, true, ""},
+	{format.Ordinal, format.Identity, format.ANOVA, 0, true, ""},
+	{format.Multiclass, format.Identity, format.Homogeneous, 3, false, ""},
+	{format.Ordinal, format.OrdinalLink, format.Homogeneous, 4, false, ""},
+	{format.Multiclass, format.Softmax, format.Homogeneous, 2, true, format.Fourier},
+	{format.Regression, format.Identity, format.ANOVA, 0, false, format.Bins},
+	{format.Binary, format.Logistic, format.ANOVA, 2, true, format.Fourier},
+	{format.Multiclass, format.Softmax, format.Homogeneous, 0, true, format.Products},
+	{format.Regression, format.Identity, Anova3, 3, true, ""},
+	{format.Regression, format.Identity, Homogeneous3, 2, false, ""},
+	{format.Multiclass, format.Softmax, Anova3, 5, true, ""},
+	{format.Ordinal, format.OrdinalLink, Homogeneous3, 4, true, ""},
+	{format.Binary, format.Logistic, Anova3, 1, false, format.Fourier},
+	{format.Multilabel, format.Logistic, Homogeneous3, 3, true, ""},
+	{format.Multiclass, format.Identity, format.ANOVA, 0, true, ""},
+	ofMargin,
+}
+
+// ofMargin is the shape of a linear model that a margin loss was minimised by.
+var ofMargin = Shape{format.Multiclass, format.Softmax, format.ANOVA, 0, true, ""}
+
+const Anova3, Homogeneous3 = format.ANOVA + "3", format.Homogeneous + "3"
+
+// KernelOf returns kind and degree of a shape's kernel.
+func (s Shape) KernelOf() (kind string, degree int) {
+	if kind, ok := strings.CutSuffix(s.Kernel, "3"); ok {
+		return kind, format.Cubic
+	}
+	return s.Kernel, 0
+}
+
+func (s Shape) String() string {
+	name := fmt.Sprintf("%s-%s-%s-%d-%v", s.Task, s.Link, s.Kernel, s.K, s.Linear)
+	if s.Mapped != "" {
+		name += "-" + s.Mapped
+	}
+	return name
+}
+
+var Created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// TestContents returns a random model of a shape over the fields user, item, tags, age and a constant.
+func TestContents(s Shape) *format.Contents {
+	rng := rand.New(rand.NewPCG(1, uint64(s.K)))
+	normal := func(n int) []float64 {
+		v := make([]float64, n)
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+		return v
+	}
+	c := &format.Contents{
+		Schema: format.Schema{
+			Task:        s.Task,
+			Label:       "y",
+			LabelMin:    1,
+			LabelMax:    5,
+			Categorical: []string{"user", "item"},
+			Multi:       []string{"tags"},
+			Numeric:     []format.NumericField{{Name: "age", Center: 40, Scale: 20}},
+			Augment:     true,
+		},
+		Link: s.Link, NumFeatures: 10, NumOutputs: 1, NumBasis: s.K,
+		Vocabulary: [][]string{{"u1", "u2", "u3"}, {"i1", "i2"}, {"a", "b", "naïve \"<\\\u2028"}},
+		Meta: format.Meta{
+			Writer:    "test",
+			Kind:      "refit",
+			Created:   Created,
+			Lambda:    0.5,
+			Objective: format.Number(math.Inf(1)),
+			Cut:       []format.Cut{{Topic: "ratings", Partition: 0, Next: 100}},
+		},
+	}
+	c.Kernel, c.Degree = s.KernelOf()
+	switch s.Task {
+	case format.Multiclass, format.Multilabel:
+		c.Schema.Classes, c.NumOutputs = []string{"red", "green", "blue"}, 3
+	case format.Ordinal:
+		c.Schema.Levels = 5
+		if s.Link == format.OrdinalLink {
+			c.NumOutputs = 4
+		}
+	}
+	c.Basis, c.Weights, c.Bias = normal(c.NumFeatures*s.K), normal(s.K*c.NumOutputs), normal(c.NumOutputs)
+	if s.Linear {
+		c.Linear = normal(c.NumFeatures * c.NumOutputs)
+	}
+	scaling := []format.MapScaling{{Center: 40, Scale: 15}}
+	switch s.Mapped {
+	case format.Fourier:
+		c.Schema.FeatureMap = format.NewFourier(12, 1, scaling)
+	case format.Bins:
+		c.Schema.FeatureMap = format.NewBins(4, scaling, [][]float64{{-60, 1, 20, 30, 35, 40, 70}})
+	case format.Products:
+		c.Schema.FeatureMap = format.NewProducts(scaling)
+	}
+	if fm := c.Schema.FeatureMap; fm != nil {
+		c.MapWeights = normal(fm.NumColumns() * c.NumOutputs)
+	}
+	for _, in := range TestInputs() {
+		c.Golden = append(c.Golden, format.Golden{Input: in, Outputs: SlowOutputs(c, &in)})
+	}
+	return c
+}
+
+// TestInputs covers seen, unseen and missing names, repeated names, and numbers present and missing.
+func TestInputs() []format.Input {
+	return []format.Input{
+		{Categorical: []string{"u1", "i2"}, Numeric: []float64{30}, Multi: [][]string{{"b", "a"}}},
+		{Categorical: []string{"u9", "i1"}, Numeric: []float64{math.NaN()}, Multi: [][]string{{"a", "zzz", "a", ""}}},
+		{Categorical: []string{"", ""}, Numeric: []float64{40}, Multi: [][]string{nil}},
+		{Categorical: []string{"u3", ""}, Numeric: []float64{-55.25}, Multi: [][]string{{"naïve \"<\\\u2028"}}},
+		{},
+	}
+}
+
+// slowColumns is encode by the definition: the whole row x.
+func slowColumns(c *format.Contents, in *format.Input) []float64 {
+	var x []float64
+	for f, names := range c.Vocabulary {
+		for _, name := range names {
+			v := 0.0
+			if f < len(c.Schema.Categorical) {
+				if in.Categorical != nil && in.Categorical[f] == name {
+					v = 1
+				}
+			} else if in.Multi != nil {
+				if list := in.Multi[f-len(c.Schema.Categorical)]; slices.Contains(list, name) {
+					if c.Schema.MultiWeights != nil { // each name once
+						list = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(list))), func(
+							name string) bool {
+							return name == ""
+						})
+					}
+					if v = 1 / float64(len(list)); slices.Equal(c.Schema.MultiWeights, []string{format.WeightSqrt}) {
+						v = math.Sqrt(v)
+					}
+				}
+			}
+			x = append(x, v)
+		}
+	}
+	for f, field := range c.Schema.Numeric {
+		v := 0.0
+		if in.Numeric != nil && !math.IsNaN(in.Numeric[f]) {
+			v = (in.Numeric[f] - field.Center) / field.Scale
+		}
+		x = append(x, v)
+	}
+	if c.Schema.Augment {
+		x = append(x, 1)
+	}
+	return x
+}
+
+// SlowOutputs is the formula of the package comment, written literally.
+func SlowOutputs(c *format.Contents, in *format.Input) []float64 {
+	x := slowColumns(c, in)
+	out := slices.Clone(c.Bias)
+	for o := range out {
+		for j, v := range x {
+			if c.Linear != nil {
+				out[o] += c.Linear[j*c.NumOutputs+o] * v
+			}
+		}
+		if c.Schema.FeatureMap != nil && in.Numeric != nil {
+			for j, v := range SlowMapColumns(c.Schema.FeatureMap, in.Numeric) {
+				out[o] += c.MapWeights[j*c.NumOutputs+o] * v
+			}
+		}
+		for r := range c.NumBasis {
+			kernel := 0.0
+			for i := range x {
+				for j := range x {
+					if c.Kernel == format.ANOVA && i >= j {
+						continue
+					}
+					product := c.Basis[i*c.NumBasis+r] * x[i] * c.Basis[j*c.NumBasis+r] * x[j]
+					if c.Degree != format.Cubic {
+						kernel += product
+						continue
+					}
+					for l := range x {
+						if c.Kernel == format.Homogeneous || j < l {
+							kernel += product * c.Basis[l*c.NumBasis+r] * x[l]
+						}
+					}
+				}
+			}
+			out[o] += c.Weights[r*c.NumOutputs+o] * kernel
+		}
+	}
+	return out
+}
+
+// WithCrosses gives a model of TestContents crosses: one of its fields by each other, of which some pairs are known.
+func WithCrosses(s Shape) *format.Contents {
+	c := TestContents(s)
+	users, items := c.Vocabulary[0], c.Vocabulary[1]
+	pairs := []string{"u1×i2", "u1×i1", "u3×i1", users[0] + "×" + items[0]}
+	slices.Sort(pairs)
+	pairs = slices.Compact(pairs)
+	backwards := []string{items[0] + "×" + users[0]}
+	at, added := len(users)+len(items), len(pairs)+len(backwards)
+	c.Schema.Cross = [][]string{{"user", "item"}, {"item", "user"}}
+	c.Vocabulary = slices.Insert(c.Vocabulary, 2, pairs, backwards)
+	c.NumFeatures += added
+	grow := func(table []float64, width int) []float64 {
+		if table == nil {
+			return nil
+		}
+		rows := make([]float64, added*width)
+		for i := range rows {
+			rows[i] = math.Sin(float64(i + 1))
+		}
+		return slices.Insert(slices.Clone(table), at*width, rows...)
+	}
+	c.Basis, c.Linear = grow(c.Basis, c.NumBasis), grow(c.Linear, c.NumOutputs)
+	for i := range c.Golden {
+		c.Golden[i].Outputs = nil
+	}
+	return c
+}
+
+// LargeCut is the cut of partitions of topics with the longest names that Kafka takes.
+func LargeCut(partitions int) []format.Cut {
+	cut := make([]format.Cut, partitions)
+	for i := range cut {
+		cut[i] = format.Cut{
+			Topic:     fmt.Sprintf("%s%03d", strings.Repeat("t", 246), i/100),
+			Partition: int32(i % 100),
+			Next:      1<<52 + int64(i),
+		}
+	}
+	return cut
+}
+
+// chainModel is what deltas are made for.
+type chainModel interface {
+	Manifest() format.Manifest
+	Position() format.Position
+	Shape() *format.Shape
+	NumColumns() int
+	Column(field int, name string) (int32, bool)
+}
+
+// SomeDelta returns a random delta after m.
+func SomeDelta(rng *rand.Rand, m chainModel) *format.Delta {
+	c, at := m.Shape(), m.Position()
+	d := &format.Delta{
+		Model:      m.Manifest().Model,
+		Base:       at.Version,
+		BaseDigest: m.Manifest().Digest,
+		Sequence:   at.Sequence + 1,
+		Previous:   at.Digest,
+		Created:    Created.Add(time.Duration(at.Sequence+1) * time.Second),
+		Watermark:  Created.Add(time.Duration(rng.IntN(1000)) * time.Millisecond),
+		Events: &format.Counts{
+			Applied: 100 * (at.Sequence + 1),
+		},
+		Cut: []format.Cut{{Topic: "ratings", Partition: int32(rng.IntN(3)), Next: 200 + at.Sequence}},
+	}
+	normal := func(n int) []float64 {
+		v := make([]float64, n)
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+		return v
+	}
+	columns := m.NumColumns()
+	for j := range columns {
+		if rng.IntN(4) == 0 {
+			d.Columns = append(d.Columns, int32(j))
+		}
+	}
+	for range rng.IntN(4) {
+		f := rng.IntN(len(c.Schema.Named()))
+		name := fmt.Sprintf("new \"%d\"", columns+len(d.Added))
+		if cross := f - len(c.Schema.Categorical); cross >= 0 && cross < len(c.Schema.Cross) {
+			name = []string{"u2×i1", "u1×nobody", "i1×u3"}[rng.IntN(3)]
+			if _, ok := m.Column(f, name); ok || slices.Contains(d.Added, format.AddedName{Field: f, Name: name}) {
+				continue
+			}
+		}
+		d.Columns = append(d.Columns, int32(columns+len(d.Added)))
+		d.Added = append(d.Added, format.AddedName{Field: f, Name: name})
+	}
+	linear, mapped := 0, 0
+	if c.HasLinear {
+		linear = c.NumOutputs
+	}
+	if fm := c.Schema.FeatureMap; fm != nil {
+		mapped = fm.NumColumns() * c.NumOutputs
+	}
+	d.Linear, d.Basis = normal(len(d.Columns)*linear), normal(len(d.Columns)*c.NumBasis)
+	for _, t := range []struct {
+		to *[]float64
+		n  int
+	}{{&d.Bias, c.NumOutputs}, {&d.Weights, c.NumBasis * c.NumOutputs}, {&d.MapWeights, mapped}} {
+		if t.n > 0 && rng.IntN(2) == 0 && (c.FoldIn == nil || t.to != &d.Weights) {
+			*t.to = normal(t.n)
+		}
+	}
+	if c.FoldIn != nil && rng.IntN(2) == 0 {
+		for i := range c.FoldIn.Fields {
+			d.FoldInLosses = append(d.FoldInLosses, normal(len(c.FoldIn.Fields[i].Rates)))
+		}
+	}
+	return d
+}
+
+// ChainInputs are events of the names that a model with deltas has, and of others.
+func ChainInputs(rng *rand.Rand, c *format.Contents) []format.Input {
+	inputs := TestInputs()
+	pick := func(f int) string { return c.Vocabulary[f][rng.IntN(len(c.Vocabulary[f]))] }
+	for range 6 {
+		multi := len(c.Vocabulary) - 1
+		inputs = append(
+			inputs,
+			format.Input{Categorical: []string{pick(0), pick(1)}, Numeric: []float64{float64(rng.IntN(80))},
+				Multi: [][]string{{pick(multi), "nobody", pick(multi), pick(multi)}}},
+		)
+	}
+	return append(inputs, format.Input{Categorical: []string{"u2", "i1"}, Numeric: []float64{1}, Multi: [][]string{nil}},
+		format.Input{Categorical: []string{"u1", "nobody"}, Numeric: []float64{1}, Multi: [][]string{nil}})
+}
+
+// ChainShapes are models of every task, link, kernel and map, with crosses and with fold-in, in both types.
+func ChainShapes() map[string]*format.Contents {
+	all := map[string]*format.Contents{}
+	for _, s := range Shapes {
+		all[s.String()] = TestContents(s)
+		all[s.String()+"-crosses"] = WithCrosses(s)
+		single := TestContents(s)
+		single.Tensors = format.F32
+		all[s.String()+"-F32"] = single
+	}
+	for name, c := range FoldShapes() {
+		all["fold "+name] = c
+	}
+	return all
+}
+
+// SlowMapColumns is FeatureMap.Columns by its definition, one column at a time.
+func SlowMapColumns(m *format.FeatureMap, numeric []float64) []float64 {
+	var out []float64
+	z := make([]float64, len(numeric))
+	present := 0
+	for f, v := range numeric {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		present++
+		z[f] = math.Max(-m.Clip, math.Min(m.Clip, (v-m.Scaling[f].Center)/m.Scaling[f].Scale))
+	}
+	switch m.Kind {
+	case format.Products:
+		out = append(out, z...)
+		for i := range z {
+			for j := range i + 1 {
+				out = append(out, z[i]*z[j])
+			}
+		}
+	case format.Fourier:
+		for j := range m.Count {
+			sum := m.Phases[j]
+			for f := range numeric {
+				sum += m.Frequencies[j*len(numeric)+f] * z[f]
+			}
+			out = append(out, 4*math.Sqrt(2/float64(m.Count))*math.Cos(sum))
+		}
+	default:
+		for f, v := range numeric {
+			bin := 0
+			for e := range m.Count - 1 {
+				if m.Edges[f*(m.Count-1)+e] <= z[f] {
+					bin = e + 1
+				}
+			}
+			for b := range m.Count {
+				x := 0.0
+				if b == bin && !math.IsNaN(v) && !math.IsInf(v, 0) {
+					x = 1
+				}
+				out = append(out, x)
+			}
+		}
+	}
+	if present == 0 {
+		clear(out)
+	}
+	return out
+}
+
+// SomeMaps returns a map of each kind over three fields of different scale.
+func SomeMaps(random *rand.Rand) []*format.FeatureMap {
+	scaling := []format.MapScaling{{Center: 0, Scale: 1}, {Center: 1e9, Scale: 50}, {Center: -3, Scale: 1e-6}}
+	values := make([][]float64, len(scaling))
+	for f, s := range scaling {
+		for range 501 {
+			values[f] = append(values[f], s.Center+s.Scale*random.NormFloat64())
+		}
+	}
+	return []*format.FeatureMap{
+		format.NewFourier(37, 5, scaling),
+		format.NewBins(16, scaling, values),
+		format.NewBins(2, scaling, values),
+		format.NewProducts(scaling),
+	}
+}
+
+// IsRefusal reports whether an error is one of those that Open promises for altered files.
+func IsRefusal(err error) bool {
+	return errors.Is(err, disk.ErrDigest) || errors.Is(err, disk.ErrFormat) || errors.Is(err, disk.ErrNotFound) ||
+		errors.Is(err, disk.ErrName)
+}
+
+// stored is a version in memory, to alter it quickly.
+type stored map[string][]byte
+
+func ReadStored(t *testing.T, dir string) stored {
+	t.Helper()
+	files := stored{}
+	for _, name := range []string{disk.ManifestFile, format.SignatureFile, disk.TensorsFile, disk.VocabularyFile,
+		disk.GoldenFile} {
+		b, err := os.ReadFile(filepath.Join(dir, "m", "1", name))
+		if errors.Is(err, os.ErrNotExist) && name == format.SignatureFile {
+			continue
+		}
+		Must(t, err)
+		files[name] = b
+	}
+	return files
+}
+
+func (f stored) Read(name string, limit int64) ([]byte, error) {
+	b, ok := f[name]
+	if !ok {
+		return nil, os.ErrNotExist
+	}
+	return disk.ReadAtMost(bytes.NewReader(b), name, limit)
+}
+
+// WithLimit returns contents whose outputs are limited.
+func WithLimit(c *format.Contents, limit float64) *format.Contents {
+	of, n := *c, format.Number(limit)
+	of.Meta.OutputLimit = &n
+	of.Golden = slices.Clone(c.Golden)
+	for i := range of.Golden {
+		of.Golden[i].Outputs = nil
+	}
+	return &of
+}
+
+// UserItem returns a model of n users and n items.
+func UserItem(n, k, m int) *format.Contents {
+	rng := rand.New(rand.NewPCG(7, 7))
+	c := &format.Contents{
+		Schema: format.Schema{Task: format.Ordinal, Label: "rating", Levels: m + 1, Categorical: []string{"user",
+			"item"}},
+		Kernel:      format.ANOVA,
+		Link:        format.OrdinalLink,
+		NumFeatures: 2 * n,
+		NumOutputs:  m,
+		NumBasis:    k,
+		Basis:       make([]float64, 2*n*k),
+		Weights:     make([]float64, k*m),
+		Linear:      make([]float64, 2*n*m),
+		Bias:        make([]float64, m),
+		Vocabulary:  make([][]string, 2),
+		Meta:        format.Meta{Created: Created},
+		Golden:      []format.Golden{{Input: format.Input{Categorical: []string{"u1", "i1"}}}},
+	}
+	for _, values := range [][]float64{c.Basis, c.Weights, c.Linear, c.Bias} {
+		for i := range values {
+			values[i] = rng.NormFloat64()
+		}
+	}
+	for i := range n {
+		c.Vocabulary[0], c.Vocabulary[1] = append(c.Vocabulary[0], fmt.Sprint("u", i)), append(
+			c.Vocabulary[1],
+			fmt.Sprint("i", i),
+		)
+	}
+	return c
+}
+
+// Strict returns a model with two categorical fields, a number and a list, of which some are optional; nil makes it
+// as before fields could be optional.
+func Strict(t *testing.T, optional []string) *format.Contents {
+	t.Helper()
+	c := TestContents(Shapes[2])
+	c.Schema.Optional = optional
+	return c
+}
+
+// Refused checks that an event is refused for a field that is missing.
+func Refused(t *testing.T, field string, err error) {
+	t.Helper()
+	if !errors.Is(err, disk.ErrInput) || !strings.Contains(err.Error(), "missing_field") ||
+		!strings.Contains(err.Error(), `"`+field+`"`) {
+		t.Errorf("%v, want missing_field %q", err, field)
+	}
+}
+
+// Foldable returns a random model with a fold-in, of the fields of TestContents: with shared outputs, of two groups
+// (user; all else) for the homogeneous kernel, of which coordinates are squares' sums.
+func Foldable(s Shape, shared bool) *format.Contents {
+	s.Linear = true
+	c := TestContents(s)
+	c.Golden = []format.Golden{{Input: TestInputs()[0]}}
+	rng := rand.New(rand.NewPCG(3, uint64(s.K)))
+	d, m, k := c.NumFeatures, c.NumOutputs, s.K
+	f := &format.FoldIn{
+		Shared: shared,
+		Likelihood: map[string]string{format.Identity: format.GaussianLikelihood,
+			format.Softmax: format.MultinomialLikelihood}[s.Link],
+	}
+	if f.Likelihood == "" {
+		f.Likelihood = format.LogisticLikelihood
+	}
+	if shared {
+		for i := range c.Linear {
+			c.Linear[i] = c.Linear[i/m*m]
+		}
+		for i := range c.Weights {
+			c.Weights[i] = c.Weights[i/m*m]
+		}
+	}
+	linear := f.NumLinear(m)
+	if f.Likelihood == format.GaussianLikelihood {
+		for range linear {
+			f.Noise = append(f.Noise, 0.5+rng.Float64())
+		}
+	}
+	user := format.FoldInField{Name: "user", Rates: []float64{1, 0.97, 0.9}, Losses: []float64{1, 0.5, 0.7}}
+	item := format.FoldInField{Name: "item", Rates: []float64{1}, Losses: []float64{0}}
+	if s.Kernel == format.ANOVA {
+		for r := range k {
+			f.Coordinates, f.Scale = append(f.Coordinates, k-1-r), append(f.Scale, 0.5+rng.Float64())
+			user.Signs, item.Signs = append(user.Signs, int(1-2*(r%2))), append(item.Signs, 1)
+		}
+	} else {
+		basis, weights := c.Basis, c.Weights
+		c.NumBasis, c.Basis, c.Weights = 2*k, nil, nil
+		for r := range k {
+			f.Coordinates, f.Scale = append(f.Coordinates, r, r), append(f.Scale, 0.7, 1.3)
+			user.Signs, item.Signs = append(user.Signs, 1, 1), append(item.Signs, 1, -1)
+			for n, scale := range []float64{0.7, 1.3} {
+				for o := range m {
+					c.Weights = append(c.Weights, float64(1-2*n)*0.25*weights[r*m+o]/(scale*scale))
+				}
+			}
+		}
+		for j := range d {
+			for r := range k {
+				z, sign := basis[j*k+r], 1.0
+				if j >= len(c.Vocabulary[0]) {
+					sign = -1
+				}
+				c.Basis = append(c.Basis, 0.7*z, sign*1.3*z)
+			}
+		}
+	}
+	for range linear + k {
+		user.Precision, item.Precision = append(user.Precision, 0.5+3*rng.Float64()), append(
+			item.Precision,
+			1+rng.Float64(),
+		)
+	}
+	item.Precision = item.Precision[:linear] // linear weights alone
+	clear(item.Signs)
+	f.Fields = []format.FoldInField{user, item}
+	c.FoldIn = f
+	return c
+}
+
+// HistoryOf returns events of a user, with labels of the model's task.
+func HistoryOf(c *format.Contents, user string, n int) []format.LabelledEvent {
+	rng := rand.New(rand.NewPCG(9, uint64(n)))
+	events := make([]format.LabelledEvent, n)
+	for i := range events {
+		e := &events[i]
+		e.Input = format.Input{
+			Categorical: []string{user, []string{"i1", "i2", "i9"}[rng.IntN(3)]},
+			Numeric:     []float64{20 + 30*rng.Float64()},
+			Multi:       [][]string{[]string{"a", "b"}[:rng.IntN(3)]},
+		}
+		e.Weight = []float64{0, 1, 0.5}[rng.IntN(3)]
+		switch c.Schema.Task {
+		case format.Regression:
+			e.Label = rng.NormFloat64()
+		case format.Binary:
+			e.Label = float64(rng.IntN(2))
+		case format.Ordinal:
+			e.Label = float64(1 + rng.IntN(c.Schema.Levels))
+		case format.Multiclass:
+			e.Classes = c.Schema.Classes[rng.IntN(3):][:1]
+		case format.Multilabel:
+			e.Classes = c.Schema.Classes[rng.IntN(3):]
+		}
+	}
+	return events
+}
+
+// FoldShapes are the forms that a fold-in has, with shared outputs or not.
+func FoldShapes() map[string]*format.Contents {
+	all := map[string]*format.Contents{}
+	for _, s := range Shapes {
+		classes := s.Task == format.Multiclass || s.Task == format.Multilabel
+		if _, degree := s.KernelOf(); s.Mapped != "" || s.K == 0 ||
+			degree == format.Cubic { // no posterior has products of three
+			continue
+		}
+		all[s.String()] = Foldable(s, !classes)
+	}
+	return all
+}
+
+// Python runs Python in a copy of the package, with what environ adds, or skips the test where no Python can run it.
+// The copy lets the cache of test results know the files.
+func Python(t *testing.T, needs string, environ []string, arguments ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import "+needs).CombinedOutput(); err != nil {
+		t.Skipf("not checked: python3 (3.9 or later) with %s is needed (%v): %s", needs, err, out)
+	}
+	dir := t.TempDir()
+	source := "python"
+	if _, err := os.Stat(source); err != nil {
+		source = "../python" // of the tests of packages below snapshot
+	}
+	Must(t, os.CopyFS(dir, os.DirFS(source)))
+	cmd := exec.CommandContext(t.Context(), "python3", arguments...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
+	out, err := cmd.CombinedOutput()
+	if t.Logf("%s", out); err != nil {
+		t.Error(err)
+	}
+}
+
+var Small = Shape{format.Ordinal, format.OrdinalLink, format.ANOVA, 1, true, ""}
+
+func Must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// NewForms are the shapes of kernels of degree 3 and of margin losses.
+func NewForms() (list []Shape) {
+	for _, s := range Shapes {
+		if _, degree := s.KernelOf(); degree == format.Cubic || s == ofMargin {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// RandomInputs are events of the fields of TestContents: names that are known, unknown and absent, and numbers.
+func RandomInputs(seed uint64, n int) []format.Input {
+	rng := rand.New(rand.NewPCG(seed, 6))
+	name := func(names ...string) string { return names[rng.IntN(len(names))] }
+	list := make([]format.Input, n)
+	for i := range list {
+		tags := []string{}
+		for range rng.IntN(4) {
+			tags = append(tags, name("a", "b", "zzz", "naïve \"<\\\u2028"))
+		}
+		list[i] = format.Input{
+			Categorical: []string{name("u1", "u2", "u3", "u9", ""), name("i1", "i2", "i9", "")},
+			Numeric:     []float64{40 + 30*rng.NormFloat64()},
+			Multi:       [][]string{tags},
+		}
+	}
+	return list
+}
+
+// SlowTopK ranks by Predict.
+func SlowTopK(
+	t *testing.T,
+	m interface {
+		Contents() *format.Contents
+		Predict(in *format.Input) (format.Prediction, error)
+	},
+	q *format.Query,
+) []format.Item {
+	t.Helper()
+	c := m.Contents()
+	field := slices.Index(c.Schema.Categorical, q.Over)
+	var items []format.Item
+	keys := map[string]float64{} // where values saturate or are clipped, outputs decide
+	for _, name := range c.Vocabulary[field] {
+		if slices.Contains(q.Exclude, name) {
+			continue
+		}
+		in := q.Input
+		in.Categorical = append(make([]string, 0), in.Categorical...)
+		if len(in.Categorical) == 0 {
+			in.Categorical = make([]string, len(c.Schema.Categorical))
+		}
+		in.Categorical[field] = name
+		p, err := m.Predict(&in)
+		Must(t, err)
+		value, key := p.Value, p.Outputs[0]
+		switch c.Schema.Task {
+		case format.Ordinal:
+			if c.Link == format.OrdinalLink {
+				key = value
+			}
+		case format.Binary:
+			if value = p.Outputs[0]; p.Probabilities != nil {
+				value = p.Probabilities[1]
+			}
+		case format.Multiclass, format.Multilabel:
+			class := slices.Index(c.Schema.Classes, q.Class)
+			key = p.Outputs[class]
+			if value = key; p.Probabilities != nil {
+				value = p.Probabilities[class]
+			}
+			if c.Link == format.Softmax {
+				key = value
+			}
+		}
+		keys[name] = key
+		items = append(items, format.Item{Name: name, Value: value})
+	}
+	sort.SliceStable(items, func(i, j int) bool { return keys[items[i].Name] > keys[items[j].Name] })
+	return items[:min(q.K, len(items))]
+}
+
+func SameRanking(got, want []format.Item) bool {
+	return slices.EqualFunc(got, want, func(a, b format.Item) bool {
+		return a.Name == b.Name && math.Abs(a.Value-b.Value) <= 1e-12*(1+math.Abs(b.Value))
+	})
+}
+
+// Widen adds n names to the field item.
+func Widen(c *format.Contents, n int) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	at := 5 // after 3 users and 2 items
+	insert := func(values []float64, width int) []float64 {
+		more := make([]float64, n*width)
+		for i := range more {
+			more[i] = rng.NormFloat64()
+		}
+		return slices.Insert(values, at*width, more...)
+	}
+	for i := range n {
+		c.Vocabulary[1] = append(c.Vocabulary[1], fmt.Sprint("x", i))
+	}
+	c.NumFeatures += n
+	c.Basis = insert(c.Basis, c.NumBasis)
+	if c.Linear != nil {
+		c.Linear = insert(c.Linear, c.NumOutputs)
+	}
+}
+
+// WithWeights gives the list of a model of TestContents a weight; golden outputs are those by definition.
+func WithWeights(s Shape, weights []string) *format.Contents {
+	c := TestContents(s)
+	c.Schema.MultiWeights, c.Golden = weights, nil
+	for _, in := range append(TestInputs(), format.Input{Categorical: []string{"u1", "i2"}, Numeric: []float64{50},
+		Multi: [][]string{LongList()}}) {
+		c.Golden = append(c.Golden, format.Golden{Input: in, Outputs: SlowOutputs(c, &in)})
+	}
+	return c
+}
+
+// LongList has 200 names, of which two are known and come 50 times each.
+func LongList() []string {
+	list := slices.Repeat([]string{"a", "b", "a", "b"}, 25)
+	for i := range 100 {
+		list = append(list, fmt.Sprint("unseen", i))
+	}
+	return list
+}

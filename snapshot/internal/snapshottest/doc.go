@@ -1,0 +1,3 @@
+// Package snapshottest has what tests of the packages of snapshot share: contents of every shape, inputs, deltas, keys,
+// and slow twins of what is tested. It is imported by tests alone.
+package snapshottest
