@@ -63,6 +63,54 @@ func BenchmarkLearn(b *testing.B) {
 	}
 }
 
+// BenchmarkLearnWithin measures what bounds on what one entity, weight or identity counts cost an event of ratings that
+// is learned, against none. An operation is one event, of which a run is observed at once.
+func BenchmarkLearnWithin(b *testing.B) {
+	const run = 256
+	for _, test := range []struct {
+		bound  string
+		change func(m *config.Model)
+	}{
+		{"none", func(m *config.Model) { m.Train.Cap.Share = 0 }},
+		{"cap", func(*config.Model) {}},
+		{"weights", func(m *config.Model) { m.Train.Cap.Share, m.Schema.Weight = 0, "w" }},
+		{"identity", func(m *config.Model) { m.Train.Cap.Share, m.Schema.Identity = 0, "id" }},
+	} {
+		b.Run(test.bound, func(b *testing.B) {
+			m := cycletest.RatingsModel(func(m *config.Model) {
+				m.Train.MaxBasis, m.Evaluate.Window, m.Train.Threads = 8, 20_000, 1
+				test.change(m)
+			})
+			events, r := manyNames(2, 20_000, false), rand.New(rand.NewPCG(9, 2))
+			c := newCycle(b, m)
+			observeAll(c, events[:5000])
+			ch, err := c.Refit(b.Context(), sampleOf(events[:5000]))
+			if err != nil {
+				b.Fatal(err)
+			}
+			c.Install(ch)
+			i := 5000
+			var all []Observation
+			for b.Loop() {
+				if i++; i >= len(events) {
+					i = 5000
+				}
+				ev := events[i]
+				switch test.bound {
+				case "weights":
+					ev.Weight = r.ExpFloat64()
+				case "identity":
+					ev.Identity = fmt.Sprint(r.Uint64())
+				}
+				if all = append(all, Observation{Event: &ev, Learn: true}); len(all) == run {
+					c.ObserveAll(all, nil)
+					all = all[:0]
+				}
+			}
+		})
+	}
+}
+
 // manyNames draws events of two fields with tastes and some more that say little.
 func manyNames(fields, n int, binary bool) []event.Event {
 	r := rand.New(rand.NewPCG(9, 1))

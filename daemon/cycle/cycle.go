@@ -175,6 +175,12 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if c.progress.interval != nil {
 		c.progress.interval.Add(&o, versus, c.ensemble.mixture, ev, c.ensemble.targets)
 	}
+	if of.Learn && of.counts.Corrects() != nil {
+		if ahead == nil {
+			alone.correction = c.ensemble.correctFoldIn(of)
+		}
+		c.correct(of, alone.correction)
+	}
 	if !of.Learn || c.knows(of.Position) || of.counts.IsNone() {
 		return
 	}
@@ -483,6 +489,10 @@ func (e *ensemble) relearn(
 			clear(e.pool)
 		}
 		if rows.DecodeEvent(ev, p.Payload, e.pool) != nil || !e.target.Encode(targets, ev) {
+			continue
+		}
+		if p.Counts.Corrects() != nil {
+			e.recorrect(l, others, ev, p.Counts, low, high)
 			continue
 		}
 		if ev.Label < low || ev.Label > high { // as limited

@@ -108,7 +108,8 @@ func CapFootprint(m *config.Model, maxName int) (bytes int64) {
 		bytes += int64(m.Train.FoldIn.MaxRows) * int64(rows.SlotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
 	}
 	if m.Schema.Identity != "" {
-		bytes += 2 * experts.RememberedIdentities * recentBytes
+		bytes += 2*experts.RememberedIdentities*recentBytes + int64(experts.LearnedBytes(m)) +
+			2*int64(m.Train.FoldIn.MaxRows)*recentBytes
 	}
 	return bytes
 }

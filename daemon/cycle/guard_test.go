@@ -25,13 +25,21 @@ type attack struct {
 	draw func(clean []event.Event, i int) event.Event
 }
 
+var oneLabel = attack{"one label", func(clean []event.Event, i int) event.Event {
+	ev := clean[i%len(clean)]
+	ev.Label = 1
+	return ev
+}}
+
 var attacks = []attack{
 	{"stuck producer", func(clean []event.Event, _ int) event.Event { return clean[0] }},
-	{"one label", func(clean []event.Event, i int) event.Event {
-		ev := clean[i%len(clean)]
-		ev.Label = 1
-		return ev
+	{"a pair of events in turn", func(clean []event.Event, i int) event.Event {
+		first := clean[0]
+		second := clean[slices.IndexFunc(clean, func(ev event.Event) bool { return ev.Label != first.Label })]
+		first.Label, second.Label = second.Label, first.Label
+		return []event.Event{first, second}[i%2]
 	}},
+	oneLabel,
 	{"one entity", func(clean []event.Event, i int) event.Event {
 		ev := clean[i%len(clean)]
 		if len(ev.Categorical) > 0 {
@@ -185,7 +193,7 @@ func TestLiveComesBack(t *testing.T) {
 		t.Fatalf("the live model is held back before the flood: %s", why.Text())
 	}
 	for i := range 4000 {
-		ev := attacks[1].draw(events[:2000], i)
+		ev := oneLabel.draw(events[:2000], i)
 		c.Observe(&ev, true, rows.Position{Topic: "t", Offset: int64(2000 + i)}, nil, nil)
 	}
 	if heldBack() == "" {
@@ -221,7 +229,7 @@ func TestDeltasThatTurnBadLeadBack(t *testing.T) {
 	}
 	whole := ""
 	for i := 0; i < 6000 && whole == ""; i++ {
-		ev := attacks[1].draw(events, i)
+		ev := oneLabel.draw(events, i)
 		c.Observe(&ev, true, rows.Position{Topic: "t", Offset: int64(3000 + i)}, nil, nil)
 		if i%100 == 99 {
 			whole = c.TakeDelta(c.now())
@@ -239,7 +247,7 @@ func TestDeltasThatTurnBadLeadBack(t *testing.T) {
 		t.Fatalf("no update: %s", reason)
 	}
 	c.publisher.PublishUpdate(u)
-	if why := c.publisher.guard.Judge(&c.publisher.published.FixedModel, &chain); why != "" {
+	if why := c.publisher.guard.Judge(&c.publisher.published.FixedModel, &chain, &c.publisher.published.Refit); why != "" {
 		t.Errorf("what consumers are led back to is %s, compared with the last good delta", why.Text())
 	}
 }
@@ -306,7 +314,7 @@ func TestOutputLimit(t *testing.T) {
 	}
 	observeAll(c, events[:200])
 	if got := c.publisher.guard.Judge(&fitted.FixedModel{Model: &wild, Vocab: ch.Vocabulary},
-		&c.publisher.published.FixedModel); got != guard.HeldBackOutputs {
+		&c.publisher.published.FixedModel, &c.publisher.published.Refit); got != guard.HeldBackOutputs {
 		t.Errorf("outputs of 10,000: %q", got)
 	}
 	low := report.Number(0.01)

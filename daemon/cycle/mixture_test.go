@@ -25,6 +25,8 @@ func (s *scripted) Name() string { return s.title }
 
 func (s *scripted) Learn(*event.Event, []float64, *rows.Counted) {}
 
+func (s *scripted) Correct(*experts.Correction) {}
+
 func (s *scripted) Predict(dst []float64, _ *event.Event) bool { return copy(dst, s.says) > 0 }
 
 func targetOf(t *testing.T, task string) *encode.Target {

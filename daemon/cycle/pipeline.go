@@ -114,6 +114,8 @@ type folded struct {
 	label   float64 // as it is learned
 	alarms  []drift.Alarm
 	fault   any // a panic, nil without one
+
+	correction *experts.Correction // of an event that corrects another one; nil where that changes nothing
 }
 
 // predictFoldIn stores what the fold-in predicts for an event with the given targets.
@@ -207,6 +209,10 @@ func (a *pipeline) learn(o *Observation, to *folded) {
 		return
 	}
 	c.ensemble.predictFoldIn(to, ev, a.targets)
+	if o.Learn && o.counts.Corrects() != nil {
+		to.correction = c.ensemble.correctFoldIn(o)
+		return
+	}
 	if !o.Learn || c.knows(o.Position) || o.counts.IsNone() {
 		return
 	}

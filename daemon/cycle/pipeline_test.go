@@ -186,6 +186,8 @@ func (f *failing) Name() string { return "failing" }
 
 func (f *failing) Learn(*event.Event, []float64, *rows.Counted) {}
 
+func (f *failing) Correct(*experts.Correction) {}
+
 func (f *failing) Predict([]float64, *event.Event) bool {
 	if f.seen++; f.seen == f.at+1 {
 		panic("failing")

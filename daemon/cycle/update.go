@@ -59,7 +59,7 @@ func (c *Cycle) compareLists(ev *event.Event) {
 // last choices that were judged, and where versions have more than popularity by the losses of guard. c.mu is held.
 func (u *publisher) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBack {
 	if u.rankings == nil || u.champion == nil {
-		return u.guard.Judge(update, current)
+		return u.guard.Judge(update, current, &u.published.Refit)
 	}
 	only := u.champion.PopularOnly
 	if u.rankings.IsWorse(update, current, only, u.target.Outputs()) {
@@ -68,7 +68,7 @@ func (u *publisher) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBa
 	if only {
 		return ""
 	}
-	return u.guard.Judge(update, current)
+	return u.guard.Judge(update, current, &u.published.Refit)
 }
 
 // BeginUpdate decides what consumers get between refits, judged for publication: the newest update with its deltas, the

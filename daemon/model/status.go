@@ -151,6 +151,9 @@ func (m *Model) Status() web.ModelStatus {
 		out.TimeUnit, out.TrueTimeUnit = m.state.Settings.Schema.TimeUnit, unit
 	}
 	out.TrainingDisabled = m.trainer.Disabled()
+	if m.live != nil && m.trainer.Settings().Serve.Live {
+		out.LiveHeldBack = string(m.live.HeldBack())
+	}
 	if out.Champion == nil {
 		out.Waiting = m.waiting(rows[sketch.Train], out.SampleRows)
 	}

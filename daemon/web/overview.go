@@ -48,7 +48,10 @@ type modelOverview struct {
 	Standby string     `json:"standby,omitempty"` // who trains in place of this process; absent if it does
 	// how far a model is that is behind its log and learns live from a share of the events; absent if it is not
 	CatchingUp string `json:"catching_up,omitempty"`
-	Alerts     int    `json:"alerts"` // that are about it
+	// why those who last asked for the live model got the champion: window, held_out or outputs; absent where they got
+	// the live model, or nobody asked
+	LiveHeldBack string `json:"live_held_back,omitempty"`
+	Alerts       int    `json:"alerts"` // that are about it
 }
 
 // modelState is everything that the status page shows of one model, but for its curves, its versions and what it
@@ -134,6 +137,7 @@ func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
 		Rows:    m.SampleRows,
 		Waiting: m.Waiting,
 		Standby: m.Standby, CatchingUp: m.CatchingUp,
+		LiveHeldBack: m.LiveHeldBack,
 	}
 	if c := m.Champion; c != nil {
 		o.Champion, o.Published = &c.Version, &m.Published

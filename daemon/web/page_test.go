@@ -123,6 +123,27 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 	}
 }
 
+// TestStatusSaysThatLiveIsHeldBack: the status, the state of the model and the page say why the champion answers those
+// who ask for the live model.
+func TestStatusSaysThatLiveIsHeldBack(t *testing.T) {
+	b := newBench(t)
+	for _, why := range []string{"window", ""} {
+		b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings", LiveHeldBack: why}}}
+		b.Server.seen = nil
+		var o overview
+		var m modelState
+		b.want(http.StatusOK, &o, "GET", "/v1/status", nil)
+		b.want(http.StatusOK, &m, "GET", "/v1/models/ratings/state", nil)
+		if o.Models[0].LiveHeldBack != why || m.LiveHeldBack != why {
+			t.Errorf("status %q, state %q, want %q", o.Models[0].LiveHeldBack, m.LiveHeldBack, why)
+		}
+		page := b.want(http.StatusOK, nil, "GET", "/", nil).Body.String()
+		if says := strings.Contains(page, "held back (window): the champion answers"); says != (why != "") {
+			t.Errorf("the page says it: %t, want %t", says, why != "")
+		}
+	}
+}
+
 // The stream says the same as the endpoints, continues after what the client has, is bounded in number, and ends with
 // the daemon.
 func TestStream(t *testing.T) {

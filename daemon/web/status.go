@@ -64,13 +64,15 @@ type ModelStatus struct {
 	RefitFailure string
 	// TrainingDisabled says why no refit is begun, empty if they are.
 	TrainingDisabled string
-	Progressive      report.Progressive
-	Events           int64 // applied since the start
-	Applied          int64 // since the state began
-	Lag              int64 // records below the log ends that are not applied yet
-	Halted           []HaltedPartition
-	Partitions       []PartitionStatus
-	Rejections       []Rejections // since the start, most frequent first
+	// LiveHeldBack is why those who last asked for the live model got the champion, empty where they did not.
+	LiveHeldBack string
+	Progressive  report.Progressive
+	Events       int64 // applied since the start
+	Applied      int64 // since the state began
+	Lag          int64 // records below the log ends that are not applied yet
+	Halted       []HaltedPartition
+	Partitions   []PartitionStatus
+	Rejections   []Rejections // since the start, most frequent first
 	// with their paths: that input.mapping names and none of the events since the start has, once there were enough of
 	// them
 	AbsentFields   []string

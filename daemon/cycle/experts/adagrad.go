@@ -253,6 +253,66 @@ func (l *AdaGrad) stepShared(x *adagradExpert, size, weight float64) {
 	}
 }
 
+// Correct takes the difference of the steps that the two labels make, with the rates of now, as far as the steps since
+// have left of them.
+func (l *AdaGrad) Correct(of *Correction) {
+	l.Gather(of.Is)
+	weight := min(of.Is.Weight, heaviest)
+	l.numbers.Scale(of.From, l.scaled)
+	l.numbers.Scale(of.To, l.scaled)
+	l.judge.correction(l.residual, of.From, of.To)
+	curvature := mostCurved
+	if l.scaled {
+		curvature = 1
+	}
+	for e := range l.Each {
+		x := &l.Each[e]
+		if of.Counts.IsShared() {
+			floats.AddScaled(x.bias, x.BiasStep*weight*remains(x.BiasStep, curvature, of.Since), l.residual)
+			inputs := l.inputs
+			if clear(l.rate); l.recent != nil {
+				inputs = inputs[:len(l.numbers.Z)] // recent labels are not those of then
+			}
+			for i, v := range inputs {
+				rate := x.Step / math.Sqrt(x.squares[i]+LeastSquare)
+				l.rate[i] = rate * weight * v * remains(rate, curvature, of.Since)
+			}
+			for c, r := range l.residual {
+				floats.AddScaled(x.weights[c*len(l.inputs):(c+1)*len(l.inputs)], r, l.rate)
+			}
+		}
+		i := 0
+		rows.EachPlace(of.Is, func(place, _ int, _ string) {
+			if at := l.rows[i]; at >= 0 && !of.Counts.Holds(place) {
+				row, v := l.Row(at, e), l.RowValue[i]
+				rate := x.Step / math.Sqrt(row[0]+LeastSquare)
+				floats.AddScaled(row[1:], rate*weight*v*remains(rate, curvature, of.Ages[place]), l.residual)
+			}
+			i++
+		})
+	}
+	if of.Counts.IsShared() && l.recent != nil {
+		l.remembered(of)
+	}
+}
+
+// remembered corrects what recent labels are.
+func (l *AdaGrad) remembered(of *Correction) {
+	for i, fade := range RecentFades {
+		for c := range l.target {
+			l.recent[i*l.outputsN+c] += (1 - fade) * fades(fade, of.Since) * (l.recentOf(of.To[c]) - l.recentOf(of.From[c]))
+		}
+	}
+}
+
+// recentOf returns a target as recent labels have it.
+func (l *AdaGrad) recentOf(target float64) float64 {
+	if !l.scaled && target <= 0 {
+		return -1 / float64(max(1, l.outputsN-1))
+	}
+	return target
+}
+
 // remember takes up the label in what recent labels are.
 func (l *AdaGrad) remember() {
 	if l.recent == nil {
@@ -260,11 +320,8 @@ func (l *AdaGrad) remember() {
 	}
 	for i, fade := range RecentFades {
 		for c, t := range l.target {
-			if !l.scaled && t <= 0 {
-				t = -1 / float64(max(1, l.outputsN-1))
-			}
 			at := i*l.outputsN + c
-			l.recent[at] = fade*l.recent[at] + (1-fade)*t
+			l.recent[at] = fade*l.recent[at] + (1-fade)*l.recentOf(t)
 		}
 	}
 }

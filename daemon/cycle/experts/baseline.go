@@ -17,6 +17,8 @@ type Baseline interface {
 	Predict(dst []float64, ev *event.Event) bool
 	// Learn takes up what counts of the event that predict was called with last.
 	Learn(ev *event.Event, targets []float64, counts *rows.Counted)
+	// Correct has a label take the place of one that was learned.
+	Correct(of *Correction)
 }
 
 // The means of all events: equally, and of the last fifty or so.

@@ -60,6 +60,7 @@ type EntityCap struct {
 	names      recent[int32] // events that were learned, by name
 	pairs      recent[pairUse]
 	identities recent[struct{}]
+	learned    *learnedEvents
 	last       rows.Position // of the event before, whose negatives share its place
 	lastNone   bool
 	lastShared bool
@@ -84,6 +85,9 @@ func NewEntityCap(m *config.Model, schema *event.Schema) *EntityCap {
 		share: m.Train.Cap.Share, window: float64(m.Evaluate.Window),
 		Own: make([]bool, len(schema.Categorical)), identity: schema.Identity != "", seed: maphash.MakeSeed(),
 		identities: newRecent[struct{}](RememberedIdentities)}
+	if c.identity {
+		c.learned = newLearnedEvents(m)
+	}
 	if !(c.share > 0) {
 		c.field = -1
 	}
@@ -112,15 +116,18 @@ func ShareOfEach(share float64, n int) float64 {
 // Take decides what of an event is learned, in to, whose slice it uses again. Those of one position are one event and
 // its negatives. position may be zero.
 func (c *EntityCap) Take(to *rows.Counted, ev *event.Event, position rows.Position) {
-	*to = rows.Counted{Shared: true, Own: c.Own, Room: to.Room[:0]}
 	again := position.Topic != "" && position == c.last
+	*to = rows.Counted{Shared: true, Own: c.Own, Room: to.Room[:0]}
+	if c.take(to, ev, position, again); c.identity {
+		c.note(to, ev, position, again)
+	}
+}
+
+func (c *EntityCap) take(to *rows.Counted, ev *event.Event, position rows.Position, again bool) {
 	if c.last = position; !again {
 		c.lastNone = c.identity && ev.Identity != "" && c.repeats(ev.Identity)
 	}
 	if to.None = c.lastNone; to.None {
-		if !again {
-			c.Held[HeldIdentity].Add(1)
-		}
 		return
 	}
 	if c.field < 0 || ev.Categorical[c.field] == "" {

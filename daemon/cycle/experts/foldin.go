@@ -23,6 +23,8 @@ type Learner interface {
 	Outputs(dst []float64, ev *event.Event)
 	// Learn folds in the event that was taken up last.
 	Learn(ev *event.Event, target []float64, weight float64)
+	// Correct takes up an event that was learned, and has its label take the place of the one before.
+	Correct(of *Correction)
 }
 
 // A partLearner has rows of names, some of which may learn nothing from an event.
@@ -204,6 +206,32 @@ func (l *FoldIn) learnPart(_ *event.Event, target []float64, weight float64, cou
 	l.FoldIn.LearnPart(l.Features, l.Values, target, weight, l.held, counts.IsShared())
 }
 
+// Correct adds the difference of the labels to the right sides of the rows of the event, as far as they have not
+// forgotten it. Its factors are those of the partners in the last refit: with live ones, which every correction moves,
+// corrections would not add up.
+func (l *FoldIn) Correct(of *Correction) {
+	l.Gather(of.Is)
+	c := online.Correction{From: of.From, To: of.To, Weight: of.Is.Weight, Shared: of.Counts.IsShared()}
+	for e := range l.Features {
+		n := &l.names[e]
+		c.Frozen = append(c.Frozen, online.Feature{Field: int32(n.Field), Row: -1, Base: l.base(n.Field, n.Name)})
+		held, age := !c.Shared, of.Since
+		if place := l.places[e]; place >= 0 {
+			held, age = of.Counts.Holds(place), of.Ages[place]
+		}
+		c.Held, c.Ages = append(c.Held, held), append(c.Ages, age)
+		if held {
+			continue
+		}
+		at, fresh := l.Slots.Touch(l.Features[e].Row, n.Field, n.Name)
+		l.Features[e].Row = at
+		if fresh {
+			l.FoldIn.Place(at, l.Features[e])
+		}
+	}
+	l.FoldIn.Correct(l.Features, l.Values, &c)
+}
+
 // State returns the live posterior over a vocabulary.
 func (l *FoldIn) State(v *encode.Vocabulary, steady []bool) *posterior.State {
 	s := l.FoldIn.State(l.FeaturesOf(v), steady)
@@ -229,15 +257,18 @@ func (l *FoldIn) FeaturesOf(v *encode.Vocabulary) []online.Feature {
 
 // Feature returns a name, or a field without names where name is empty, as the fold-in has it.
 func (l *FoldIn) Feature(field int, name string) online.Feature {
-	feature := online.Feature{Field: int32(field), Row: l.Slots.Find(field, name), Base: -1}
+	return online.Feature{Field: int32(field), Row: l.Slots.Find(field, name), Base: l.base(field, name)}
+}
+
+// base returns the column of a name, or of a field without names, in the last refit, -1 without one.
+func (l *FoldIn) base(field int, name string) int32 {
 	switch {
 	case l.Vocab == nil:
+		return -1
 	case name != "":
-		feature.Base = l.Vocab.Column(field, name)
-	default:
-		feature.Base = int32(l.Vocab.NumColumns() - l.Vocab.NumFields() + field)
+		return l.Vocab.Column(field, name)
 	}
-	return feature
+	return int32(l.Vocab.NumColumns() - l.Vocab.NumFields() + field)
 }
 
 func (l *FoldIn) Model(limit int) (*solver.Model, *encode.Vocabulary) {

@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
+	"gonum.org/v1/gonum/floats"
 )
 
 // The step sizes that run side by side, for features and for the bias. The bias steps are larger: a fast bias follows
@@ -308,6 +309,49 @@ func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 			clear(row)
 		}
 	}
+}
+
+// Correct takes the difference of the steps that the two labels make, as far as the steps since have left of them. Of
+// squared and logistic losses it does not depend on what was predicted; of hinge losses it is that of now.
+func (l *Gradient) Correct(of *Correction) {
+	l.Gather(of.Is)
+	weight, curvature := of.Is.Weight, mostCurved
+	if l.target.Likelihood == posterior.Gaussian {
+		curvature = 1 / (1 + floatsSquared(l.dense) + floatsSquared(l.RowValue))
+		weight *= curvature
+	}
+	before := make([]float64, len(l.grad))
+	for e := range l.experts {
+		l.target.Loss.Eval(before, l.OutputsOf[e], of.From)
+		l.target.Loss.Eval(l.grad, l.OutputsOf[e], of.To)
+		floats.Sub(l.grad, before)
+		l.amend(&l.experts[e], weight, curvature, of)
+	}
+}
+
+// amend is step of a correction.
+func (l *Gradient) amend(x *expert, weight, curvature float64, of *Correction) {
+	m := len(l.base)
+	inputs := l.dense
+	if !x.onChampion {
+		inputs = l.dense[:len(l.schema.Numeric)]
+	}
+	if of.Counts.IsShared() {
+		biasStep := min(x.biasStep*weight, maxBiasStep(l.target.Link == format.Identity, weight))
+		floats.AddScaled(x.bias, -biasStep*remains(x.biasStep, curvature, of.Since), l.grad)
+		left := x.step * weight * remains(x.step, curvature, of.Since)
+		for i, v := range inputs {
+			floats.AddScaled(x.dense[i*m:i*m+m], -left*v, l.grad)
+		}
+	}
+	i := 0
+	rows.EachPlace(of.Is, func(place, _ int, _ string) {
+		if at := l.rows[i]; at >= 0 && int(at) < len(x.named) && x.named[at] != nil && !of.Counts.Holds(place) {
+			left := x.step * weight * l.RowValue[i] * remains(x.step, curvature, of.Ages[place])
+			floats.AddScaled(x.named[at], -left, l.grad)
+		}
+		i++
+	})
 }
 
 // maxBiasStep keeps the bias of a squared or hinge loss from overshooting: its curvature is 1 and more, that of a

@@ -338,6 +338,29 @@ func (l *Neighbours) Learn(_ *event.Event, targets []float64, _ float64) {
 	}
 }
 
+// Correct changes the label of the event in the window, as long as it is there.
+func (l *Neighbours) Correct(of *Correction) {
+	if !of.Counts.IsShared() || int(of.Since) >= l.n {
+		return
+	}
+	at := (l.next - 1 - int(of.Since) + l.window) % l.window
+	for f, name := range of.Is.Categorical {
+		if l.names[at*len(l.name)+f] != hashName(name) {
+			return
+		}
+	}
+	l.numbers.Scale(of.From, l.scaled)
+	l.numbers.Scale(of.To, l.scaled)
+	m := len(l.rates)
+	for c, t := range of.To {
+		if !l.scaled {
+			t = isOne(t)
+			l.rates[c] += (1 - frequencyFade) * fades(frequencyFade, of.Since) * (t - isOne(of.From[c]))
+		}
+		l.labels[at*m+c] = float32(t)
+	}
+}
+
 // keepUp builds the tree of the newest n events if it is empty, and again every so many events.
 func (l *Neighbours) keepUp(t *windowTree, n, every int) {
 	if t.since++; t.since < every && len(t.rows) > 0 {

@@ -151,3 +151,21 @@ func (l *Newton) Learn(_ *event.Event, targets []float64, weight float64) {
 		}
 	}
 }
+
+// Correct moves the weights as the difference of the labels does in least squares, where labels enter with the
+// covariance of all events so far. Between labels and weights that walk there is a difference of the walk since.
+func (l *Newton) Correct(of *Correction) {
+	if !of.Counts.IsShared() {
+		return
+	}
+	l.Gather(of.Is)
+	l.Numbers.Scale(of.From, l.Scaled)
+	l.Numbers.Scale(of.To, l.Scaled)
+	slope, n := of.Is.Weight, len(l.Inputs)
+	if curvature := l.Judge.correction(l.residual, of.From, of.To); l.Scaled {
+		slope *= curvature
+	}
+	for c, r := range l.residual {
+		floats.AddScaled(l.Weights[c*n:c*n+n], slope*r, l.gain)
+	}
+}

@@ -251,17 +251,50 @@ func (l *Pairwise) learnPart(ev *event.Event, targets []float64, eventWeight flo
 		if a := &l.Active[i]; a.Cell == nil {
 			l.insert(a)
 		}
-		if x := &l.Terms[l.Active[i].Term]; x.In && x.With >= 0 {
-			for _, list := range l.Touched {
-				list.add(l.Active[i].key, namePair{l.Active[i].Term, ev.Categorical[x.Field], ev.Categorical[x.With]})
-			}
-		}
+		l.touch(&l.Active[i], ev)
 	}
 	if !shared {
 		return
 	}
 	if l.events++; l.events >= l.next {
 		l.choosePrecisions()
+	}
+}
+
+// Correct moves the weights by the difference of the labels, where each is taken to be the only one that is not known,
+// as it is learned, at the curvature that a label has at most: what is predicted depends on the label that was there.
+func (l *Pairwise) Correct(of *Correction) {
+	l.Gather(of.Is)
+	weight, by := min(of.Is.Weight, heaviest), [1]float64{}
+	from, to := of.From, of.To
+	if l.Label != nil {
+		from = []float64{l.Label.Standardise(from[0], encode.LabelReach)}
+		to = []float64{l.Label.Standardise(to[0], encode.LabelReach)}
+	}
+	curvature := l.judge.correction(by[:], from, to)
+	slope := weight * by[0]
+	if l.Label != nil {
+		slope *= curvature
+	}
+	precision, shared := curvature*weight, of.Counts.IsShared()
+	if shared {
+		l.bias.correct(1, slope, precision, l.variance-l.bias.variance)
+	}
+	for i := range l.Active {
+		a := &l.Active[i]
+		if a.Cell == nil || of.Counts.HoldsPair(a.place, a.with) {
+			continue
+		}
+		x, square, others := &l.Terms[a.Term], a.Value*a.Value, l.variance
+		count := &x.counts[a.bin]
+		if x.In {
+			others -= square * (a.variance + count.variance)
+		}
+		a.Cell.right += a.Value * slope / (1 + precision*max(others+square*count.variance, 0))
+		if shared {
+			count.correct(a.Value, slope, precision, others+square*a.variance)
+		}
+		l.touch(a, of.Is)
 	}
 }
 
@@ -283,6 +316,20 @@ func (l *Pairwise) derive(target float64, shared bool) (slope, curvature float64
 		l.judge.add(miss)
 	}
 	return miss / variance, 1 / variance
+}
+
+// touch notes a pair whose weight has moved for the deltas.
+func (l *Pairwise) touch(a *activeName, ev *event.Event) {
+	if x := &l.Terms[a.Term]; x.In && x.With >= 0 {
+		for _, list := range l.Touched {
+			list.add(a.key, namePair{a.Term, ev.Categorical[x.Field], ev.Categorical[x.With]})
+		}
+	}
+}
+
+// correct moves the weight by a difference of slopes of the sum that contains it, which is known with a precision.
+func (w *weight) correct(value, slope, precision, others float64) {
+	w.mean += w.variance * value * slope / (1 + precision*max(others, 0))
 }
 
 // learn updates the weight after the sum that contains it was short by miss, known with a precision. others is the

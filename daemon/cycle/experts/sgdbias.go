@@ -104,6 +104,19 @@ func (s *SGDBias) learn(ev *event.Event, counts *rows.Counted) {
 	}
 }
 
+// correct takes the difference of the steps towards two labels, as far as the steps since have left of it.
+func (s *SGDBias) correct(of *Correction) {
+	step := sgdStep * (of.Is.Label - of.Was.Label)
+	if of.Counts.IsShared() {
+		s.Global += step * remains(sgdStep, 1, of.Since)
+	}
+	for f, name := range of.Is.Categorical[:s.fields] {
+		if at, _ := s.index.Find(s.items, int32(f), name); at >= 0 && !of.Counts.Holds(f) {
+			s.bias[at] += step * remains(sgdStep, 1, of.Ages[f])
+		}
+	}
+}
+
 // NumberSGD is the sgd_bias baseline as a part.
 type NumberSGD struct {
 	*SGDBias
@@ -119,4 +132,8 @@ func (b *NumberSGD) Predict(dst []float64, ev *event.Event) bool {
 
 func (b *NumberSGD) Learn(ev *event.Event, _ []float64, counts *rows.Counted) {
 	b.SGDBias.learn(ev, counts)
+}
+
+func (b *NumberSGD) Correct(of *Correction) {
+	b.SGDBias.correct(of)
 }

@@ -22,6 +22,8 @@ type GuardRow struct {
 	Unseen  RowLoss
 	Current RowLoss    // of what consumers have
 	Of      FixedModel // that current is of
+	Refit   RowLoss    // of the last refit, of the latest events
+	OfRefit FixedModel // that refit is of
 }
 
 // RowLoss is a loss and a squared error, as outcome has them.

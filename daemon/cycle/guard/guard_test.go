@@ -37,10 +37,18 @@ func TestVerdict(t *testing.T) {
 	rows := func(unseen, current float64) *RowDifferences {
 		return &RowDifferences{
 			N:       100,
+			Counted: 100,
 			Unseen:  Difference{Mean: unseen, Variance: 1e-4, Against: 1},
 			Current: Difference{Mean: current, Variance: 1e-4, Against: 1},
 		}
 	}
+	gains := func(unseen, current float64) *RowDifferences {
+		of := rows(unseen, current)
+		of.Refit = Difference{Mean: -0.3, Variance: 1e-4, Against: 1}
+		return of
+	}
+	stuck := gains(-0.05, 0)
+	stuck.Counted = GuardLeast - 1
 	few := rows(1, 1)
 	few.N = GuardLeast - 1
 	beyond := rows(0, 0)
@@ -55,8 +63,11 @@ func TestVerdict(t *testing.T) {
 		"held-out rows":               {rows(0.2, 0.1), rows(0, 0), rows(0, 0), true, HeldBackHoldout},
 		"no worse than what is there": {rows(0.2, 0), rows(0.2, 0), rows(0.2, 0), true, ""},
 		"recent events":               {rows(0, 0), rows(0.2, 0.1), rows(0, 0), true, HeldBackWindow},
-		"after a change":              {rows(1, 1), rows(1, 1), rows(-0.3, -0.3), true, ""},
-		"one label":                   {rows(1, 1), rows(0, 0), rows(-0.3, -0.3), false, HeldBackHoldout},
+		"after a change":              {rows(1, 1), rows(1, 1), gains(-0.3, -0.3), true, ""},
+		"a while after a change":      {rows(1, 1), rows(1, 1), gains(-0.05, 0), true, ""},
+		"one label":                   {rows(1, 1), rows(0, 0), gains(-0.3, -0.3), false, HeldBackHoldout},
+		"by few events that differ":   {rows(1, 1), rows(0, 0), stuck, true, HeldBackHoldout},
+		"worse of late":               {rows(1, 1), rows(0, 0), gains(0.2, 0.1), true, HeldBackWindow},
 		"latest events":               {rows(0, 0), rows(0, 0), rows(0.2, 0.1), true, HeldBackWindow},
 		"few rows":                    {few, few, few, true, ""},
 		"outputs":                     {rows(0, 0), beyond, rows(0, 0), true, HeldBackOutputs},

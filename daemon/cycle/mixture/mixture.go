@@ -276,6 +276,13 @@ func (m *Mixture) Learn(ev *event.Event, targets []float64, counts *rows.Counted
 	}
 }
 
+// Correct has the baselines take up a corrected label. How the parts were judged on the label before stays.
+func (m *Mixture) Correct(of *experts.Correction) {
+	for _, b := range m.Baselines {
+		b.Correct(of)
+	}
+}
+
 // judge takes up the losses of the parts: for the entity of the event, and if it is shared for all.
 func (m *Mixture) judge(ev *event.Event, targets []float64, shared bool) {
 	unit := 1.0

@@ -13,6 +13,16 @@ type Counted struct {
 	Held   []bool // names whose rows learn nothing: of categorical fields, then of lists in order; nil for none
 	Own    []bool // categorical fields whose names belong to the entity
 	Room   []bool // of held
+
+	Correction *Correction // of the label of an event that came before; nil for none
+}
+
+// Correction is an event that was learned, whose label an event of the same identity corrects.
+type Correction struct {
+	Was     *event.Event // as it was learned; nil in the backlog, which has its payload
+	Payload []byte
+	Since   int32   // events of all that were learned since
+	Ages    []int32 // by place, events of the name that were learned since
 }
 
 // IsShared reports whether what all events have in common learns.
@@ -32,6 +42,14 @@ func (w *Counted) HoldsPair(a, b int) bool {
 
 // IsNone reports whether nothing is learned.
 func (w *Counted) IsNone() bool { return w != nil && w.None }
+
+// Corrects returns what an event corrects, nil for an event that corrects none.
+func (w *Counted) Corrects() *Correction {
+	if w == nil {
+		return nil
+	}
+	return w.Correction
+}
 
 // IsAll reports whether everything is learned.
 func (w *Counted) IsAll() bool { return w == nil || w.IsShared() && w.Held == nil }
@@ -66,7 +84,11 @@ func (w *Counted) Clone() *Counted {
 	if w.IsAll() {
 		return nil
 	}
-	return &Counted{Shared: w.Shared, None: w.None, Held: slices.Clone(w.Held), Own: w.Own}
+	clone := &Counted{Shared: w.Shared, None: w.None, Held: slices.Clone(w.Held), Own: w.Own}
+	if c := w.Correction; c != nil {
+		clone.Correction = &Correction{Payload: c.Payload, Since: c.Since, Ages: c.Ages}
+	}
+	return clone
 }
 
 // size returns the bytes of a clone.
@@ -74,7 +96,11 @@ func (w *Counted) size() int {
 	if w == nil {
 		return 0
 	}
-	return countedBytes + len(w.Held)
+	size := countedBytes + len(w.Held)
+	if c := w.Correction; c != nil {
+		size += countedBytes + len(c.Payload) + 4*len(c.Ages)
+	}
+	return size
 }
 
-const countedBytes = 96
+const countedBytes = 104

@@ -77,6 +77,14 @@ func (l *Live) current() (*liveCopy, error) {
 	return l.renew(liveAge)
 }
 
+// HeldBack returns why the guard held the last copy back, "" where it did not or there is none.
+func (l *Live) HeldBack() guard.HeldBack {
+	if c := l.last.Load(); c != nil {
+		return c.heldBack
+	}
+	return ""
+}
+
 // age returns how old the last copy is.
 func (l *Live) age() time.Duration {
 	if c := l.last.Load(); c != nil {

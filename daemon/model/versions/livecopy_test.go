@@ -143,6 +143,9 @@ func TestLiveIsHeldBack(t *testing.T) {
 				t.Errorf("copy %d: %v, %v, want it held back by %s", i, m, err, want)
 			}
 		}
+		if got := string(l.HeldBack()); got != want {
+			t.Errorf("copy %d: the status says %q, want %q", i, got, want)
+		}
 		if made != i+1 {
 			t.Errorf("%d copies made for %d", made, i+1)
 		}

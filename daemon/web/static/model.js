@@ -249,6 +249,7 @@ class ModelView {
       ["Training", state.judged ? `${endings[state.judged.status] || state.judged.status}, ${count(state.judged.rows)} rows, ${state.optimality}` : ""],
       ["Scores here", state.serving],
       ["Scores", state.scoring],
+      ["Live model", state.live_held_back ? `held back (${state.live_held_back}): the champion answers in place of it` : ""],
       ...(state.progressive.drift || []).map((d) => [
         "Drift",
         `${d.group} changed ${count(d.events_ago)} events ago; ${d.alarms} alarms in all`,

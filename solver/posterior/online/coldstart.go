@@ -38,15 +38,9 @@ func (y *coldStart) Learn(target []float64) bool {
 			before = y.sum[c] / (y.n - 1)
 		}
 		y.sum[c] += t
-		switch s.Likelihood {
-		case posterior.Gaussian:
-			s.Bias[c] = y.sum[c] / y.n
+		y.settle(c)
+		if s.Likelihood == posterior.Gaussian {
 			y.m2 += (t - before) * (t - s.Bias[c]) / float64(len(target))
-		case posterior.Logistic:
-			positive := (y.sum[c] + y.n) / 2
-			s.Bias[c] = math.Log((positive + 1) / (y.n - positive + 1))
-		default:
-			s.Bias[c] = math.Log((y.sum[c] + 1) / (y.n + float64(len(target))))
 		}
 	}
 	if y.known {
@@ -58,4 +52,28 @@ func (y *coldStart) Learn(target []float64) bool {
 	y.known = true
 	s.SetPrior(posterior.PriorFor(posterior.Gaussian, math.Sqrt(y.m2/y.n)))
 	return true
+}
+
+// settle sets θ of an output from the sum of its targets.
+func (y *coldStart) settle(c int) {
+	s := y.state
+	switch s.Likelihood {
+	case posterior.Gaussian:
+		s.Bias[c] = y.sum[c] / y.n
+	case posterior.Logistic:
+		positive := (y.sum[c] + y.n) / 2
+		s.Bias[c] = math.Log((positive + 1) / (y.n - positive + 1))
+	default:
+		s.Bias[c] = math.Log((y.sum[c] + 1) / (y.n + float64(len(s.Bias))))
+	}
+}
+
+// correct has a label take the place of one that was added.
+func (y *coldStart) correct(from, to []float64) {
+	for c := range from {
+		y.sum[c] += to[c] - from[c]
+		if y.n > 0 {
+			y.settle(c)
+		}
+	}
 }

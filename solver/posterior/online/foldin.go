@@ -153,6 +153,8 @@ type layout interface {
 	outputs(dst []float64)
 	// Observe sets the pseudo-observation of the event's label at the current rows.
 	Observe(target []float64, weight float64)
+	// correct sets it to what a label in place of another one adds.
+	correct(from, to []float64, weight float64)
 	// accumulate adds it to the zeroed evidence and right side of entry e.
 	accumulate(evidence, right []float64, e int)
 	// enter takes up entry e of the event, which gradient and LossWith then refer to.

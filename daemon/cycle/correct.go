@@ -1,0 +1,69 @@
+package cycle
+
+import (
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+)
+
+// correction returns what an event that corrects another one changes, by labels within bounds; nil where that is
+// nothing.
+func (s *common) correction(ev, was *event.Event, counts *rows.Counted, low, high float64) *experts.Correction {
+	of := experts.NewCorrection(ev, was, counts)
+	for _, e := range []*event.Event{of.Was, of.Is} {
+		e.Label = min(max(e.Label, low), high)
+	}
+	if !of.Encode(s.target) {
+		return nil
+	}
+	return of
+}
+
+// correctFoldIn has the fold-in learn a corrected label, and returns what that changes.
+func (e *ensemble) correctFoldIn(o *Observation) *experts.Correction {
+	low, high := e.numbers.Labels()
+	of := e.correction(o.Event, o.counts.Correction.Was, o.counts, low, high)
+	if of != nil && e.config.Train.FoldIn.Enabled {
+		e.learner.Correct(of)
+	}
+	return of
+}
+
+// correct has all else that learns live learn a corrected label, of which the fold-in has learned what of has. Weights
+// of the mixture and whatever else judges predictions stay: nothing is predicted anew.
+func (c *Cycle) correct(o *Observation, of *experts.Correction) {
+	if of == nil {
+		return
+	}
+	c.ensemble.numbers.Take(of.Is)
+	if c.config.Train.FoldIn.Enabled {
+		for _, expert := range c.ensemble.experts {
+			expert.Correct(*of)
+		}
+	}
+	if c.ensemble.mixture != nil {
+		c.ensemble.mixture.Correct(of)
+	}
+	if o.Payload != nil {
+		c.backlog.Add(o.Position, o.Payload, o.counts.Clone())
+	}
+}
+
+// recorrect has what is made on a refit learn a corrected label that came since its cut.
+func (e *ensemble) recorrect(l experts.Learner, others []*experts.Expert, ev *event.Event, counts *rows.Counted,
+	low, high float64) {
+	was := new(event.Event)
+	if rows.DecodeEvent(was, counts.Correction.Payload, e.pool) != nil {
+		return
+	}
+	of := e.correction(ev, was, counts, low, high)
+	if of == nil {
+		return
+	}
+	l.Correct(of)
+	for _, expert := range others {
+		if !expert.Lasting {
+			expert.Correct(*of)
+		}
+	}
+}
