@@ -198,6 +198,8 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 	folds["list-weights"].Schema.MultiWeights = []string{format.WeightSqrt}
 	folds["limited"] = snapshottest.WithLimit(snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal,
 		Link: format.OrdinalLink, Kernel: format.ANOVA, K: 3, Linear: true, Mapped: ""}, true), 0.75)
+	folds["co-choices"] = withCoChoices(snapshottest.Foldable(snapshottest.Shape{Task: format.Binary,
+		Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true))
 	for name, c := range folds {
 		m, e := publishAs("fold-"+name, c)
 		e = e.of(t, m, 50)
@@ -263,12 +265,14 @@ func oddContents() map[string]*format.Contents {
 		}
 	}
 	return map[string]*format.Contents{
-		"escaped":       escaped,
-		"numbered":      numbered,
-		"named":         named,
-		"half-named":    half,
-		"clipped":       clipped,
-		"cut":           cut,
+		"escaped":    escaped,
+		"numbered":   numbered,
+		"named":      named,
+		"half-named": half,
+		"clipped":    clipped,
+		"cut":        cut,
+		"co-choices": withCoChoices(snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic,
+			Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})),
 		"list-weights":  snapshottest.WithWeights(snapshottest.Shapes[0], []string{format.WeightSqrt}),
 		"list-means":    snapshottest.WithWeights(snapshottest.Shapes[0], []string{format.WeightMean}),
 		"some-optional": some,

@@ -207,7 +207,7 @@ func (a *Announcer) inline(ctx context.Context, version int64, m *snapshot.Manif
 	}
 	source, files := snapshot.DirSource{Dir: a.Dir}, make(map[string][]byte)
 	names := []string{snapshot.ManifestFile, format.SignatureFile}
-	for _, f := range m.Files {
+	for _, f := range m.ReadFiles() {
 		names = append(names, f.Name)
 	}
 	for _, name := range names {

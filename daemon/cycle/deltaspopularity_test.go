@@ -97,11 +97,11 @@ func TestDeltasBringPopularity(t *testing.T) {
 		if taste {
 			continue
 		}
-		score, now := make([]float64, 1), c.ensemble.popular.Weights()
+		score, now := make([]float64, 1), c.ensemble.popular.Weights().As(c.champion.Popular)
 		for _, of := range c.ensemble.popular.List {
 			in := snapshot.Input{Categorical: []string{"u1", of.Name}}
 			consumer.Score(score, &in, &snapshot.Scratch{})
-			if off := math.Abs(score[0] - now.Shared - now.Names[of.Name]); off > fitted.PopularityMoves {
+			if off := math.Abs(score[0] - now.Shared - now.Names[of.Name]); off > fitted.PopularityMoves*now.Scale {
 				t.Errorf("%s has %g, its popularity is %g", of.Name, score[0], now.Shared+now.Names[of.Name])
 			}
 		}

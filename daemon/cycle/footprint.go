@@ -5,6 +5,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/refit/choose"
 	"github.com/refitd/refitd/daemon/cycle/rows"
@@ -60,7 +61,8 @@ func LiveFootprint(m *config.Model) int64 {
 	const pools = 2 * maxPool // of names of relearned events
 	popularity := int64(0)
 	if m.ChosenField() >= 0 {
-		popularity = rows.PopularityBytes * int64(maxRows)
+		popularity = rows.PopularityBytes*int64(maxRows) + fitted.CoChoiceBytes(maxRows, maxName) +
+			updates.RankingsBytes
 	}
 	return popularity + int64(maxRows)*rows.VocabularyBytes + int64(maxRows+3*pools)*int64(maxName) +
 		2*int64(rows.BacklogBytes(m)) + rows.MaxBacklog*rows.BacklogEntry

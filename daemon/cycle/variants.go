@@ -90,7 +90,7 @@ func (e *ensemble) candidates(next bool) (all [mixture.NumForms]updates.Candidat
 	}
 	if popular := e.champion.Popular; popular != nil {
 		if len(e.popular.Names) > 0 { // else others observe the choices
-			popular = e.popular.Weights()
+			popular = e.popular.Weights().As(popular)
 		}
 		for f := range all {
 			all[f].Popular = popular

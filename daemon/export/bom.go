@@ -157,7 +157,7 @@ func BOM(m *snapshot.Manifest) ([]byte, error) {
 	out := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Serial: serial(digest[:]),
 		Metadata: bomMetadata{Timestamp: m.Created.UTC().Format(time.RFC3339), Component: model,
 			Tools: bomTools{[]bomComponent{{Type: "application", Name: name, Version: version}}}}}
-	for _, f := range m.Files {
+	for _, f := range m.ReadFiles() {
 		out.Parts = append(
 			out.Parts,
 			bomComponent{Type: "file", Name: f.Name, Hashes: []bomHash{{"SHA-256", bare(f.SHA256)}}},

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,11 +59,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	there := []string{snapshot.ManifestFile}
 	sum, listed := "", name == snapshot.ManifestFile || name == format.SignatureFile ||
 		name == publish.ModelSignatureFile
-	files := manifest.Files
-	if manifest.CutFile != nil {
-		files = append(slices.Clone(files), *manifest.CutFile)
-	}
-	for _, f := range files {
+	for _, f := range manifest.AllFiles() {
 		there = append(there, f.Name)
 		if f.Name == name {
 			sum, listed = f.SHA256, true

@@ -87,12 +87,12 @@ func (s *scorer) over(of past, d *decoding, held *inflight) (predictor, folded, 
 	if len(h) == 0 {
 		return s.model, folded{}, nil
 	}
-	fold := s.manifest.FoldIn
-	if fold == nil {
+	by := s.model.HistoryField()
+	if by == "" {
 		_, err := s.model.Fold(make([]snapshot.LabelledEvent, 1))
 		return nil, folded{}, badRequest(`"history": %v`, err)
 	}
-	field := slices.Index(s.model.Schema().Categorical, fold.Fields[0].Name)
+	field := slices.Index(s.model.Schema().Categorical, by)
 	events, names := make([]snapshot.LabelledEvent, len(h)), make(map[string]bool)
 	for i, value := range h {
 		if err := held.grow(eventBytes + nameCopies*int64(len(value))); err != nil {

@@ -62,7 +62,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if fold := v.manifest.FoldIn; folded.Folded > 0 && fold.Fields[0].Name == ask.Over {
+		if fold := v.manifest.FoldIn; folded.Folded > 0 && fold != nil && fold.Fields[0].Name == ask.Over {
 			return nil, badRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
 		}
 		exclude := ask.excluded(v.model.Schema(), d)

@@ -59,6 +59,8 @@ type Contents struct {
 	Bias        []float64  // m
 	MapWeights  []float64  // D×m, of the columns of Schema.FeatureMap; nil without one
 	Vocabulary  [][]string // names per field of Schema.Named, in column order
+	// which names are chosen together, for lists; nil for none
+	CoChoices *CoChoices
 	// how rows of entities are made from their events; nil for not at all. Part of the manifest, as far as it has room
 	FoldIn   *FoldIn
 	NoFoldIn string // why FoldIn is nil, for people
@@ -107,6 +109,9 @@ func (c *Contents) Validate() error {
 		return err
 	}
 	if err := c.CheckParameters(); err != nil {
+		return err
+	}
+	if err := c.CoChoices.Validate(c); err != nil {
 		return err
 	}
 	return c.FoldIn.Validate(c)

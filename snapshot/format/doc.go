@@ -9,7 +9,7 @@
 //	contents.go    Contents: parameters, vocabulary and golden events, as they are trained; their limits
 //	schema.go      Schema: fields, task, crosses, weights of lists; featuremap.go and foldin.go: its larger parts
 //	manifest.go    Manifest: metrics, cut, digests, its one form in bytes; form.go: older manifests; cut.go: large cuts
-//	tensors.go     model.safetensors; vocabulary.go the names
+//	tensors.go     model.safetensors; vocabulary.go the names; cochoices.go which of them are chosen together
 //	input.go       Input, LabelledEvent, Query, Item: what a model is asked; prediction.go what it answers
 //	keys.go        Keys, Signer, signatures of manifests; pointer.go aliases, renewal.go until when they may be used
 //	delta.go       Delta: its frame is encoded; deltaread.go: and decoded
@@ -37,6 +37,7 @@
 //	<store>/<model>/<version>/model.safetensors  F64 or F32 tensors: basis d×k, weights k×m, linear d×m if there is one, bias m,
 //	                                             and of a feature map map_weights D×m with map_frequencies D×p, map_phases D or map_edges p×(B−1)
 //	<store>/<model>/<version>/vocabulary         a line ["field","name"] for each column that has a name, in column order
+//	<store>/<model>/<version>/cochoices          names that are chosen together, for lists, if there are some: see CoChoices
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
 //	<store>/<model>/<version>/deltas/<sequence>.seg  what changed since, if deltas are published: frames one after another, from the one of that number on
 //	<store>/<model>/aliases/<alias>              a Pointer: version, manifest digest, number, time and event of the move, signature, digest
@@ -90,9 +91,11 @@
 // Formats 1 to 6 stay readable by every later build. A writer may add fields to the manifest outside its schema without
 // a new format number; anything that changes scores, or the last line of the manifest, gets one, and a build that does
 // not know it says so (ErrFormat). OutputLimit is the one exception: it clips outputs twice as far away as those of the
-// rows that a model was made of, and a build that does not know it scores all other events the same. The version in
-// testdata/v1 is read by the tests of every build and never written again. The same holds for the deltas in
-// testdata/deltas1: what changes the meaning of a frame gets another magic.
+// rows that a model was made of, and a build that does not know it scores all other events the same. CoChoices change
+// lists alone: a build that does not know them makes lists without. Their file says which version it has.
+//
+// The version in testdata/v1 is read by the tests of every build and never written again. The same holds for the deltas
+// in testdata/deltas1: what changes the meaning of a frame gets another magic.
 //
 // # History
 //

@@ -313,6 +313,7 @@ type Query struct {
 type Item struct {
 	Name string
 	// Value is what is ranked by: the prediction of a regression or of an ordinal label, the probability of 1 of a
-	// binary one, that of Query.Class otherwise. Where the link has no probabilities it is the output.
+	// binary one, that of Query.Class otherwise. Where the link has no probabilities it is the output. It has
+	// what CoChoices add.
 	Value float64
 }

@@ -197,7 +197,9 @@ type Manifest struct {
 	NoFoldIn    string  `json:"no_fold_in,omitempty"` // why fold_in is missing, where the writer knew of it
 	Files       []File  `json:"files"`
 	// has the cut, and cut is empty, where the cut is large; scoring does not need it
-	CutFile       *File  `json:"cut_file,omitempty"`
+	CutFile *File `json:"cut_file,omitempty"`
+	// has what lists know of names that are chosen together; scoring does not need it
+	CoChoices     *File  `json:"co_choices,omitempty"`
 	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents
 	Previous      string `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
 	// of the key that manifest.sig is made with; empty is unsigned
@@ -243,7 +245,7 @@ const (
 
 // Size returns how many bytes the files that the manifest lists have together.
 func (m *Manifest) Size() (bytes int64) {
-	for _, f := range m.Files {
+	for _, f := range m.ReadFiles() {
 		bytes += f.Bytes
 	}
 	return bytes

@@ -63,7 +63,7 @@ func Announce(alias string, p snapshot.Pointer, m *snapshot.Manifest) *Announcem
 		Alias:   alias,
 		Digest:  m.PayloadDigest,
 		Pointer: p,
-		Files:   m.Files,
+		Files:   m.ReadFiles(),
 		Summary: Summary{Kind: m.Kind,
 			Created: m.Created, Expires: m.Expires, Watermark: m.Watermark, Decision: m.Decision, Reason: m.Reason,
 			NumFeatures: m.NumFeatures,

@@ -36,6 +36,14 @@ func encodeVersion(model string, c *format.Contents) (format.Manifest, []disk.St
 		manifest.Files = append(manifest.Files, format.File{Name: f.Name, Bytes: int64(len(f.Content)), SHA256: disk.HexSum(
 			f.Content)})
 	}
+	if x := c.CoChoices; x != nil {
+		b, err := x.Encode()
+		if err != nil {
+			return format.Manifest{}, nil, fmt.Errorf("%w: %w", disk.ErrContents, err)
+		}
+		manifest.CoChoices = &format.File{Name: format.CoChoicesFile, Bytes: int64(len(b)), SHA256: disk.HexSum(b)}
+		files = append(files, disk.StagedFile{Name: format.CoChoicesFile, Content: b})
+	}
 	large, err := manifest.MoveCut()
 	if err != nil {
 		return format.Manifest{}, nil, fmt.Errorf("%w: %w", disk.ErrContents, err)

@@ -338,11 +338,7 @@ func (s *Store) Complete(model string, p format.Pointer) error {
 				m.Digest,
 			)
 		}
-		files := m.Files
-		if m.CutFile != nil {
-			files = append(slices.Clone(files), *m.CutFile)
-		}
-		for _, f := range files {
+		for _, f := range m.AllFiles() {
 			switch st, err := dir.Lstat(f.Name); {
 			case err != nil:
 				return m, disk.Absent(err)

@@ -111,6 +111,7 @@ func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) err
 		}
 	}
 	s.heap = append(s.heap[:0], own.heap...)
+	own.lift(s)
 	for _, w := range s.searches[:workers] {
 		w.question = question{} // which has the model
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // Loader makes a model of the files of a version. The caller has verified them: a Loader asks only whether they make
-// a model that scores as published. Form comes first; Parameters and Names may run at the same time; then FoldIn and
-// Golden. After an error the model is not to be used.
+// a model that scores as published. Form comes first; Parameters and Names may run at the same time; then
+// CoChoices, FoldIn and Golden. After an error the model is not to be used.
 type Loader struct{ m *Model }
 
 // NewLoader begins a version, given its manifest, the key that signed it and when it expires.
@@ -66,6 +66,22 @@ func (l *Loader) Names(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", disk.ErrFormat, err)
 	}
+	return nil
+}
+
+// CoChoices reads the file of that name; nil is none.
+func (l *Loader) CoChoices(b []byte) error {
+	if b == nil {
+		return nil
+	}
+	x, err := format.DecodeCoChoices(b)
+	if err != nil {
+		return err
+	}
+	if err := x.Validate(&l.m.contents); err != nil {
+		return fmt.Errorf("%s: %w: %w", format.CoChoicesFile, disk.ErrFormat, err)
+	}
+	l.m.contents.CoChoices = x
 	return nil
 }
 

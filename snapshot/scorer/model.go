@@ -148,6 +148,7 @@ type Scratch struct {
 
 	// Of TopK: what the leading value of candidates is made of, what rules most of them out, and the goroutines that
 	// look at them.
+	lifted                          lifted
 	mix, otherMix                   []float64
 	leadCross, leadSquare, leadCube []float64
 	screening                       screening

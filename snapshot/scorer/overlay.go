@@ -29,6 +29,7 @@ type Overlay struct {
 	shape  foldrow.RowShape
 	names  []string
 	rows   []foldrow.FoldedRow
+	chosen []chosenName // oldest first
 	folded int
 }
 
@@ -41,6 +42,8 @@ type Overlay struct {
 // they count twice. All fields of the events but the entity are taken as the version knows them. The rows are those
 // of the daemon's own fold-in, at its rates of forgetting, but for the uncertainty of the other rows. 20 events take
 // some 90 µs at k = 20 and m = 4.
+//
+// A version that has CoChoices and no FoldIn takes events for its lists alone; then entities are names of CoChoices.By.
 //
 // It returns ErrNoFoldIn with the reason, or ErrInput with the place of the event that has no label or no entity, does
 // not have the shape of the schema, or is beyond MaxHistory. No events make an overlay without rows.
@@ -56,21 +59,23 @@ func (m *Model) Fold(events []format.LabelledEvent) (*Overlay, error) {
 // more, whose memory is used again: with a pool of overlays nothing is allocated. After an error the overlay has no
 // rows.
 func (m *Model) FoldInto(o *Overlay, field string, events []format.LabelledEvent) error {
-	o.names, o.rows = o.names[:0], o.rows[:0]
+	o.names, o.rows, o.chosen = o.names[:0], o.rows[:0], o.chosen[:0]
 	o.model, o.field, o.by, o.folded = m, 0, nil, 0
 	if len(events) == 0 {
 		return nil
 	}
 	if err := m.foldInto(o, field, events); err != nil {
-		o.names, o.rows, o.folded = o.names[:0], o.rows[:0], 0
+		o.names, o.rows, o.chosen, o.folded = o.names[:0], o.rows[:0], o.chosen[:0], 0
 		return fmt.Errorf("snapshot: fold: %w", err)
 	}
 	return nil
 }
 
 func (m *Model) foldInto(o *Overlay, field string, events []format.LabelledEvent) error {
-	if err := o.choose(field); err != nil {
-		return err
+	if !o.listsAlone(field) {
+		if err := o.choose(field); err != nil {
+			return err
+		}
 	}
 	if len(events) > MaxHistory {
 		return fmt.Errorf(
@@ -82,7 +87,7 @@ func (m *Model) foldInto(o *Overlay, field string, events []format.LabelledEvent
 	}
 	f := foldings.Get().(*folding)
 	defer foldings.Put(f)
-	f.reset(o.shape, o.by.Rates)
+	o.reset(f)
 	for i := range events {
 		if err := o.add(f, &events[i]); err != nil {
 			return fmt.Errorf("event %d: %w", i, err)
@@ -94,6 +99,32 @@ func (m *Model) foldInto(o *Overlay, field string, events []format.LabelledEvent
 		}
 	}
 	return nil
+}
+
+// listsAlone reports whether a history is for lists alone: the version has no fold-in, but co-choices.
+func (o *Overlay) listsAlone(field string) bool {
+	c := &o.model.contents
+	return c.FoldIn == nil && c.CoChoices != nil && (field == "" || field == c.CoChoices.By)
+}
+
+// reset prepares a folding for events of the overlay.
+func (o *Overlay) reset(f *folding) {
+	if o.by != nil {
+		f.reset(o.shape, o.by.Rates)
+	} else {
+		f.target = rowmath.Resized(f.target, o.model.contents.NumOutputs)
+	}
+}
+
+// HistoryField returns the field whose names have a history in Fold, empty where the version takes none.
+func (m *Model) HistoryField() string {
+	switch c := &m.contents; {
+	case c.FoldIn != nil:
+		return c.FoldIn.Fields[0].Name
+	case c.CoChoices != nil:
+		return c.CoChoices.By
+	}
+	return ""
 }
 
 // choose sets the field whose names are folded in.
@@ -124,8 +155,14 @@ func (o *Overlay) add(f *folding, e *format.LabelledEvent) error {
 	if err := e.Check(s); err != nil {
 		return err
 	}
-	if e.Categorical == nil || e.Categorical[o.field] == "" {
-		return format.MissingField(o.by.Name)
+	field, name := o.field, o.model.HistoryField()
+	if o.by == nil {
+		_, field = m.contents.CoChoices.Fields(s)
+	} else {
+		name = o.by.Name
+	}
+	if e.Categorical == nil || e.Categorical[field] == "" {
+		return format.MissingField(name)
 	}
 	if err := e.Complete(s, ""); err != nil {
 		return err
@@ -135,6 +172,11 @@ func (o *Overlay) add(f *folding, e *format.LabelledEvent) error {
 	}
 	if err := m.encodeTarget(f.target, e); err != nil {
 		return err
+	}
+	o.note(e)
+	if o.by == nil {
+		o.folded++
+		return nil
 	}
 	weight := e.Weight
 	if weight == 0 {
@@ -172,12 +214,12 @@ func (o *Overlay) find(name string) int { return slices.Index(o.names, name) }
 // Learn returns the overlay after one more event. It returns what Fold does; MaxHistory does not bound it.
 func (o *Overlay) Learn(e *format.LabelledEvent) (*Overlay, error) {
 	next := *o
-	next.names, next.rows = slices.Clone(o.names), slices.Clone(o.rows)
+	next.names, next.rows, next.chosen = slices.Clone(o.names), slices.Clone(o.rows), slices.Clone(o.chosen)
 	err := error(nil)
-	if next.by == nil {
+	if next.by == nil && !next.listsAlone("") {
 		err = next.choose("")
 	}
-	if err == nil && e.Categorical != nil && o.field < len(e.Categorical) {
+	if err == nil && next.by != nil && e.Categorical != nil && o.field < len(e.Categorical) {
 		if at := next.find(e.Categorical[next.field]); at >= 0 {
 			next.rows[at].Lay(slices.Clone(o.rows[at].Numbers), slices.Clone(o.rows[at].Packed), &o.shape)
 		}
@@ -185,8 +227,8 @@ func (o *Overlay) Learn(e *format.LabelledEvent) (*Overlay, error) {
 	if err == nil {
 		f := foldings.Get().(*folding)
 		defer foldings.Put(f)
-		f.reset(next.shape, next.by.Rates)
-		if err = next.add(f, e); err == nil &&
+		next.reset(f)
+		if err = next.add(f, e); err == nil && next.by != nil &&
 			!f.finish(o.model, next.by, &next.rows[next.find(e.Categorical[next.field])]) {
 			err = fmt.Errorf("%w: a number is too far from its field's center", disk.ErrInput)
 		}

@@ -25,7 +25,8 @@ const (
 // it cannot be among the best. That takes O(n·k) for n names, by Scratch.Workers goroutines. A field of some thousand
 // names that is ranked for the eighth time gets a table of a byte for every number of its rows, which rules names out
 // several times as fast; making it takes that one call as long as some thirty rankings. Models after deltas share it.
-// In a field that is part of a cross each name takes as long as Score. Values are computed from the outputs of Score.
+// In a field that is part of a cross each name takes as long as Score. Values are computed from the outputs of Score
+// and what CoChoices add to them.
 // Nothing is allocated once s and dst have grown and there is the table. It returns ErrInput.
 //
 // Names are ordered by their outputs before Manifest.OutputLimit, and Item.Value is of those after it: names that the
@@ -84,6 +85,8 @@ func (m *Model) topK(over *Overlay, dst []format.Item, q *format.Query, s *Scrat
 	m.encodeOver(over, &event, s)
 	m.outputs(s.base, s)
 	m.exclude(field, q.Exclude, s)
+	m.lift(over, field, &event, s)
+	defer s.unlift()
 	k := min(q.K, m.numNames(field))
 	if m.isCrossed(field) {
 		err = m.crossedCandidates(over, field, output, by, k, &event, s)
@@ -172,6 +175,7 @@ func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, 
 		event.Categorical[field] = m.nameOf(field, j)
 		m.encodeOver(over, event, s)
 		m.outputs(s.base, s)
+		s.base[output] += m.liftOf(field, j, s)
 		key := m.keyOf(by, output, s.base)
 		if math.IsNaN(key) {
 			return errTooFar
@@ -283,7 +287,7 @@ func pushed(h []scored, x scored, k int) []scored {
 	}
 }
 
-// ranked scores the candidates of the heap again as Score does, and appends them in order.
+// ranked scores the candidates of the heap again as Score does, lifts them, and appends them in order.
 func (m *Model) ranked(
 	over *Overlay,
 	dst []format.Item,
@@ -302,6 +306,7 @@ func (m *Model) ranked(
 				return dst, errTooFar
 			}
 		}
+		s.base[0] += m.liftOf(field, x.column, s)
 		x.key = m.keyOf(by, output, s.base)
 		format.Limit(s.base, m.limit())
 		x.final = m.keyOf(by, output, s.base)

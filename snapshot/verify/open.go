@@ -152,6 +152,19 @@ func ReadFiles(read FileReader, m *format.Manifest, use [3]func(b []byte) error)
 	return cmp.Or(errs[:]...)
 }
 
+// readCoChoices returns the file with the co-choices of a version, verified; nil where it has none.
+func readCoChoices(read FileReader, m *format.Manifest) ([]byte, error) {
+	f := m.CoChoices
+	if f == nil {
+		return nil, nil
+	}
+	if f.Name != format.CoChoicesFile || f.Bytes < 1 || f.Bytes > format.MaxCoChoicesBytes {
+		return nil, fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d",
+			disk.ErrFormat, f.Name, f.Bytes, format.CoChoicesFile, format.MaxCoChoicesBytes)
+	}
+	return readVouched(read, f)
+}
+
 // readVouched reads a file of a version and verifies its size and digest.
 func readVouched(read FileReader, f *format.File) ([]byte, error) {
 	b, err := read(f.Name, f.Bytes)

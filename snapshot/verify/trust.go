@@ -61,6 +61,13 @@ func (t Trust) loader(model string, p format.Pointer, read FileReader) (*scorer.
 	if err := ReadFiles(read, &h.manifest, uses); err != nil {
 		return nil, err
 	}
+	together, err := readCoChoices(read, &h.manifest)
+	if err == nil {
+		err = l.CoChoices(together)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err := l.FoldIn(); err != nil {
 		return nil, err
 	}
@@ -86,6 +93,9 @@ func (t Trust) VerifyFiles(model string, p format.Pointer, files map[string][]by
 	if err == nil {
 		verified := func([]byte) error { return nil }
 		err = ReadFiles(read, &h.manifest, [3]func([]byte) error{verified, verified, verified})
+	}
+	if err == nil {
+		_, err = readCoChoices(read, &h.manifest)
 	}
 	if err != nil {
 		return fmt.Errorf("snapshot: files of %s version %d: %w", model, p.Version, err)

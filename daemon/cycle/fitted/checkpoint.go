@@ -46,6 +46,9 @@ func (ch *Fitted) Contents(m *config.Model) *format.Contents {
 		Vocabulary: v.Names,
 	}
 	c.Schema.Derived = DerivedFields(&m.Schema)
+	if ch.Popular != nil {
+		c.CoChoices = ch.Popular.CoChoices.contents(v.Schema, ch.Popular.Field, v)
+	}
 	if c.FoldIn, c.NoFoldIn = ch.foldIn(m); ch.PopularOnly {
 		c.FoldIn, c.NoFoldIn = nil, "the version lists names by their popularity alone: what was learned of who chooses "+
 			"did not make lists better"

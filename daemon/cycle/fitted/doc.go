@@ -16,6 +16,7 @@
 //	foldinspec.go     what a version says about fold-in: fields that forget, and their rates
 //	baselinemeans.go  the baselines that a refit fits on its sample
 //	popularity.go     how likely each name is chosen, as weights of a model
+//	cochoices.go      which names the same entities choose, for lists
 //	crosses.go        a model without its own crosses (Plain)
 //	halflife.go       half-lives and the weights of rows of an age
 //	holdout.go        names held out whole; posteriors and models that have seen no held-out row

@@ -1,6 +1,7 @@
 package fitted
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -30,6 +31,7 @@ type Popularity struct {
 	totals  NameCounts
 	Now     float64                       // in choices
 	logs    [len(popularityLives)]float64 // of the probabilities of the choices, fading
+	pairs   coChoices
 }
 
 // popularityLives are the half-lives, in choices. The last is next to none. Chosen by hand: a factor of 4 apart.
@@ -57,6 +59,14 @@ type NameCounts struct {
 	chosen float64      // when it was chosen last
 	at     float64      // when the counts were as follows
 	n      [len(popularityLives)]float64
+
+	gone   bool   // given up: others may have it in their pairs
+	near   []near // that entities chose with it
+	nearAt float64
+	// Working memory of judge and CoChoices.
+	mark  int
+	sums  [len(coChoiceHalfLives)]float64
+	place int32
 }
 
 // NewPopularity returns that of a model whose events are choices, nil for one whose events have labels.
@@ -70,6 +80,7 @@ func NewPopularity(m *config.Model) *Popularity {
 		limit:   m.Train.FoldIn.MaxRows,
 		follows: len(m.Schema.Of) > 0,
 		Names:   make(map[string]*NameCounts),
+		pairs:   newCoChoices(m, field),
 	}
 }
 
@@ -104,6 +115,7 @@ func (p *Popularity) ChooseAt(ev *event.Event, now float64) {
 			of.First = rows.CopyOf(ev)
 		}
 	} else { // a new name was foreseen by none
+		p.judge(of, ev)
 		of.to(p.Now)
 		for h := range p.logs {
 			p.logs[h] = popularityFade*p.logs[h] + math.Log(p.share(of, h))
@@ -114,6 +126,7 @@ func (p *Popularity) ChooseAt(ev *event.Event, now float64) {
 		of.n[h]++
 		p.totals.n[h]++
 	}
+	p.together(of, ev)
 }
 
 // share is the probability of a name by one half-life.
@@ -139,6 +152,7 @@ func (p *Popularity) makeRoom() {
 			return false
 		}
 		delete(p.Names, of.Name)
+		of.gone, of.near = true, nil
 		for h := range of.n {
 			p.totals.n[h] = max(0, p.totals.n[h]-of.n[h])
 		}
@@ -169,10 +183,11 @@ func (p *Popularity) likely() func(of *NameCounts) float64 {
 func (p *Popularity) Weights() *PopularWeights {
 	likely := p.likely()
 	w := &PopularWeights{
-		Field:  p.field,
-		Shared: likely(&NameCounts{}),
-		Names:  make(map[string]float64, len(p.Names)),
-		at:     p.Now,
+		Field:     p.field,
+		Shared:    likely(&NameCounts{}),
+		Names:     make(map[string]float64, len(p.Names)),
+		CoChoices: p.CoChoices(),
+		at:        p.Now,
 	}
 	for _, of := range p.List {
 		w.Names[of.Name] = likely(of) - w.Shared
@@ -183,14 +198,18 @@ func (p *Popularity) Weights() *PopularWeights {
 // Moved returns the weights after w, in which at most limit names have others, and those names, in the order of their
 // first choices. They are of names chosen since and of some others in turn, as far as their weights have moved.
 func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, names []string) {
-	likely, turns := p.likely(), 1+len(p.List)/popularityTurn
+	likely, turns, scale := p.likely(), 1+len(p.List)/popularityTurn, cmp.Or(w.Scale, 1)
+	rare := likely(&NameCounts{})
 	next = &PopularWeights{
-		Field:  w.Field,
-		Shared: likely(&NameCounts{}),
-		Names:  w.Names,
-		at:     p.Now,
-		turn:   w.turn + 1,
-		since:  maps.Clone(w.since),
+		Scale:     w.Scale,
+		Offset:    w.Offset,
+		Field:     w.Field,
+		Shared:    scale*rare + w.Offset,
+		Names:     w.Names,
+		CoChoices: w.CoChoices,
+		at:        p.Now,
+		turn:      w.turn + 1,
+		since:     maps.Clone(w.since),
 	}
 	for i, of := range p.List {
 		if len(names) >= limit {
@@ -199,7 +218,8 @@ func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, 
 		if of.chosen <= w.at && i%turns != next.turn%turns {
 			continue
 		}
-		if weight := likely(of) - next.Shared; !(math.Abs(weight-w.Name(of.Name)) < PopularityMoves) {
+		weight := scale * (likely(of) - rare)
+		if !(math.Abs(weight-w.Name(of.Name)) < scale*PopularityMoves) {
 			if next.since == nil {
 				next.since = make(map[string]float64)
 			}
@@ -216,10 +236,40 @@ type PopularWeights struct {
 	Field  int
 	Shared float64
 	Names  map[string]float64
+	// CoChoices are what versions with the weights know of names that are chosen together; nil for nothing.
+	CoChoices *CoChoices
+
+	// What calibrates versions of popularity alone: Shared and Names are Scale times the logarithms, and Shared is by
+	// Offset more. Scale 0 is 1.
+	Scale, Offset float64
 
 	since map[string]float64 // those of Names that are others by now, and new names
 	at    float64            // when the choices were counted, in choices; 0 of another process
 	turn  int                // how often it has moved
+}
+
+// Calibrated returns weights, which are not calibrated, with another scale and offset. Lists stay the same.
+func (w *PopularWeights) Calibrated(scale, offset float64) *PopularWeights {
+	next := *w
+	next.Scale, next.Offset, next.Shared = scale, offset, scale*w.Shared+offset
+	next.Names = make(map[string]float64, len(w.Names))
+	for name, weight := range w.Names {
+		next.Names[name] = scale * weight
+	}
+	if w.CoChoices != nil {
+		pairs := *w.CoChoices
+		pairs.Scale = scale
+		next.CoChoices = &pairs
+	}
+	return &next
+}
+
+// As returns weights, which are not calibrated, calibrated as others are.
+func (w *PopularWeights) As(other *PopularWeights) *PopularWeights {
+	if other.Scale == 0 {
+		return w
+	}
+	return w.Calibrated(other.Scale, other.Offset)
 }
 
 // Of returns what the weights say of an event.

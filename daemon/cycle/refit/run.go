@@ -69,6 +69,9 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	ch.GateBegan = j.Now()
 	if gate.Decide(j.Judging(), ch); ch.PopularOnly {
 		ch.Version.Reason += "; lists of popularity alone, as the model's are not shown to be better"
+		if ch.Popular.CoChoices != nil {
+			ch.Version.Reason += ", and of co-choices"
+		}
 	}
 	ch.GateEnded = j.Now()
 	if j.Guard != nil {
@@ -171,7 +174,9 @@ func challenger(
 	}
 	by := j.Judging()
 	if by.Criteria.Lists != nil {
-		ch.PopularOnly = !by.Lifts(ch.Model)
+		if ch.PopularOnly = !by.Lifts(ch.Model); ch.PopularOnly {
+			ch.Popular = ch.Popular.Calibrated(j.CalibratePopular())
+		}
 	}
 	j.InParallel(func() { v.Select = evaluate.MetricsOf(j.Rows.Select_, j.Target, ch.Model, encode.GroupOf(j.Model)) },
 		func() { v.Gate = evaluate.MetricsOf(j.Rows.Gate, j.Target, ch.Model, encode.GroupOf(j.Model)) })

@@ -21,6 +21,9 @@ const (
 	RankedKept  = 100 // choices by which updates are guarded: a pass takes some milliseconds
 )
 
+// RankingsBytes is what the choices that are kept take, with their other names: about 2 KB each.
+const RankingsBytes = RankedKept * (rankedNames*8 + 1200)
+
 // Rankings are the choices by which updates are compared. It belongs to who holds the lock of the cycle.
 type Rankings struct {
 	field   int // what is chosen

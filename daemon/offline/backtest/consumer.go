@@ -165,7 +165,7 @@ func (b *backtest) take(ch *fitted.Fitted) error {
 		if c.mode == consumerRefits && ch.Version.Kind != "refit" {
 			continue
 		}
-		c.model, c.version, c.held, c.folds, c.noFoldIn = m, c.version+1, c.seen, contents.FoldIn != nil, contents.NoFoldIn
+		c.model, c.version, c.held, c.folds, c.noFoldIn = m, c.version+1, c.seen, m.HistoryField() != "", contents.NoFoldIn
 	}
 	return nil
 }

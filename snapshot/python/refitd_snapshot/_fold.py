@@ -58,6 +58,8 @@ class Overlay(Scorer):
         self._field = -1 if by is None else model.schema.categorical.index(by.name)
         self._rows = rows
         self._folded = folded
+        self._co_choices = model._co_choices
+        self._chosen_by: dict[str, list[int]] = {}
 
     @property
     def model(self) -> Model:
@@ -76,10 +78,25 @@ class Overlay(Scorer):
 
     def learn(self, event: Event, weight: float = 1.0) -> Overlay:
         """Returns the overlay after one more labelled event. Raises NoFoldInError or InputError."""
-        by = self._by if self._by is not None else _field_of(self._model, "")
+        by = self._by if self._by is not None or _lists_alone(self._model, "") else _field_of(self._model, "")
         changed = Overlay(self._model, by, dict(self._rows), self._folded)
+        changed._chosen_by = dict(self._chosen_by)
         changed._finish(changed._add(event, weight))
         return changed
+
+    def _chosen(self, entity: str) -> list[int]:
+        return self._chosen_by.get(entity, [])
+
+    def _note(self, x: Input, label: float) -> None:
+        """Keeps the choice of an event, if lists take it into account."""
+        together = self._co_choices
+        if together is None or not label > 0:
+            return
+        entity, name = x.categorical[together.by], x.categorical[together.over]
+        if entity and name:
+            place = self._columns._index[together.over].get(name, -1)
+            place -= self._columns._first[together.over] if place >= 0 else 0
+            self._chosen_by[entity] = self._chosen(entity) + [place]
 
     def _own(self, event: Input) -> Optional[EntityRow]:
         return self._rows.get(event.categorical[self._field]) if self._rows else None
@@ -94,16 +111,22 @@ class Overlay(Scorer):
 
     def _add(self, event: Event, weight: float, held: bool = False) -> str:
         """Folds an event into the row of its entity, which it makes if it is missing, and returns the entity."""
-        assert self._by is not None
         m = self._manifest
         x = read_event(m.schema, event)
-        entity = x.categorical[self._field]
+        field = self._field if self._by is not None or self._co_choices is None else self._co_choices.by
+        entity = x.categorical[field]
         if not entity:
-            raise InputError(f"missing_field: the event has no field {self._by.name!r}")
+            raise InputError(f"missing_field: the event has no field {m.schema.categorical[field]!r}")
         if not (math.isfinite(weight) and weight > 0):
             raise InputError(f"weight {weight}, want a positive number")
+        label = read_label(m.schema, event)
+        if self._by is None:
+            self._note(x, label.value)
+            self._folded += 1
+            return entity
         f = self._fold_in()
-        targets = targets_of(m.schema, m.link, f.label_range, read_label(m.schema, event), m.num_outputs)
+        targets = targets_of(m.schema, m.link, f.label_range, label, m.num_outputs)
+        self._note(x, label.value)
         row = self._rows[entity].copy() if entity in self._rows else self._begin(entity)
         with np.errstate(all="ignore"):
             self._learn(row, x, np.array(targets), weight, held)
@@ -216,7 +239,8 @@ class Overlay(Scorer):
 
     def _finish(self, entity: str) -> None:
         """Writes the mixed mean of an entity as a row of the model."""
-        assert self._by is not None
+        if self._by is None:
+            return
         row, f = self._rows[entity], self._fold_in()
         mixed = self._mixed(row)
         linear = f.num_linear(self._manifest.num_outputs)
@@ -234,7 +258,7 @@ def fold(model: Model, history: Sequence[Event], field: str, weights: Optional[S
     """Is Model.fold."""
     if not history:
         return Overlay(model, None, {}, 0)
-    by = _field_of(model, field)
+    by = None if _lists_alone(model, field) else _field_of(model, field)
     if len(history) > MAX_HISTORY:
         raise InputError(f"a history of {len(history)} events, at most {MAX_HISTORY}: leave the oldest out")
     if weights is not None and len(weights) != len(history):
@@ -250,6 +274,12 @@ def fold(model: Model, history: Sequence[Event], field: str, weights: Optional[S
     for entity in over.entities:
         over._finish(entity)
     return over
+
+
+def _lists_alone(model: Model, field: str) -> bool:
+    """Reports whether a history is for lists alone: the version has no fold-in, but co-choices."""
+    together = model._co_choices
+    return model._manifest.fold_in is None and together is not None and field in ("", model.schema.categorical[together.by])
 
 
 def _field_of(model: Model, field: str) -> FoldInField:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
+from . import _cochoices
 from ._alias import Pointer
 from ._contents import decode_contents
 from ._errors import DigestError, ExpiredError, FormatError, GoldenError, InputError, NotFoundError
@@ -60,7 +61,12 @@ class Trust:
             f.verify(content)
             files.append(content)
         manifest.check_payload()
-        loaded = Model(manifest, decode_contents(manifest, files[0], files[1]), signed_by, expires)
+        contents, together = decode_contents(manifest, files[0], files[1]), None
+        if (block := manifest.co_choices) is not None:
+            content = _present(block.name, read(block.name, block.size))
+            block.verify(content)
+            together = _cochoices.decode(content, manifest.schema, contents.vocabulary)
+        loaded = Model(manifest, contents, signed_by, expires, co_choices=together)
         check_golden(loaded, files[2])
         return loaded
 

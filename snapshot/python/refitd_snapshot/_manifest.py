@@ -8,6 +8,7 @@ from typing import Any, Mapping, Optional
 
 import numpy as np
 
+from . import _cochoices
 from ._arrays import Array
 from ._errors import DigestError, FormatError
 from ._foldin import FoldIn, read_fold_in
@@ -76,6 +77,7 @@ class Manifest:
     no_fold_in: str
     files: tuple[File, ...]
     cut_file: Optional[File]
+    co_choices: Optional[File]  #: has what lists know of names that are chosen together
     payload_digest: str
 
     def limited(self, outputs: Array) -> Array:
@@ -89,6 +91,9 @@ class Manifest:
         for f, (name, most) in zip(self.files, FILES.items()):
             if f.name != name or not 0 <= f.size <= most:
                 raise FormatError(f"manifest.json: file {f.name!r} of {f.size} bytes, want {name} of at most {most}")
+        x = self.co_choices
+        if x is not None and (x.name != _cochoices.FILE or not 0 < x.size <= _cochoices.MAX_BYTES):
+            raise FormatError(f"manifest.json: file {x.name!r} of {x.size} bytes, want {_cochoices.FILE} of at most {_cochoices.MAX_BYTES}")
         c = self.cut_file
         if c is not None and (c.name != "cut.json" or not 0 <= c.size <= MAX_CUT_BYTES):
             raise FormatError(f"manifest.json: file {c.name!r} of {c.size} bytes, want cut.json of at most {MAX_CUT_BYTES}")
@@ -185,6 +190,7 @@ def decode_manifest(content: bytes) -> Manifest:
         no_fold_in=f.text("no_fold_in"),
         files=tuple(map(_file, f.objects("files"))),
         cut_file=None if f.value.get("cut_file") is None else _file(Fields(f"{what}: cut_file", f.value["cut_file"])),
+        co_choices=None if f.value.get("co_choices") is None else _file(Fields(f"{what}: co_choices", f.value["co_choices"])),
         payload_digest=f.text("payload_digest"),
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence
 import numpy as np
 
 from ._arrays import Array
+from ._cochoices import CoChoices
 from ._columns import Columns, Row
 from ._contents import Contents
 from ._errors import InputError
@@ -28,10 +29,15 @@ class Scorer:
     _manifest: Manifest
     _contents: Contents
     _columns: Columns
+    _co_choices: Optional[CoChoices]  #: None for none
 
     def _own(self, event: Input) -> Optional[EntityRow]:
         """Returns the row that replaces the column of the event's entity, None for none."""
         return None
+
+    def _chosen(self, entity: str) -> list[int]:
+        """Returns the places of the names that an entity has chosen last by a history, oldest first."""
+        return []
 
     def _ranked_field(self) -> int:
         """Returns the field over which names cannot be ranked, since events of theirs are folded in; -1 for none."""
@@ -57,7 +63,7 @@ class Scorer:
     def topk(self, event: Event, over: str, k: int = 10, exclude: Names = (), rank_by: Name = "") -> list[Item]:
         """Returns the k names of a categorical field with the largest values given the rest of an event, largest
         first, names of equal value in the order of the vocabulary. What the event has in that field does not matter. It
-        is exact. Names are ordered by their outputs before output_limit of the manifest, and values are of those after
+        is exact. Names that go with what was chosen last are put higher, where the version has co-choices. Names are ordered by their outputs before output_limit of the manifest, and values are of those after
         it: names that the limit makes equal keep their order. exclude are names to leave out, of which those that the
         vocabulary does not have are ignored. rank_by is the class to rank by of a multiclass or multilabel model. Raises
         InputError, for what is no name, too."""
@@ -157,11 +163,13 @@ class Model(Scorer):
         expires: Optional[datetime] = None,
         before: Optional[Model] = None,
         position: Optional[Position] = None,
+        co_choices: Optional[CoChoices] = None,
     ):
         self._manifest = manifest
         self._contents = contents
         self._columns = Columns(manifest.schema, contents, manifest.num_features, None if before is None else before._columns)
         self._position = position or Position(manifest.version, 0, manifest.digest, manifest.payload_digest, manifest.created, manifest.watermark)
+        self._co_choices = co_choices if before is None else before._co_choices
         self._signed_by = signed_by
         self._expires = expires
 

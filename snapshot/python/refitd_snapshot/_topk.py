@@ -38,12 +38,29 @@ def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Names, rank_b
         keys = np.array([_exact(scorer, x, field, names[i], output) for i in at])
     else:
         keys = _keys(scorer, x, candidates[at], output)
+    added = _added(scorer, x, field, len(names))
+    keys = keys + added[at]
     if np.isnan(keys).any():
         raise InputError("an output is not finite: a numeric field is too far from its center")
     best = at[_largest(keys, k)]
-    found = {int(i): scorer._finite(_with(x, field, names[i])) for i in best}
+    found = {int(i): scorer._finite(_with(x, field, names[i])) + added[i] for i in best}
     ranked = sorted((-float(_key(scorer, o, output)), i) for i, o in found.items())
     return [Item(names[i], _value(scorer, float(_key(scorer, scorer._manifest.limited(found[i]), output)))) for _, i in ranked]
+
+
+def _added(scorer: Scorer, x: Input, field: int, names: int) -> Array:
+    """Returns what co-choices add to each name of a field."""
+    together, added = scorer._co_choices, np.zeros(names)
+    if together is None or together.over != field or not x.categorical[together.by]:
+        return added
+    entity = x.categorical[together.by]
+    recent = scorer._chosen(entity)
+    at = scorer._columns._index[together.by].get(entity, -1) - scorer._columns._first[together.by]
+    if not recent and 0 <= at < len(together.recent):
+        recent = list(together.recent[at])
+    own = len(scorer._columns.names[field])
+    added[:own] = together.added(recent, own)
+    return added
 
 
 def _excluded(exclude: Optional[Names]) -> list[str]:
