@@ -22,6 +22,7 @@ const (
 )
 
 // RankingsBytes is what the choices that are kept take, with their other names: about 2 KB each.
+// Measured.
 const RankingsBytes = RankedKept * (rankedNames*8 + 1200)
 
 // Rankings are the choices by which updates are compared. It belongs to who holds the lock of the cycle.

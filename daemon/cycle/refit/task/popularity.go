@@ -10,6 +10,7 @@ import (
 )
 
 // judgedChoices is how many choices of a sample, the last, say how names that are chosen together count in lists.
+// Chosen by hand.
 const judgedChoices = 8192
 
 // CountChoices counts the choices of a sample, oldest first: of the training rows for what is judged on held-out ones,
@@ -52,6 +53,7 @@ func (j *Task) CountChoices(train, selected, gate []event.Event) {
 }
 
 // Bounds of what calibrates popularity: with less than leastPopular numbers of 32 bits could no longer order names.
+// Chosen by hand.
 const (
 	leastPopular, mostPopular = 0.05, 2.0
 	fitSteps                  = 30
