@@ -237,12 +237,8 @@ func (c *configSchema) mapping(v reflect.Value, path string, fallback bool) obje
 		if comment == "" {
 			c.t.Errorf("%s has a comment neither in defaults.yaml nor at %s", key, p.place())
 		}
-		one := c.of(
-			v.FieldByIndex(p.field.Index),
-			key,
-			sentence(c.opening(comment, p.place())),
-			fallback && !none && !strings.HasSuffix(path, "quotas[]"),
-		)
+		one := c.of(v.FieldByIndex(p.field.Index), key, sentence(c.opening(comment, p.place())),
+			fallback && !none && !strings.HasSuffix(path, "quotas[]"))
 		for _, m := range append(slices.Clone(c.bounds[p.place()]), rules[p.place()]...) {
 			if m.key == "description" {
 				m.value = one.get("description").(string) + m.value.(string)

@@ -43,13 +43,8 @@ func same(t *testing.T, name string, content []byte) {
 	for i < len(was) && i < len(is) && was[i] == is[i] {
 		i++
 	}
-	t.Errorf(
-		"%s is not what the code says, from line %d on: go test ./configs -update\nfile: %.300s\ncode: %.300s",
-		name,
-		i+1,
-		strings.Join(was[min(i, len(was)):], "\n"),
-		strings.Join(is[min(i, len(is)):], "\n"),
-	)
+	t.Errorf("%s is not what the code says, from line %d on: go test ./configs -update\nfile: %.300s\ncode: %.300s",
+		name, i+1, strings.Join(was[min(i, len(was)):], "\n"), strings.Join(is[min(i, len(is)):], "\n"))
 }
 
 // object is a JSON object whose members stay in order.

@@ -231,11 +231,8 @@ func TestChart(t *testing.T) {
 		merge(values, change)
 		rendered = render(t, values)
 	}
-	plain := slices.Concat(
-		mustRead(t, "kubernetes/refitd.yaml"),
-		[]byte("\n---\n"),
-		mustRead(t, "kubernetes/servicemonitor.yaml"),
-	)
+	plain := slices.Concat(mustRead(t, "kubernetes/refitd.yaml"), []byte("\n---\n"),
+		mustRead(t, "kubernetes/servicemonitor.yaml"))
 	want, got := resources(t, plain), resources(t, rendered)
 	if w, g := slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)); !slices.Equal(w, g) {
 		t.Fatalf("the chart has %v, the manifests have %v", g, w)

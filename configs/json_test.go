@@ -288,10 +288,8 @@ func TestJSON(t *testing.T) {
 	for _, v := range verbs {
 		listed = append(listed, v.name)
 	}
-	if names := commandLine(t); !reflect.DeepEqual(
-		slices.Sorted(slices.Values(names)),
-		slices.Sorted(slices.Values(listed)),
-	) {
+	if names := commandLine(t); !reflect.DeepEqual(slices.Sorted(slices.Values(names)),
+		slices.Sorted(slices.Values(listed))) {
 		t.Errorf("the verbs are %q, described are %q", names, listed)
 	}
 	found := emissions(t)
@@ -394,10 +392,8 @@ func (p *page) exitCodes(t *testing.T) {
 			break
 		}
 		word := report.ErrorOf(report.Exit(code, errors.New("x"))).Code
-		rows = append(
-			rows,
-			[]string{strconv.Itoa(code), "`" + word + "`", capital(source(t, module+"/daemon/report").docs[name])},
-		)
+		rows = append(rows,
+			[]string{strconv.Itoa(code), "`" + word + "`", capital(source(t, module+"/daemon/report").docs[name])})
 	}
 	p.table([]string{"code", "`code` of an error", "meaning"}, rows)
 }
@@ -417,18 +413,9 @@ func (p *page) reasons(t *testing.T) {
 			"fields, in the order of the record; then missing_field.",
 	)
 	most := event.DefaultLimits()
-	limits := strings.NewReplacer(
-		"Limits.MaxEventBytes",
-		"`input.max_event_bytes`",
-		"Limits.MaxIDBytes",
-		"`input.max_id_bytes`",
-		"Limits.MaxMulti",
-		"`input.max_list_names`",
-		"Limits.MaxDepth",
-		strconv.Itoa(most.MaxDepth),
-		"Limits.MaxNumber",
-		fmt.Sprint(most.MaxNumber),
-	)
+	limits := strings.NewReplacer("Limits.MaxEventBytes", "`input.max_event_bytes`", "Limits.MaxIDBytes",
+		"`input.max_id_bytes`", "Limits.MaxMulti", "`input.max_list_names`", "Limits.MaxDepth",
+		strconv.Itoa(most.MaxDepth), "Limits.MaxNumber", fmt.Sprint(most.MaxNumber))
 	var rows [][]string
 	for _, reason := range append(slices.Clone(event.Reasons), event.NotAvro, event.NotProtobuf, event.Filtered,
 		event.RemovalRequest, event.Panicked) {

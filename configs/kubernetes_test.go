@@ -114,12 +114,8 @@ func TestKubernetes(t *testing.T) {
 	}
 	if used := memory.Of(conf); conf.MemoryBudget == 0 || used.TotalBytes > int64(conf.MemoryBudget) ||
 		int64(conf.MemoryBudget) >= int64(limit) {
-		t.Errorf(
-			"memory: %d bytes at most, memory_budget %d, limit of the container %s",
-			used.TotalBytes,
-			conf.MemoryBudget,
-			c.Resources.Limits.Memory,
-		)
+		t.Errorf("memory: %d bytes at most, memory_budget %d, limit of the container %s", used.TotalBytes,
+			conf.MemoryBudget, c.Resources.Limits.Memory)
 	}
 	mounted := make(map[string]string)
 	for _, m := range c.VolumeMounts {

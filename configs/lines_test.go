@@ -54,13 +54,8 @@ func TestLinesAreShort(t *testing.T) {
 						continue
 					}
 					if n := utf8.RuneCount(line); n > maxLineRunes[kind.ext] {
-						t.Errorf(
-							"%s:%d: %d characters, at most %d",
-							strings.TrimPrefix(filepath.ToSlash(file), "../"),
-							number,
-							n,
-							maxLineRunes[kind.ext],
-						)
+						t.Errorf("%s:%d: %d characters, at most %d", strings.TrimPrefix(filepath.ToSlash(file), "../"),
+							number, n, maxLineRunes[kind.ext])
 					}
 				}
 			}

@@ -532,19 +532,15 @@ func document(t *testing.T) (object, []operation, *schemas) {
 		case slices.Contains(plain, status):
 			one.set("content", object{{"text/plain", object{{"schema", stringSchema}}}})
 		case !slices.Contains(empty, status):
-			one.set(
-				"content",
-				object{{"application/json", object{{"schema", object{{"$ref", "#/components/schemas/Error"}}}}}},
-			)
+			one.set("content",
+				object{{"application/json", object{{"schema", object{{"$ref", "#/components/schemas/Error"}}}}}})
 		}
 		switch status {
 		case 401:
 			one.set("headers", object{{"WWW-Authenticate", object{{"schema", stringSchema}}}})
 		case 503:
-			one.set(
-				"headers",
-				object{{"Retry-After", object{{"description", "Seconds."}, {"schema", object{{"type", "integer"}}}}}},
-			)
+			one.set("headers",
+				object{{"Retry-After", object{{"description", "Seconds."}, {"schema", object{{"type", "integer"}}}}}})
 		}
 		responses.set(strconv.Itoa(status), one)
 	}

@@ -46,11 +46,8 @@ models:
     evaluate: {window: %s}
     publish: {store: snapshots}
 `, r[9], r[7], r[8], r[3], r[6], r[4], r[5], r[10])
-		conf, err := config.Parse(
-			filepath.Join(t.TempDir(), "refitd.yaml"),
-			[]byte(text),
-			func(string) (string, bool) { return "", false },
-		)
+		conf, err := config.Parse(filepath.Join(t.TempDir(), "refitd.yaml"), []byte(text),
+			func(string) (string, bool) { return "", false })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,13 +55,8 @@ models:
 		alone := memory.Of(conf).TotalBytes
 		conf.Models[0].Shard = config.Shard{Role: config.RoleTrainer, Count: 4}
 		if more := (memory.Of(conf).TotalBytes - alone) >> 20; more != number(waiting[i+1]) {
-			t.Errorf(
-				"%s %s: as the trainer of four shards %d MiB more, the document says %s",
-				r[1],
-				r[2],
-				more,
-				waiting[i+1],
-			)
+			t.Errorf("%s %s: as the trainer of four shards %d MiB more, the document says %s", r[1], r[2], more,
+				waiting[i+1])
 		}
 		if r[2] == "GiB" {
 			limit *= 1024

@@ -127,11 +127,8 @@ func TestCodesThatStay(t *testing.T) {
 			o.GroupID = "g"
 			o.RefreshEvery, o.CommitEvery, o.MaxWait = time.Second, time.Second, 500*time.Millisecond
 		})
-		await(
-			t,
-			"the reason "+c.text,
-			func() bool { return fault.Hits() > 0 && strings.Contains(c.rig.reasons(), c.text) },
-		)
+		await(t, "the reason "+c.text,
+			func() bool { return fault.Hits() > 0 && strings.Contains(c.rig.reasons(), c.text) })
 		if advised := strings.Contains(c.rig.reasons(), "; take another"); advised != (c.err == kerr.InvalidGroupID) {
 			t.Errorf("%s %s: reasons %q", c.key.Name(), c.err.Message, c.rig.reasons())
 		}
@@ -176,16 +173,12 @@ func TestMissingACLs(t *testing.T) {
 	}
 	nobody, reader := run("nobody"), run("reader")
 	await(t, "the topic's reason", func() bool {
-		return strings.Contains(
-			nobody.reasons(),
-			"not allowed to read: user needs the ACL operations Read and Describe on the topic (topic t: ",
-		)
+		return strings.Contains(nobody.reasons(),
+			"not allowed to read: user needs the ACL operations Read and Describe on the topic (topic t: ")
 	})
 	await(t, "the group's reason", func() bool {
-		return strings.Contains(
-			reader.reasons(),
-			`not allowed to commit: user needs the ACL operation Read on the group "g"`,
-		)
+		return strings.Contains(reader.reasons(),
+			`not allowed to commit: user needs the ACL operation Read on the group "g"`)
 	})
 	for _, r := range []*rig{nobody, reader} {
 		if r.Status().Ready {

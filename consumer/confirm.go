@@ -60,11 +60,8 @@ func (a *partitionResponse) odd(from int64, compared bool) oddity {
 		o := oddity{kind: refusedBatch, at: h.base, sound: len(a.records) - len(rest)}
 		switch {
 		case h.base > next:
-			o.text = fmt.Sprintf(
-				"a batch begins at %d, %d offsets above the end of the one before",
-				h.base,
-				h.base-next,
-			)
+			o.text = fmt.Sprintf("a batch begins at %d, %d offsets above the end of the one before", h.base,
+				h.base-next)
 			return o
 		case !first && h.base < next:
 			o.text = fmt.Sprintf("a batch begins at %d, below the end %d of the one before", h.base, next)
@@ -209,23 +206,13 @@ func (c *Consumer) bounds(ctx context.Context, tp TopicPartition, at int64) (sta
 		return 0, 0, err
 	}
 	if start > at && start2 <= at {
-		c.refused(
-			tp.Topic,
-			tp.Partition,
-			refusedStart,
-			start,
-			fmt.Sprintf("the log starts at %d, above the offset %d", start, at),
-		)
+		c.refused(tp.Topic, tp.Partition, refusedStart, start,
+			fmt.Sprintf("the log starts at %d, above the offset %d", start, at))
 		c.source.forget()
 	}
 	if end < at && end2 >= at {
-		c.refused(
-			tp.Topic,
-			tp.Partition,
-			refusedEnd,
-			end,
-			fmt.Sprintf("the log ends at %d, below the offset %d", end, at),
-		)
+		c.refused(tp.Topic, tp.Partition, refusedEnd, end,
+			fmt.Sprintf("the log ends at %d, below the offset %d", end, at))
 		c.source.forget()
 	}
 	return min(start, start2), max(end, end2), nil
@@ -273,19 +260,8 @@ func (c *Consumer) confirmedOffsets(ctx context.Context, parts []TopicPartition,
 // refused counts and logs an answer that a second one contradicts.
 func (c *Consumer) refused(topic string, partition int32, kind string, at int64, text string) {
 	c.metrics.refused.WithLabelValues(kind).Inc()
-	c.opts.Logger.Warn(
-		"answer of a broker refused: a second one on another connection contradicts it",
-		"topic",
-		topic,
-		"partition",
-		partition,
-		"kind",
-		kind,
-		"offset",
-		at,
-		"reason",
-		text,
-	)
+	c.opts.Logger.Warn("answer of a broker refused: a second one on another connection contradicts it", "topic", topic,
+		"partition", partition, "kind", kind, "offset", at, "reason", text)
 }
 
 // find returns the question that an answer belongs to, or nil.

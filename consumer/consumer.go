@@ -382,17 +382,8 @@ func (c *Consumer) halt(p *partition, reason string) {
 	offset := p.applied
 	c.mu.Unlock()
 	c.metrics.halted.Inc()
-	c.opts.Logger.Error(
-		"partition halted",
-		"topic",
-		p.Topic,
-		"partition",
-		p.Partition,
-		"offset",
-		offset,
-		"reason",
-		reason,
-	)
+	c.opts.Logger.Error("partition halted", "topic", p.Topic, "partition", p.Partition, "offset", offset, "reason",
+		reason)
 	if c.opts.OnHalt != nil {
 		c.opts.OnHalt(p.Topic, p.Partition, offset, reason)
 	}

@@ -44,23 +44,15 @@ func TestReadsEverythingInEveryCodec(t *testing.T) {
 			for p := range int32(partitions) {
 				produce(t, producer, topic, p, numbers(0, each)...)
 			}
-			r := start(
-				t,
-				newMemory(),
-				cluster.ListenAddrs(),
-				[]string{topic},
-				func(o *Options) { o.MaxBatchRecords, o.MaxPartitionBytes = 300, 5000 },
-			)
+			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic},
+				func(o *Options) { o.MaxBatchRecords, o.MaxPartitionBytes = 300, 5000 })
 			await(t, "all records", func() bool { return r.total() >= partitions*each })
 			for p := range int32(partitions) {
 				equalValues(t, r.memory, tp(topic, p), numbers(0, each))
 			}
 			await(t, "ready", func() bool { return r.Status().Ready })
-			await(
-				t,
-				"all records in the metric",
-				func() bool { return r.metric(t, "refitd_consumer_records_total", "delivered") >= partitions*each },
-			)
+			await(t, "all records in the metric",
+				func() bool { return r.metric(t, "refitd_consumer_records_total", "delivered") >= partitions*each })
 			if got := r.metric(t, "refitd_consumer_records_total", "delivered"); got != partitions*each {
 				t.Errorf("%g delivered by the metric", got)
 			}
@@ -316,13 +308,8 @@ func TestUntilTheEnd(t *testing.T) {
 	produce(t, cl, topic, 0, numbers(0, 500)...)
 	produce(t, cl, topic, 1, numbers(0, 7)...) // and nothing in 2
 	m := newMemory()
-	r := newRig(
-		t,
-		m,
-		cluster.ListenAddrs(),
-		[]string{topic},
-		func(o *Options) { o.MaxBatchRecords = 64; o.GroupID = "g" },
-	)
+	r := newRig(t, m, cluster.ListenAddrs(), []string{topic},
+		func(o *Options) { o.MaxBatchRecords = 64; o.GroupID = "g" })
 	ends, err := r.Ends(t.Context())
 	if err != nil || len(ends) != 3 || ends[tp(topic, 0)] != 500 || ends[tp(topic, 2)] != 0 {
 		t.Fatalf("ends %v, %v", ends, err)
@@ -364,11 +351,8 @@ func TestNewPartitionsAndStartPolicies(t *testing.T) {
 	}
 	other := newProducer(t, cluster.ListenAddrs())
 	produce(t, other, topic, 1, "a", "b")
-	await(
-		t,
-		"the new partition, from its first offset",
-		func() bool { return slices.Equal(r.got(tp(topic, 1)), []string{"a", "b"}) },
-	)
+	await(t, "the new partition, from its first offset",
+		func() bool { return slices.Equal(r.got(tp(topic, 1)), []string{"a", "b"}) })
 }
 
 func TestSinkErrorEndsRun(t *testing.T) {
@@ -426,12 +410,8 @@ func BenchmarkRun(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer cluster.Close()
-	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(cluster.ListenAddrs()...),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MaxBufferedRecords(1e6),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-	)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MaxBufferedRecords(1e6), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
 		b.Fatal(err)
 	}

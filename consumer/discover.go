@@ -60,10 +60,8 @@ func (c *Consumer) refresh(ctx context.Context) error {
 			continue
 		}
 		for _, tp := range c.missing(t.Name, len(t.Partitions)) {
-			errs = append(
-				errs,
-				fmt.Errorf("%s: the topic has %d partitions now: it was made anew with fewer", tp, len(t.Partitions)),
-			)
+			errs = append(errs,
+				fmt.Errorf("%s: the topic has %d partitions now: it was made anew with fewer", tp, len(t.Partitions)))
 		}
 		for _, p := range t.Partitions {
 			tp := TopicPartition{t.Name, int32(p.ID)}
@@ -231,27 +229,13 @@ func (c *Consumer) watch(ctx context.Context) {
 		}
 		c.mu.Unlock()
 		for _, p := range held {
-			c.opts.Logger.Warn(
-				"waiting at the last stable offset: a transaction of a producer is open",
-				"topic",
-				p.Topic,
-				"partition",
-				p.Partition,
-				"for",
-				c.opts.StallTimeout,
-			)
+			c.opts.Logger.Warn("waiting at the last stable offset: a transaction of a producer is open", "topic",
+				p.Topic, "partition", p.Partition, "for", c.opts.StallTimeout)
 		}
 		for _, p := range stalled {
 			c.metrics.stalls.Inc()
-			c.opts.Logger.Warn(
-				"no progress: connections are rebuilt",
-				"topic",
-				p.Topic,
-				"partition",
-				p.Partition,
-				"for",
-				c.opts.StallTimeout,
-			)
+			c.opts.Logger.Warn("no progress: connections are rebuilt", "topic", p.Topic, "partition", p.Partition,
+				"for", c.opts.StallTimeout)
 		}
 		if len(stalled) > 0 {
 			c.source.drop()

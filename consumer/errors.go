@@ -21,27 +21,19 @@ func (s *source) explain(err error) string {
 	case refused(err):
 		return fmt.Sprintf(
 			"SASL authentication failed for user %q with %s: the broker refused user name or password (%s)",
-			s.opts.SASL.Username,
-			s.opts.SASL.Mechanism,
-			text,
-		)
+			s.opts.SASL.Username, s.opts.SASL.Mechanism, text)
 	case errors.Is(err, kafka.UnsupportedSASLMechanism):
 		return fmt.Sprintf("the broker does not offer the SASL mechanism %s (%s)", s.opts.SASL.Mechanism, text)
 	case errors.Is(err, kafka.TopicAuthorizationFailed):
 		return "not allowed to read: user needs the ACL operations Read and Describe on the topic (" + text + ")"
 	case errors.Is(err, kafka.GroupAuthorizationFailed):
-		return fmt.Sprintf(
-			"not allowed to commit: user needs the ACL operation Read on the group %q (%s)",
-			s.opts.GroupID,
-			text,
-		)
+		return fmt.Sprintf("not allowed to commit: user needs the ACL operation Read on the group %q (%s)",
+			s.opts.GroupID, text)
 	case errors.Is(err, kafka.ClusterAuthorizationFailed):
 		return "not allowed to use the cluster: user needs the ACL operation Describe on the cluster (" + text + ")"
 	case errors.Is(err, kafka.InvalidGroupId):
-		return s.opts.advise(
-			fmt.Sprintf("the broker does not take %q as a group id (%s)", s.opts.GroupID, text),
-			CauseGroupID,
-		)
+		return s.opts.advise(fmt.Sprintf("the broker does not take %q as a group id (%s)", s.opts.GroupID, text),
+			CauseGroupID)
 	case errors.Is(err, kafka.UnsupportedVersion):
 		return "the broker does not speak the requests of this build, which are those of Kafka 0.11 and later (" + text + ")"
 	case errors.Is(err, kafka.UnknownTopicOrPartition):
@@ -51,12 +43,8 @@ func (s *source) explain(err error) string {
 	case op != nil && op.Op == "dial":
 		return fmt.Sprintf("cannot reach a broker at %s: %s", strings.Join(s.opts.Brokers, ", "), text)
 	case errors.Is(err, context.DeadlineExceeded) || op != nil && op.Timeout():
-		return fmt.Sprintf(
-			"cannot reach a broker at %s: no answer (%s)%s",
-			strings.Join(s.opts.Brokers, ", "),
-			text,
-			s.hint(),
-		)
+		return fmt.Sprintf("cannot reach a broker at %s: no answer (%s)%s", strings.Join(s.opts.Brokers, ", "), text,
+			s.hint())
 	case strings.Contains(text, "EOF"):
 		return fmt.Sprintf("the broker closed the connection (%s)%s", text, s.hint())
 	}

@@ -82,10 +82,8 @@ func TestDamagedBatchIsNeverDelivered(t *testing.T) {
 		})
 		r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
 		await(t, "the halt", func() bool { return r.haltText(tp(topic, 0)) != "" })
-		if text := r.haltText(tp(topic, 0)); !strings.Contains(
-			text,
-			"batch at offset 2: damaged record batch: its CRC",
-		) ||
+		if text := r.haltText(tp(topic, 0)); !strings.Contains(text,
+			"batch at offset 2: damaged record batch: its CRC") ||
 			!strings.Contains(text, "fetched 5 times") {
 			t.Errorf("text is %q", text)
 		}

@@ -69,10 +69,8 @@ var (
 
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
 
-var errTooLong = fmt.Errorf(
-	"the broker's answer has more than %d bytes: lower message.max.bytes of the topic",
-	maxBodyBytes,
-)
+var errTooLong = fmt.Errorf("the broker's answer has more than %d bytes: lower message.max.bytes of the topic",
+	maxBodyBytes)
 
 // read reads r to its end. The buffer grows to what the lengths in the response say that is still to come, and not by
 // doubling, which would take a large message several times.

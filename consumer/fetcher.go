@@ -105,9 +105,8 @@ func (m *metrics) count(questions []question, answers []partitionResponse) {
 }
 
 // portions returns what the answers have for the sink. again says that a partition is to be asked once more at once.
-func (c *Consumer) portions(ctx context.Context, questions []question, answers []partitionResponse) (
-	parts []portion, again bool,
-) {
+func (c *Consumer) portions(ctx context.Context, questions []question, answers []partitionResponse) (parts []portion,
+	again bool) {
 	for i := range answers {
 		a := &answers[i]
 		q := find(questions, a)
@@ -297,17 +296,8 @@ func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion
 		return c.gap(o), true
 	case o.start > at: // the record to compare is gone, nothing after it is
 		c.metrics.fingerprints.WithLabelValues("skipped").Inc()
-		c.opts.Logger.Info(
-			"fingerprint not compared",
-			"topic",
-			p.Topic,
-			"partition",
-			p.Partition,
-			"offset",
-			at,
-			"reason",
-			"the log starts above it",
-		)
+		c.opts.Logger.Info("fingerprint not compared", "topic", p.Topic, "partition", p.Partition, "offset", at,
+			"reason", "the log starts above it")
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if p.check = false; p.last.offset == at {

@@ -45,17 +45,8 @@ func (c *Consumer) mismatched(p *partition, text string) bool {
 	at := p.last.offset
 	c.mu.Unlock()
 	c.source.forget()
-	c.opts.Logger.Warn(
-		"fingerprint is compared again on another connection",
-		"topic",
-		p.Topic,
-		"partition",
-		p.Partition,
-		"offset",
-		at,
-		"reason",
-		text,
-	)
+	c.opts.Logger.Warn("fingerprint is compared again on another connection", "topic", p.Topic, "partition",
+		p.Partition, "offset", at, "reason", text)
 	return false
 }
 
@@ -91,17 +82,8 @@ func (c *Consumer) compare(o *portion) string {
 	}
 	if len(c.records) == 0 {
 		c.metrics.fingerprints.WithLabelValues("skipped").Inc()
-		c.opts.Logger.Info(
-			"fingerprint not compared",
-			"topic",
-			o.p.Topic,
-			"partition",
-			o.p.Partition,
-			"offset",
-			o.check.offset,
-			"reason",
-			"the record was compacted away",
-		)
+		c.opts.Logger.Info("fingerprint not compared", "topic", o.p.Topic, "partition", o.p.Partition, "offset",
+			o.check.offset, "reason", "the record was compacted away")
 		return ""
 	}
 	if r := &c.records[0]; r.Fate != Delivered || r.CRC != o.check.crc {

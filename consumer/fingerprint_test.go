@@ -52,11 +52,8 @@ func TestRecreatedTopicHalts(t *testing.T) {
 			m := newMemory()
 			topics := []string{topic, other}
 			r := start(t, m, cluster.ListenAddrs(), topics, nil)
-			await(
-				t,
-				"all records",
-				func() bool { return r.total() == 21 && r.metric(t, "refitd_consumer_lag_records") == 0 },
-			)
+			await(t, "all records",
+				func() bool { return r.total() == 21 && r.metric(t, "refitd_consumer_lag_records") == 0 })
 
 			check := func(t *testing.T, m *memory, halted func() string) {
 				t.Helper()
@@ -190,11 +187,8 @@ func TestFingerprintThatIsGone(t *testing.T) {
 			cl := newProducer(t, cluster.ListenAddrs())
 			produce(t, cl, topic, 0, numbers(0, 20)...)
 			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
-			await(
-				t,
-				"all records",
-				func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 20 },
-			)
+			await(t, "all records",
+				func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 20 })
 			for next := 20; next < 40; next += 10 {
 				time.Sleep(anewAfter + 200*time.Millisecond) // the pause itself
 				if err := cluster.DeleteRecords(topic, 0, int64(next)); err != nil {
@@ -227,11 +221,8 @@ func TestFingerprintThatIsGone(t *testing.T) {
 		m := newMemory()
 		m.next[tp(topic, 0)], m.last[tp(topic, 0)] = 2, fingerprint{1, 1} // the first "a"
 		r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
-		await(
-			t,
-			"the rest",
-			func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 6 },
-		)
+		await(t, "the rest",
+			func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 6 })
 		equalValues(t, m, tp(topic, 0), numbers(3, 6))
 		if r.metric(t, "refitd_consumer_fingerprints_total", "skipped") != 1 ||
 			r.metric(t, "refitd_consumer_records_total", "hole") != 1 {
@@ -257,11 +248,8 @@ func TestFingerprintThatIsGone(t *testing.T) {
 			m := newMemory()
 			small := func(o *Options) { o.MaxPartitionBytes = 300 }
 			r := start(t, m, cluster.ListenAddrs(), []string{topic}, small)
-			await(
-				t,
-				"the end",
-				func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 1+20*31 },
-			)
+			await(t, "the end",
+				func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 1+20*31 })
 			if err := r.stop(); err != nil {
 				t.Fatal(err)
 			}

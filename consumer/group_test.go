@@ -37,11 +37,8 @@ func TestForeignCommitsMoveNothing(t *testing.T) {
 	r := start(t, m, cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.GroupID = "g" })
 	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) == 10 })
 	await(t, "the commit", func() bool { return committedSum(t, cluster) == 10 })
-	await(
-		t,
-		"the foreign commit at the start",
-		func() bool { return r.metric(t, "refitd_consumer_foreign_commits_total") == 1 },
-	)
+	await(t, "the foreign commit at the start",
+		func() bool { return r.metric(t, "refitd_consumer_foreign_commits_total") == 1 })
 
 	above.AddOffset(topic, 0, 9000, -1)
 	if err := admin.CommitAllOffsets(t.Context(), "g", above); err != nil {
@@ -123,13 +120,8 @@ func TestCommitsAreNeverAhead(t *testing.T) {
 	m := newMemory()
 	hold := make(chan struct{})
 	slow := &gate{memory: m, hold: hold}
-	c := newRig(
-		t,
-		m,
-		cluster.ListenAddrs(),
-		[]string{topic},
-		func(o *Options) { o.GroupID = "h"; o.MaxBatchRecords = 10 },
-	)
+	c := newRig(t, m, cluster.ListenAddrs(), []string{topic},
+		func(o *Options) { o.GroupID = "h"; o.MaxBatchRecords = 10 })
 	c.Consumer.sink = slow
 	done := make(chan error, 1)
 	go func() { done <- c.RunUntil(t.Context(), map[TopicPartition]int64{tp(topic, 0): 100}) }()

@@ -18,13 +18,8 @@ func TestIdleTopic(t *testing.T) {
 	cl := newProducer(t, cluster.ListenAddrs())
 	produce(t, cl, topic, 0, numbers(0, 100)...)
 	cl.Close()
-	r := start(
-		t,
-		newMemory(),
-		cluster.ListenAddrs(),
-		[]string{topic},
-		func(o *Options) { o.MaxWait, o.StallTimeout = wait, time.Second },
-	)
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic},
+		func(o *Options) { o.MaxWait, o.StallTimeout = wait, time.Second })
 	idle := func() bool {
 		s := r.Status()
 		if len(s.Partitions) != 4 {
@@ -48,14 +43,8 @@ func TestIdleTopic(t *testing.T) {
 	made, asked := l.accepted.Load()-connections, r.metric(t, "refitd_consumer_fetches_total")-fetches
 	if most := 3 * time.Since(began).Seconds() / wait.Seconds(); made > 0 || asked == 0 || asked > most ||
 		r.metric(t, "refitd_consumer_stalls_total") > 0 {
-		t.Errorf(
-			"%d connections and %g fetches (at most %g) in %v, %g stalls",
-			made,
-			asked,
-			most,
-			time.Since(began),
-			r.metric(t, "refitd_consumer_stalls_total"),
-		)
+		t.Errorf("%d connections and %g fetches (at most %g) in %v, %g stalls", made, asked, most, time.Since(began),
+			r.metric(t, "refitd_consumer_stalls_total"))
 	}
 }
 

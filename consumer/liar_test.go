@@ -70,10 +70,8 @@ func TestMovedBatchesAreRefused(t *testing.T) {
 				"refitd_consumer_missing_offsets_total"); n != 0 {
 				t.Errorf("%g holes", n)
 			}
-			refused, damaged := r.metric(t, "refitd_consumer_answers_refused_total", "batch"), r.metric(
-				t,
-				"refitd_consumer_crc_errors_total",
-			)
+			refused, damaged := r.metric(t, "refitd_consumer_answers_refused_total", "batch"), r.metric(t,
+				"refitd_consumer_crc_errors_total")
 			if refused+damaged < 1 {
 				t.Errorf("%g answers refused, %g batches damaged, want one", refused, damaged)
 			}
@@ -300,15 +298,8 @@ func TestEndsThatAreNot(t *testing.T) {
 			}
 			found, err := ask(t.Context())
 			if at := found[tp(topic, 0)]; err != nil || at < least || at > most || lies == 0 {
-				t.Errorf(
-					"offset %d after %d lies in %d answers, %v; want %d to %d",
-					at,
-					lies,
-					answers,
-					err,
-					least,
-					most,
-				)
+				t.Errorf("offset %d after %d lies in %d answers, %v; want %d to %d", at, lies, answers, err, least,
+					most)
 			}
 		})
 	}

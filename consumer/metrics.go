@@ -33,10 +33,8 @@ func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 		fetchBytes: counter("refitd_consumer_fetch_bytes_total", "Bytes of record sets fetched."),
 		fetchErrors: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fetch_errors_total",
 			Help: "Fetches that failed: the whole request (connection) or one partition of it (partition)."}, []string{"scope"}),
-		crcErrors: counter(
-			"refitd_consumer_crc_errors_total",
-			"Record batches that were refused because their bytes are damaged.",
-		),
+		crcErrors: counter("refitd_consumer_crc_errors_total",
+			"Record batches that were refused because their bytes are damaged."),
 		fingerprints: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fingerprints_total",
 			Help: "Looks at the last applied record before reading continued: it was there (match), another one was " +
 				"(mismatch), or it was compacted " +
@@ -63,15 +61,11 @@ func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 		),
 		paused: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_consumer_paused_partitions",
 			Help: "Partitions that wait until what they write to has room again."}),
-		stalls: counter(
-			"refitd_consumer_stalls_total",
-			"Times the watchdog rebuilt the connections for a partition without progress.",
-		),
+		stalls: counter("refitd_consumer_stalls_total",
+			"Times the watchdog rebuilt the connections for a partition without progress."),
 		commits: counter("refitd_consumer_commits_total", "Commits of offsets for lag tools."),
-		commitErrors: counter(
-			"refitd_consumer_commit_errors_total",
-			"Commits of offsets for lag tools that failed; nothing is lost by it.",
-		),
+		commitErrors: counter("refitd_consumer_commit_errors_total",
+			"Commits of offsets for lag tools that failed; nothing is lost by it."),
 		foreign: counter("refitd_consumer_foreign_commits_total",
 			"Times the group showed an offset above ours, which another program committed; it is not read from."),
 		certExpiry: f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_consumer_cert_expiry_seconds",

@@ -121,13 +121,8 @@ func TestConnectionsCut(t *testing.T) {
 	l.cutAfter = func() int64 { size = (size*7 + 577) % 2500; return 300 + size }
 	l.mu.Unlock()
 
-	r := start(
-		t,
-		newMemory(),
-		cluster.ListenAddrs(),
-		[]string{topic},
-		func(o *Options) { o.MaxPartitionBytes, o.RefreshEvery = 400, time.Second },
-	)
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic},
+		func(o *Options) { o.MaxPartitionBytes, o.RefreshEvery = 400, time.Second })
 	await(t, "some cuts", func() bool { return l.cuts.Load() > cuts/10 })
 	goroutines, files, conns := runtime.NumGoroutine(), openFiles(), l.conns.Load()
 	deadline := time.After(2 * time.Minute)
@@ -167,22 +162,14 @@ func TestHungNetwork(t *testing.T) {
 			cl := newProducer(t, cluster.ListenAddrs())
 			produce(t, cl, topic, 0, numbers(0, 10)...)
 			l.hung.Store(name == "from the start")
-			r := start(
-				t,
-				newMemory(),
-				cluster.ListenAddrs(),
-				[]string{topic},
-				func(o *Options) { o.RequestTimeout = 400 * time.Millisecond },
-			)
+			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic},
+				func(o *Options) { o.RequestTimeout = 400 * time.Millisecond })
 			if name == "while reading" {
 				await(t, "records", func() bool { return r.total() == 10 })
 				l.hung.Store(true)
 			}
-			await(
-				t,
-				"the reason",
-				func() bool { return strings.Contains(r.reasons(), "cannot reach a broker at ") && !r.Status().Ready },
-			)
+			await(t, "the reason",
+				func() bool { return strings.Contains(r.reasons(), "cannot reach a broker at ") && !r.Status().Ready })
 			l.hung.Store(false)
 			began := time.Now()
 			produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(10, 20)...)
@@ -201,20 +188,12 @@ func TestSlowNetwork(t *testing.T) {
 	const topic = "t"
 	l := line{latency: 200 * time.Millisecond, perSecond: 50_000}
 	cluster := newCluster(t, kfake.ListenFn(l.listen), kfake.SeedTopics(2, topic))
-	r := start(
-		t,
-		newMemory(),
-		cluster.ListenAddrs(),
-		[]string{topic},
-		func(o *Options) { o.MaxPartitionBytes = 10_000 },
-	)
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic},
+		func(o *Options) { o.MaxPartitionBytes = 10_000 })
 	cl := newProducer(t, cluster.ListenAddrs())
 	produce(t, cl, topic, 0, numbers(0, 3000)...)
-	await(
-		t,
-		"the lag",
-		func() bool { s := r.Status(); return len(s.Partitions) == 2 && s.Partitions[0].HighWatermark == 3000 },
-	)
+	await(t, "the lag",
+		func() bool { s := r.Status(); return len(s.Partitions) == 2 && s.Partitions[0].HighWatermark == 3000 })
 	await(t, "all records", func() bool { return r.total() == 3000 && r.Status().Partitions[0].Lag == 0 })
 	equalValues(t, r.memory, tp(topic, 0), numbers(0, 3000))
 	if !r.Status().Ready || r.metric(t, "refitd_consumer_stalls_total") > 0 {
@@ -255,11 +234,8 @@ func TestBrokersComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		send()
-		await(
-			t,
-			fmt.Sprintf("all records without broker %d", node),
-			func() bool { return r.total() == sent*partitions && r.Status().Ready },
-		)
+		await(t, fmt.Sprintf("all records without broker %d", node),
+			func() bool { return r.total() == sent*partitions && r.Status().Ready })
 		if d := time.Since(began); d > 15*time.Second {
 			t.Errorf("ready after %v", d)
 		}
@@ -278,13 +254,8 @@ func TestOpenTransaction(t *testing.T) {
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
 	txn := newTransactional(t, cluster)
 	produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(0, 10)...)
-	r := start(
-		t,
-		newMemory(),
-		cluster.ListenAddrs(),
-		[]string{topic},
-		func(o *Options) { o.StallTimeout = time.Second },
-	)
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic},
+		func(o *Options) { o.StallTimeout = time.Second })
 	if err := txn.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}

@@ -210,10 +210,8 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	case s == SASL{}:
 		return nil, nil
 	case s.Username == "" || s.Password == "":
-		return nil, fmt.Errorf(
-			"consumer: SASL.Username or SASL.Password is empty, want both for mechanism %q",
-			s.Mechanism,
-		)
+		return nil, fmt.Errorf("consumer: SASL.Username or SASL.Password is empty, want both for mechanism %q",
+			s.Mechanism)
 	case s.Mechanism == "PLAIN":
 		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
 	case s.Mechanism == "SCRAM-SHA-256":

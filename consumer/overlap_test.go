@@ -16,10 +16,8 @@ func TestResponsesOfTwoLeaders(t *testing.T) {
 	batch := func(base int64) []byte {
 		b := rawBatch{base: base, lastDelta: 9}
 		for delta := range int64(10) {
-			b.records = append(
-				b.records,
-				rawRecord{delta: delta, value: []byte(numbers(int(base+delta), int(base+delta+1))[0])},
-			)
+			b.records = append(b.records,
+				rawRecord{delta: delta, value: []byte(numbers(int(base+delta), int(base+delta+1))[0])})
 		}
 		return b.bytes(t)
 	}

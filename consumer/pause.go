@@ -77,17 +77,8 @@ func (c *Consumer) pause(p *partition, b *Batch, e *PauseError) {
 		return
 	}
 	if report {
-		c.opts.Logger.Warn(
-			"partition paused",
-			"topic",
-			p.Topic,
-			"partition",
-			p.Partition,
-			"offset",
-			offset,
-			"reason",
-			e.Reason,
-		)
+		c.opts.Logger.Warn("partition paused", "topic", p.Topic, "partition", p.Partition, "offset", offset, "reason",
+			e.Reason)
 		if c.opts.OnPause != nil {
 			c.opts.OnPause(p.Topic, p.Partition, offset, e.Reason)
 		}
@@ -104,15 +95,8 @@ func (c *Consumer) resumed(p *partition) {
 		c.metrics.paused.Dec()
 	}
 	if was.reported {
-		c.opts.Logger.Info(
-			"partition resumed",
-			"topic",
-			p.Topic,
-			"partition",
-			p.Partition,
-			"after",
-			time.Since(was.since),
-		)
+		c.opts.Logger.Info("partition resumed", "topic", p.Topic, "partition", p.Partition, "after",
+			time.Since(was.since))
 		if c.opts.OnResume != nil {
 			c.opts.OnResume(p.Topic, p.Partition)
 		}

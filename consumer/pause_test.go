@@ -64,13 +64,8 @@ func (s *bucket) reports() (paused, again int) {
 }
 
 func (s *bucket) rig(t *testing.T, addrs []string, report, limit time.Duration) *rig {
-	r := newRig(
-		t,
-		s.memory,
-		addrs,
-		[]string{"t"},
-		func(o *Options) { o.OnPause, o.OnResume, o.MaxBatchRecords = s.OnPause, s.OnResume, 30 },
-	)
+	r := newRig(t, s.memory, addrs, []string{"t"},
+		func(o *Options) { o.OnPause, o.OnResume, o.MaxBatchRecords = s.OnPause, s.OnResume, 30 })
 	r.Consumer.sink, r.pauseReport, r.pauseLimit = s, report, limit
 	return r
 }

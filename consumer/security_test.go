@@ -62,18 +62,12 @@ func TestTLS(t *testing.T) {
 			}
 			cluster := newCluster(t, opts...)
 			began := time.Now()
-			r := start(
-				t,
-				newMemory(),
-				cluster.ListenAddrs(),
-				[]string{topic},
-				func(o *Options) { o.TLS, o.RequestTimeout = c.client, DefaultOptions().RequestTimeout },
-			)
+			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic},
+				func(o *Options) { o.TLS, o.RequestTimeout = c.client, DefaultOptions().RequestTimeout })
 			if len(c.text) == 0 {
 				await(t, "ready", func() bool { return r.Status().Ready })
 				if end := r.metric(t, "refitd_consumer_cert_expiry_seconds", "broker"); end != float64(
-					c.server.Certificates[0].Leaf.NotAfter.Unix(),
-				) {
+					c.server.Certificates[0].Leaf.NotAfter.Unix()) {
 					t.Errorf("the certificate ends at %g by the metric", end)
 				}
 				return
@@ -132,13 +126,8 @@ func TestSASL(t *testing.T) {
 			var l line
 			// Brokers hash a password as it is: the ligature stays one letter.
 			const password = "alice-ﬁt"
-			cluster := newCluster(
-				t,
-				kfake.EnableSASL(),
-				kfake.Superuser(mechanism, "alice", password),
-				kfake.SeedTopics(1, topic),
-				kfake.ListenFn(l.listen),
-			)
+			cluster := newCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "alice", password),
+				kfake.SeedTopics(1, topic), kfake.ListenFn(l.listen))
 			good := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
 				o.SASL = SASL{mechanism, "alice", password}
 				o.GroupID = "g"
@@ -188,13 +177,8 @@ func TestUserIsRemoved(t *testing.T) {
 	t.Parallel()
 	const topic = "t"
 	var l line
-	cluster := newCluster(
-		t,
-		kfake.EnableSASL(),
-		kfake.Superuser("PLAIN", "root", "root-secret"),
-		kfake.SeedTopics(3, topic),
-		kfake.ListenFn(l.listen),
-	)
+	cluster := newCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "root", "root-secret"),
+		kfake.SeedTopics(3, topic), kfake.ListenFn(l.listen))
 	admin := kadm.NewClient(newProducer(t, cluster.ListenAddrs(), saslPlain("root", "root-secret")))
 	change := func(set bool) {
 		t.Helper()
@@ -226,11 +210,8 @@ func TestUserIsRemoved(t *testing.T) {
 	change(false)
 	began, tries := time.Now(), l.accepted.Load()
 	r.source.drop()
-	await(
-		t,
-		"the reason",
-		func() bool { return strings.Contains(r.reasons(), `SASL authentication failed for user "bob"`) },
-	)
+	await(t, "the reason",
+		func() bool { return strings.Contains(r.reasons(), `SASL authentication failed for user "bob"`) })
 	await(t, "some tries", func() bool { return l.accepted.Load() >= tries+4 })
 	// fetching, looking and committing begin together
 	if n, most := l.accepted.Load()-tries, int64(time.Since(began)/pause)+3; n > most {

@@ -114,11 +114,8 @@ func (b *sharedBroker) find(questions []question) (*fetchResponse, []partitionRe
 
 // answer gets answers to some of the questions to one broker, from it or from what another member got. shared is true
 // for the latter.
-func (c *Consumer) answer(
-	ctx context.Context,
-	broker int32,
-	questions []question,
-) (res *fetchResponse, answers []partitionResponse, shared bool, err error) {
+func (c *Consumer) answer(ctx context.Context, broker int32,
+	questions []question) (res *fetchResponse, answers []partitionResponse, shared bool, err error) {
 	s := c.opts.Share
 	if s == nil {
 		res, answers, err = c.fetchOnce(ctx, questions)
@@ -200,10 +197,8 @@ func (c *Consumer) seen(questions []question, answers []partitionResponse, seq u
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, q := range questions {
-		if slices.ContainsFunc(
-			answers,
-			func(a partitionResponse) bool { return a.topic == q.p.Topic && a.partition == q.p.Partition },
-		) {
+		if slices.ContainsFunc(answers,
+			func(a partitionResponse) bool { return a.topic == q.p.Topic && a.partition == q.p.Partition }) {
 			q.p.seq = seq
 		}
 	}
@@ -218,11 +213,8 @@ func (c *Consumer) fetchOnce(ctx context.Context, questions []question) (*fetchR
 	return res, answers, err
 }
 
-func (c *Consumer) fetchFrom(
-	ctx context.Context,
-	by *kafka.Transport,
-	questions []question,
-) (*fetchResponse, []partitionResponse, error) {
+func (c *Consumer) fetchFrom(ctx context.Context, by *kafka.Transport,
+	questions []question) (*fetchResponse, []partitionResponse, error) {
 	res, err := c.source.fetch(ctx, by, requestTopics(questions, c.opts.MaxPartitionBytes))
 	if err != nil {
 		return nil, nil, err

@@ -185,19 +185,10 @@ func TestLargeMessages(t *testing.T) {
 	if !tier.Asked(tier.Long) {
 		want = want[:5]
 	}
-	cluster := newCluster(
-		t,
-		kfake.SeedTopics(1, topic),
-		kfake.BrokerConfigs(map[string]string{"message.max.bytes": "100000000"}),
-	)
-	cl := newProducer(
-		t,
-		cluster.ListenAddrs(),
-		kgo.ProducerBatchMaxBytes(90<<20),
-		kgo.BrokerMaxWriteBytes(100<<20),
-		kgo.MaxBufferedBytes(200<<20),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-	)
+	cluster := newCluster(t, kfake.SeedTopics(1, topic),
+		kfake.BrokerConfigs(map[string]string{"message.max.bytes": "100000000"}))
+	cl := newProducer(t, cluster.ListenAddrs(), kgo.ProducerBatchMaxBytes(90<<20), kgo.BrokerMaxWriteBytes(100<<20),
+		kgo.MaxBufferedBytes(200<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	for _, n := range want {
 		produce(t, cl, topic, 0, strings.Repeat("x", n))
 	}

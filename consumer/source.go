@@ -145,13 +145,8 @@ const listAtOnce = 8
 
 // offsets returns the first (when is kafka.FirstOffset) or last offset of each partition, or an error for one that the
 // broker does not name.
-func (s *source) offsets(
-	ctx context.Context,
-	by *kafka.Client,
-	parts []TopicPartition,
-	when int64,
-	level kafka.IsolationLevel,
-) (
+func (s *source) offsets(ctx context.Context, by *kafka.Client, parts []TopicPartition, when int64,
+	level kafka.IsolationLevel) (
 	map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
@@ -164,20 +159,12 @@ func (s *source) offsets(
 	return out, nil
 }
 
-func (s *source) listOffsets(
-	ctx context.Context,
-	by *kafka.Client,
-	out map[TopicPartition]int64,
-	parts []TopicPartition,
-	when int64,
-	level kafka.IsolationLevel,
-) error {
+func (s *source) listOffsets(ctx context.Context, by *kafka.Client, out map[TopicPartition]int64,
+	parts []TopicPartition, when int64, level kafka.IsolationLevel) error {
 	req := &kafka.ListOffsetsRequest{IsolationLevel: level, Topics: make(map[string][]kafka.OffsetRequest)}
 	for _, p := range parts {
-		req.Topics[p.Topic] = append(
-			req.Topics[p.Topic],
-			kafka.OffsetRequest{Partition: int(p.Partition), Timestamp: when},
-		)
+		req.Topics[p.Topic] = append(req.Topics[p.Topic],
+			kafka.OffsetRequest{Partition: int(p.Partition), Timestamp: when})
 	}
 	res, err := by.ListOffsets(ctx, req)
 	if err := s.answered(err); err != nil {
@@ -263,10 +250,8 @@ func (s *source) commit(ctx context.Context, offsets map[TopicPartition]int64) e
 		Topics:       make(map[string][]kafka.OffsetCommit),
 	}
 	for tp, offset := range offsets {
-		req.Topics[tp.Topic] = append(
-			req.Topics[tp.Topic],
-			kafka.OffsetCommit{Partition: int(tp.Partition), Offset: offset},
-		)
+		req.Topics[tp.Topic] = append(req.Topics[tp.Topic],
+			kafka.OffsetCommit{Partition: int(tp.Partition), Offset: offset})
 	}
 	res, err := s.group.OffsetCommit(ctx, req)
 	if err := s.answered(err); err != nil {

@@ -123,13 +123,8 @@ func TestThrottled(t *testing.T) {
 		res.Topics = append(res.Topics, of)
 		return res, nil, true
 	})
-	r := start(
-		t,
-		newMemory(),
-		cluster.ListenAddrs(),
-		[]string{topic},
-		func(o *Options) { o.GroupID, o.StallTimeout = "g", 3*time.Second },
-	)
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic},
+		func(o *Options) { o.GroupID, o.StallTimeout = "g", 3*time.Second })
 	began := time.Now()
 	await(t, "half of the records", func() bool { return r.total() == batches/2 })
 	if s := r.Status(); !s.Ready || r.metric(t, "refitd_consumer_lag_records") != batches/2 {

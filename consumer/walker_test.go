@@ -13,14 +13,8 @@ import (
 )
 
 // walkAll scans and walks a record set in pieces of most records, and checks what must hold for any input.
-func walkAll(
-	t testing.TB,
-	w *walker,
-	raw []byte,
-	from, limit int64,
-	aborted []abortedTransaction,
-	most int,
-) (out []Record, next int64, err error) {
+func walkAll(t testing.TB, w *walker, raw []byte, from, limit int64, aborted []abortedTransaction,
+	most int) (out []Record, next int64, err error) {
 	t.Helper()
 	good, scanned, scanErr := scan(raw, from)
 	w.reset(good, from, limit, aborted)
@@ -52,10 +46,8 @@ func walkAll(
 
 // randomLog is a log with holes, empty batches, markers and aborted transactions, and what a reader must make of it:
 // want.
-func randomLog(
-	t testing.TB,
-	rng *rand.Rand,
-) (raw []byte, cuts []int, ends []int64, want []Record, aborted []abortedTransaction) {
+func randomLog(t testing.TB,
+	rng *rand.Rand) (raw []byte, cuts []int, ends []int64, want []Record, aborted []abortedTransaction) {
 	base := rng.Int64N(1000)
 	open := map[int64]int64{} // producer in a transaction that will be aborted → 1, committed → 0
 	for range 1 + rng.IntN(12) {
@@ -281,10 +273,8 @@ func TestWalkerRefuses(t *testing.T) {
 		},
 		{
 			"xerial garbage",
-			sealed(
-				rawBatch{base: 5, attributes: 2, records: one},
-				append(bytes.Clone(xerialMagic), make([]byte, 12)...),
-			),
+			sealed(rawBatch{base: 5, attributes: 2, records: one},
+				append(bytes.Clone(xerialMagic), make([]byte, 12)...)),
 			"snappy",
 		},
 		{"lz4 garbage", sealed(rawBatch{base: 5, attributes: 3, records: one}, []byte("garbage")), "lz4"},
@@ -384,14 +374,9 @@ func BenchmarkWalker(b *testing.B) {
 					batch.records = append(
 						batch.records,
 						rawRecord{delta: i, timeDelta: i, key: fmt.Appendf(nil, "u%d", rng.IntN(10000)),
-							value: fmt.Appendf(
-								nil,
+							value: fmt.Appendf(nil,
 								`{"user":"u%d","item":"i%d","rating":%d,"ts":%d,"pad":"0123456789012345678901234567"}`,
-								rng.IntN(10000),
-								rng.IntN(10000),
-								1+rng.IntN(5),
-								1_700_000_000_000+rng.IntN(1e9),
-							)},
+								rng.IntN(10000), rng.IntN(10000), 1+rng.IntN(5), 1_700_000_000_000+rng.IntN(1e9))},
 					)
 				}
 				raw = append(raw, batch.bytes(b)...)

@@ -55,11 +55,8 @@ func TestAbsentFields(t *testing.T) {
 		}
 		values = append(values, []byte(v))
 	}
-	values = append(
-		values,
-		[]byte(`{"user":"u1","rating":3,"ts":1}`),
-		[]byte(`{"age":null,"user":"u1","rating":3,"ts":1,"city":"c1"}`),
-	)
+	values = append(values, []byte(`{"user":"u1","rating":3,"ts":1}`),
+		[]byte(`{"age":null,"user":"u1","rating":3,"ts":1,"city":"c1"}`))
 	b.Produce(values...)
 	path := b.Configure(
 		"gaps",
@@ -76,17 +73,13 @@ func TestAbsentFields(t *testing.T) {
 	daemontest.Within(t, daemontest.Patience, "the gaps are counted", func() bool {
 		_, metrics := daemontest.Get(t, base+"/metrics")
 		for field, n := range want {
-			if !strings.Contains(
-				metrics,
-				fmt.Sprintf("refitd_events_absent_fields_total{field=%q,model=\"ratings\"} %g\n", field, n),
-			) {
+			if !strings.Contains(metrics,
+				fmt.Sprintf("refitd_events_absent_fields_total{field=%q,model=\"ratings\"} %g\n", field, n)) {
 				return false
 			}
 		}
-		return strings.Contains(
-			metrics,
-			`refitd_events_rejected_total{field="age",model="ratings",reason="missing_field"} 2`+"\n",
-		) &&
+		return strings.Contains(metrics,
+			`refitd_events_rejected_total{field="age",model="ratings",reason="missing_field"} 2`+"\n") &&
 			!strings.Contains(metrics, `{field="city",model="ratings",reason="missing_field"}`)
 	})
 	store := filepath.Join(b.Dir, "store-gaps")
@@ -111,11 +104,8 @@ func TestAbsentFields(t *testing.T) {
 		Field   string
 	}
 	var served struct{ Predictions []answer }
-	response, err := http.Post(
-		base+"/v1/models/ratings/score",
-		"application/json",
-		strings.NewReader(`{"events":[`+strings.Join(events, ",")+`]}`),
-	)
+	response, err := http.Post(base+"/v1/models/ratings/score", "application/json",
+		strings.NewReader(`{"events":[`+strings.Join(events, ",")+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,13 +135,8 @@ func TestAbsentFields(t *testing.T) {
 		for o, v := range p.Outputs {
 			if math.Abs(scored.Outputs[o]-v) > 1e-12*(1+math.Abs(v)) ||
 				scored.Outputs[o] != served.Predictions[i].Outputs[o] {
-				t.Fatalf(
-					"%s: score says %v, HTTP %v, the library %v",
-					text,
-					scored.Outputs,
-					served.Predictions[i].Outputs,
-					p.Outputs,
-				)
+				t.Fatalf("%s: score says %v, HTTP %v, the library %v", text, scored.Outputs,
+					served.Predictions[i].Outputs, p.Outputs)
 			}
 		}
 		if got := fmt.Sprint(p.Absent); got != fmt.Sprint(scored.Absent) ||
@@ -160,13 +145,8 @@ func TestAbsentFields(t *testing.T) {
 		}
 	}
 	out.Reset()
-	err = evaluate.Score(
-		t.Context(),
-		ref,
-		evaluate.ScoreOptions{},
-		strings.NewReader(`{"user":"u1","price":3}`),
-		report.NewEmitter(&out, true),
-	)
+	err = evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(`{"user":"u1","price":3}`),
+		report.NewEmitter(&out, true))
 	if report.CodeOf(err) != report.ExitNo {
 		t.Errorf("score without age: %v", err)
 	}

@@ -132,11 +132,8 @@ func TestCanaries(t *testing.T) {
 	t.Setenv(variable, password)
 	s.write(
 		"web.yaml",
-		fmt.Appendf(
-			nil,
-			"tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n",
-			hash,
-		),
+		fmt.Appendf(nil,
+			"tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n", hash),
 	)
 	id, err := publish.CreateKeys(s.dir, nil)
 	if err != nil {
@@ -150,13 +147,9 @@ func TestCanaries(t *testing.T) {
 	block, _ := pem.Decode(signing)
 	s.hide("signing key, its seed", block.Bytes[len(block.Bytes)-32:])
 
-	cluster, err := kfake.NewCluster(
-		kfake.NumBrokers(1),
-		kfake.SeedTopics(4, daemontest.Topic, "rejected"),
-		kfake.EnableSASL(),
-		kfake.Superuser("SCRAM-SHA-256", "ann", password),
-		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{broker}, ClientAuth: tls.RequireAnyClientCert}),
-	)
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, daemontest.Topic, "rejected"),
+		kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "ann", password),
+		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{broker}, ClientAuth: tls.RequireAnyClientCert}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,18 +188,8 @@ func TestCanaries(t *testing.T) {
 		t.Fatal("the canary is not in the configuration")
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(
-		&out,
-		"%v %+v %#v %#v %s %q %x %v\n",
-		conf,
-		conf,
-		conf.Kafka,
-		*conf,
-		conf.Kafka.SASL.Password,
-		conf.Kafka.SASL.Password,
-		conf.Kafka.SASL.Password,
-		conf.Kafka.SASL,
-	)
+	fmt.Fprintf(&out, "%v %+v %#v %#v %s %q %x %v\n", conf, conf, conf.Kafka, *conf, conf.Kafka.SASL.Password,
+		conf.Kafka.SASL.Password, conf.Kafka.SASL.Password, conf.Kafka.SASL)
 	text, err := json.Marshal(conf)
 	if err != nil {
 		t.Fatal(err)
@@ -289,11 +272,8 @@ func TestCanaries(t *testing.T) {
 	ask("GET", "/-/healthy", "ann", webPassword)
 	s.write(
 		"web.yaml",
-		fmt.Appendf(
-			nil,
-			"tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n",
-			hash,
-		),
+		fmt.Appendf(nil,
+			"tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n", hash),
 	)
 	cluster.Close()
 	daemontest.Within(t, daemontest.Patience, "not ready", func() bool {

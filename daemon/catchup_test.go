@@ -23,28 +23,18 @@ import (
 func backlog(t *testing.T, n int) (addr string) {
 	t.Helper()
 	addr = brokerProcess(t)
-	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(addr),
-		kgo.DefaultProduceTopic(daemontest.Topic),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerLinger(10*time.Millisecond),
-		kgo.MaxBufferedRecords(100_000),
-	)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(daemontest.Topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerLinger(10*time.Millisecond), kgo.MaxBufferedRecords(100_000))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
-		value := fmt.Appendf(
-			nil,
+		value := fmt.Appendf(nil,
 			`{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web","page":"start"}`,
-			int(60000*r.Float64()*r.Float64()),
-			int(9000*r.Float64()*r.Float64()),
-			1+r.IntN(5),
-			1700000000000+int64(i),
-		)
+			int(60000*r.Float64()*r.Float64()), int(9000*r.Float64()*r.Float64()), 1+r.IntN(5), 1700000000000+int64(i))
 		cl.Produce(t.Context(), &kgo.Record{Partition: int32(i % 8), Value: value}, nil)
 	}
 	if err := cl.Flush(t.Context()); err != nil {

@@ -87,11 +87,8 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if d.traces, err = traces.New(ctx, o.Config.Tracing, o.Log); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "tracing.endpoint"}
 	}
-	d.registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		version.NewCollector("refitd"),
-	)
+	d.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
 	d.memory = memory.Of(d.Config)
 	limitMemory(d.memory, d.Log)
 	if err := d.listen(); err != nil {
@@ -121,26 +118,15 @@ func (d *Daemon) countRefused() {
 			"asked for again."})
 	d.Config.Kafka.Refused = func(topic string, partition int32, reason string) {
 		refused.Inc()
-		d.Log.Warn(
-			"answer of a broker refused: a second one on another connection contradicts it",
-			"topic",
-			topic,
-			"partition",
-			partition,
-			"reason",
-			reason,
-		)
+		d.Log.Warn("answer of a broker refused: a second one on another connection contradicts it", "topic", topic,
+			"partition", partition, "reason", reason)
 	}
 }
 
 // open opens the models of a configuration, whose states check looks at first unless it is nil, and registers their
 // metrics. Those that it opened have to be closed, also if it fails. The error carries its exit code.
-func (d *Daemon) open(
-	ctx context.Context,
-	conf *config.Config,
-	registry *prometheus.Registry,
-	check func(ctx context.Context, dir string) error,
-) (
+func (d *Daemon) open(ctx context.Context, conf *config.Config, registry *prometheus.Registry,
+	check func(ctx context.Context, dir string) error) (
 	models []*model.Model, err error) {
 	counters := metrics.New(registry)
 	var share *consumer.Share // models that read the same topics fetch them once; nil with one model

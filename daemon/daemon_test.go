@@ -41,13 +41,8 @@ func TestRunUntilEnd(t *testing.T) {
 	}
 	m := first.Summary.Models[0]
 	if m.VersionsPromoted < 1 || m.Champion == nil || first.Count("version") != m.VersionsPromoted+m.VersionsKept {
-		t.Errorf(
-			"%d promoted, %d kept, champion %v, %d printed",
-			m.VersionsPromoted,
-			m.VersionsKept,
-			m.Champion,
-			first.Count("version"),
-		)
+		t.Errorf("%d promoted, %d kept, champion %v, %d printed", m.VersionsPromoted, m.VersionsKept, m.Champion,
+			first.Count("version"))
 	}
 	if last := len(first.Lines) - 1; first.Lines[0]["type"] != "ready" || first.Lines[last]["type"] != "summary" ||
 		first.Count("summary") != 1 {
@@ -67,11 +62,8 @@ func TestRunUntilEnd(t *testing.T) {
 	if mixture, ok := held["stack"]; held["fold_in"] == held["fold_in_gaussian"] || !held["published"] || !ok ||
 		mixture ||
 		model.Manifest().Live == nil {
-		t.Errorf(
-			"the manifest does not say what of the live prediction it holds: live %+v, parts %+v",
-			model.Manifest().Live,
-			model.Manifest().Parts,
-		)
+		t.Errorf("the manifest does not say what of the live prediction it holds: live %+v, parts %+v",
+			model.Manifest().Live, model.Manifest().Parts)
 	}
 	in, err := model.Schema().InputFromMap(map[string]any{"user": "u6", "item": "i2"})
 	if err != nil {
@@ -140,13 +132,8 @@ func TestRestartKeepsTheLiveModel(t *testing.T) {
 		// start from nothing.
 		limit := map[string]float64{"with": 0.5, "without": 0.865}[name]
 		if p := o.Summary.Models[0].Progressive; p.WindowN != 1000 || float64(*p.Window.Live.RMSE) > limit {
-			t.Errorf(
-				"%s a champion: live rmse %.3f over the %d events after the restart, want at most %g",
-				name,
-				*p.Window.Live.RMSE,
-				p.WindowN,
-				limit,
-			)
+			t.Errorf("%s a champion: live rmse %.3f over the %d events after the restart, want at most %g", name,
+				*p.Window.Live.RMSE, p.WindowN, limit)
 		}
 	}
 }
@@ -178,10 +165,8 @@ func TestStateGuards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := daemon.New(
-		t.Context(),
-		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()},
-	)
+	d, err := daemon.New(t.Context(),
+		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,10 +246,8 @@ func TestCloseWithoutRun(t *testing.T) {
 	b.ProduceRatings(9, 200)
 	conf, _, dir := daemontest.Load(t, b.Configure("closed", daemontest.Simple...))
 	for range 2 {
-		d, err := daemon.New(
-			t.Context(),
-			daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()},
-		)
+		d, err := daemon.New(t.Context(),
+			daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

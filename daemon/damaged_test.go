@@ -38,20 +38,15 @@ func flip(path string) error {
 // damageAlias empties the alias of the champion and the parameters of its version, without which the log does not
 // bring the alias back.
 func damageAlias(dir string) error {
-	return errors.Join(
-		os.Truncate(filepath.Join(filepath.Dir(dir), "aliases", "champion"), 0),
-		os.Truncate(filepath.Join(dir, "model.safetensors"), 0),
-	)
+	return errors.Join(os.Truncate(filepath.Join(filepath.Dir(dir), "aliases", "champion"), 0),
+		os.Truncate(filepath.Join(dir, "model.safetensors"), 0))
 }
 
 // scored is the status of a request for scores.
 func (r *refitting) scored() int {
 	r.t.Helper()
-	res, err := http.Post(
-		r.web+"/v1/models/ratings/score",
-		"application/json",
-		strings.NewReader(`{"events":[{"user":"u1","item":"i1"}]}`),
-	)
+	res, err := http.Post(r.web+"/v1/models/ratings/score", "application/json",
+		strings.NewReader(`{"events":[{"user":"u1","item":"i1"}]}`))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -102,10 +97,8 @@ func TestDamagedChampion(t *testing.T) {
 				t.Errorf("champion %+v, %v: want version %d", p, err, before.Version-1)
 			}
 			r.isServed(before.Version)
-			if text := r.log.String(); strings.Count(
-				text,
-				`"msg":"champion is damaged: it was moved to another version"`,
-			) != 1 {
+			if text := r.log.String(); strings.Count(text,
+				`"msg":"champion is damaged: it was moved to another version"`) != 1 {
 				t.Errorf("the log does not say once that the champion was moved:\n%.3000s", text)
 			}
 			r.publish()
@@ -128,13 +121,8 @@ func TestNoVersionCanBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start()
-	notReadyFor(
-		t,
-		r.web,
-		"ratings",
-		"store",
-		"store: the champion is damaged, and no other version can take its place before the next refit",
-	)
+	notReadyFor(t, r.web, "ratings", "store",
+		"store: the champion is damaged, and no other version can take its place before the next refit")
 	if status := r.scored(); status == http.StatusOK {
 		t.Error("it scores with a damaged version")
 	}
@@ -163,10 +151,8 @@ func TestChampionDamagedMeanwhile(t *testing.T) {
 			if p, _ := r.champion(); p.Version != 2 {
 				t.Errorf("champion %+v", p)
 			}
-			if text := r.log.String(); strings.Count(
-				text,
-				`"msg":"champion is damaged: the last refit is published again in its place"`,
-			) != 1 {
+			if text := r.log.String(); strings.Count(text,
+				`"msg":"champion is damaged: the last refit is published again in its place"`) != 1 {
 				t.Errorf("the log does not say once that it was published again:\n%.3000s", text)
 			}
 			r.stop()

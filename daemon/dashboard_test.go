@@ -203,13 +203,8 @@ func startPrometheus(t *testing.T, path, target string) string {
 	address := free.Addr().String()
 	free.Close()
 	ctx, stop := context.WithCancel(t.Context())
-	server := exec.CommandContext(
-		ctx,
-		path,
-		"--config.file="+config,
-		"--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+address,
-	)
+	server := exec.CommandContext(ctx, path, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address)
 	var log strings.Builder
 	server.Stderr = &log
 	if err := server.Start(); err != nil {
@@ -250,11 +245,8 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 		return func() bool {
 			metrics = scrape()
 			return d.Lag() == 0 &&
-				daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(
-					t,
-					metrics,
-					"refitd_events_rejected_total",
-				) == n
+				daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics,
+					"refitd_events_rejected_total") == n
 		}
 	}
 	daemontest.Within(t, daemontest.Patience, "the first events", applied(200))
@@ -263,12 +255,9 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 	before := names(scrape())
 	var records [][]byte
 	for i := range 300 {
-		records = append(
-			records,
-			fmt.Appendf(nil, `{"user":"new%d","item":"{le=\"%d\"}","rating":%d,"ts":1}`, i, i, i),
+		records = append(records, fmt.Appendf(nil, `{"user":"new%d","item":"{le=\"%d\"}","rating":%d,"ts":1}`, i, i, i),
 			fmt.Appendf(nil, `{"rating":%d`, i),
-			fmt.Appendf(nil, `{"model":"m%d","topic":"t%d","reason":"r%d"}`, i, i, i),
-		)
+			fmt.Appendf(nil, `{"model":"m%d","topic":"t%d","reason":"r%d"}`, i, i, i))
 	}
 	b.Produce(records...)
 	daemontest.Within(t, daemontest.Patience, "the others", applied(1100))

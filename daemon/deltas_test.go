@@ -89,26 +89,15 @@ func continues(t *testing.T, dir string, m *snapshot.Manifest) (known bool) {
 	})
 	since := int(n - from)
 	if from <= 0 || own[0] != m.PayloadDigest {
-		t.Fatalf(
-			"version %d, %s, is none of the %d states of version %d with deltas",
-			m.Version,
-			m.PayloadDigest,
-			n,
-			*m.Parent,
-		)
+		t.Fatalf("version %d, %s, is none of the %d states of version %d with deltas", m.Version, m.PayloadDigest, n,
+			*m.Parent)
 	}
 	if len(own) < since+2 {
 		return false
 	}
 	if d := digest(other); own[since] != d {
-		t.Fatalf(
-			"version %d with %d deltas is %s; version %d, with as many after it, is %s",
-			m.Version,
-			since,
-			own[since],
-			*m.Parent,
-			d,
-		)
+		t.Fatalf("version %d with %d deltas is %s; version %d, with as many after it, is %s", m.Version, since,
+			own[since], *m.Parent, d)
 	}
 	return true
 }
@@ -119,13 +108,8 @@ func continues(t *testing.T, dir string, m *snapshot.Manifest) (known bool) {
 func TestDeltasFollowUpdates(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
-	path := b.Configure(
-		"f",
-		"every_events: 0",
-		"every_events: 1500",
-		"update_every: 0s",
-		"update_every: 1s, deltas: {every: 20ms}",
-	)
+	path := b.Configure("f", "every_events: 0", "every_events: 1500", "update_every: 0s",
+		"update_every: 1s, deltas: {every: 20ms}")
 	dir := filepath.Join(b.Dir, "store-f")
 	store := publish.NewStore(dir)
 	conf, err := config.Load(path)
@@ -202,12 +186,8 @@ func TestDeltasFollowUpdates(t *testing.T) {
 	}
 	b.ProduceRatings(3, 30)
 	// An update under way may end the deltas itself, so the test waits for the champion's move, not for why they end.
-	daemontest.Within(
-		t,
-		2*daemontest.Patience,
-		"the end of deltas",
-		func() bool { return log.Has("champion moved by somebody else") },
-	)
+	daemontest.Within(t, 2*daemontest.Patience, "the end of deltas",
+		func() bool { return log.Has("champion moved by somebody else") })
 	latest, err := store.Alias("ratings", snapshot.Latest)
 	if err != nil {
 		t.Fatal(err)

@@ -31,13 +31,8 @@ func TestDeltaTopic(t *testing.T) {
 		_, err := snapshot.Open(dir, "ratings", snapshot.Selector{Alias: format.Champion})
 		return err == nil
 	})
-	source, err := kafkasource.NewSource(
-		[]kgo.Opt{kgo.SeedBrokers(b.Addr)},
-		"champions",
-		noDeltas{snapshot.DirSource{Dir: dir}},
-		nil,
-		nil,
-	)
+	source, err := kafkasource.NewSource([]kgo.Opt{kgo.SeedBrokers(b.Addr)}, "champions",
+		noDeltas{snapshot.DirSource{Dir: dir}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,10 +43,8 @@ func TestDerivedFields(t *testing.T) {
 			label = last // so that there is something to learn from
 		}
 		before[user] = label
-		values = append(
-			values,
-			fmt.Appendf(nil, `{"user":%q,"item":"i%d","rating":%d,"ts":%d}`, user, r.IntN(20), label, start+i*1000),
-		)
+		values = append(values,
+			fmt.Appendf(nil, `{"user":%q,"item":"i%d","rating":%d,"ts":%d}`, user, r.IntN(20), label, start+i*1000))
 	}
 	b.Produce(values...)
 	path := b.Configure("derived", append(slices.Clone(derivedFields), daemontest.Simple...)...)
@@ -83,11 +81,8 @@ func TestDerivedFields(t *testing.T) {
 		Predictions []answer
 	}) {
 		t.Helper()
-		response, err := http.Post(
-			"http://"+d.Addr()+"/v1/models/ratings/"+verb,
-			"application/json",
-			strings.NewReader(body),
-		)
+		response, err := http.Post("http://"+d.Addr()+"/v1/models/ratings/"+verb, "application/json",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,19 +95,14 @@ func TestDerivedFields(t *testing.T) {
 	}
 	score := func(event string) answer { return post("score", `{"events":[`+event+`]}`).Predictions[0] }
 	bare := fmt.Sprintf(`{"user":"u3","item":"i1","seen":["i1"],"ts":%d}`, start+5*hour)
-	whole := fmt.Sprintf(
-		`{"user":"u3","item":"i1","seen":["i1"],"before":"%d","hour":%d}`,
-		before["u3"],
-		(start/hour+5)%24,
-	)
+	whole := fmt.Sprintf(`{"user":"u3","item":"i1","seen":["i1"],"before":"%d","hour":%d}`, before["u3"],
+		(start/hour+5)%24)
 	filled, given := score(bare), score(whole)
 	if !slices.Equal(filled.Outputs, given.Outputs) || len(filled.Absent) > 0 {
 		t.Errorf("filled %+v, given %+v", filled, given)
 	}
-	if other := score(strings.Replace(whole, `"before":"`, `"before":"no `, 1)); slices.Equal(
-		other.Outputs,
-		given.Outputs,
-	) {
+	if other := score(strings.Replace(whole, `"before":"`, `"before":"no `, 1)); slices.Equal(other.Outputs,
+		given.Outputs) {
 		t.Error("the previous label says nothing: nothing is tested")
 	}
 	if a := score(`{"user":"u3","item":"i1"}`); len(a.Absent) > 0 { // now
@@ -126,9 +116,7 @@ func TestDerivedFields(t *testing.T) {
 		t.Errorf("explained by %s, want %s", features, name)
 	}
 	if a, b := post("topk", `{"event":`+bare+`,"over":"item"}`), post("topk", `{"event":`+whole+
-		`,"over":"item"}`); fmt.Sprint(
-		a.Items,
-	) != fmt.Sprint(b.Items) ||
+		`,"over":"item"}`); fmt.Sprint(a.Items) != fmt.Sprint(b.Items) ||
 		len(a.Items) == 0 {
 		t.Errorf("top list %v, given %v", a.Items, b.Items)
 	}
@@ -138,11 +126,8 @@ func TestDerivedFields(t *testing.T) {
 			`"outputs":[{"name":"outputs"}]}`,
 		(start/hour+5)%24,
 	)
-	response, err := http.Post(
-		"http://"+d.Addr()+"/v2/models/ratings/infer",
-		"application/json",
-		strings.NewReader(body),
-	)
+	response, err := http.Post("http://"+d.Addr()+"/v2/models/ratings/infer", "application/json",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,12 +53,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		return p
 	}
 	b.ProduceRatings(1, 1600)
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"a champion that is an update",
-		func() bool { return champion().Version > 1 },
-	)
+	daemontest.Within(t, daemontest.Patience, "a champion that is an update",
+		func() bool { return champion().Version > 1 })
 	// The first version is a refit: go back to it.
 	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: format.Champion, To: 1,
 		Event: publish.EventRollback,
@@ -92,12 +88,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	}
 	daemontest.Within(t, daemontest.Patience, "a challenger", func() bool { return challenger() != nil })
 	if m := challenger(); m.ChampionGate == nil || m.Parent == nil || *m.Parent != 1 {
-		t.Errorf(
-			"the challenger was judged against parent %v with %+v: %s; want version 1",
-			m.Parent,
-			m.ChampionGate,
-			m.Reason,
-		)
+		t.Errorf("the challenger was judged against parent %v with %+v: %s; want version 1", m.Parent, m.ChampionGate,
+			m.Reason)
 	}
 	stop()
 
@@ -113,13 +105,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	for _, line := range again.Lines {
 		if line["type"] == "version" {
 			if line["parent"] != 1.0 || line["champion_gate"] == nil || line["kind"] != "refit" {
-				t.Errorf(
-					"after the restart: %v %v with parent %v: %v",
-					line["kind"],
-					line["decision"],
-					line["parent"],
-					line["reason"],
-				)
+				t.Errorf("after the restart: %v %v with parent %v: %v", line["kind"], line["decision"], line["parent"],
+					line["reason"])
 			}
 			break
 		}
@@ -132,15 +119,8 @@ func TestTwoPublishers(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	one := b.Configure("g", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms")
-	two := b.Configure(
-		"h",
-		"every_events: 0",
-		"every_events: 1000",
-		"update_every: 0s",
-		"update_every: 50ms",
-		"store-h",
-		"store-g",
-	)
+	two := b.Configure("h", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms",
+		"store-h", "store-g")
 	store := publish.NewStore(filepath.Join(b.Dir, "store-g"))
 	_, stopOne := b.Start(one)
 	_, stopTwo := b.Start(two)

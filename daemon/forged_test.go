@@ -135,11 +135,8 @@ func (a *attacked) plant(signer *format.Signer, aliases ...string) int64 {
 // served is the version that answers a score over HTTP, or "" with the status.
 func (a *attacked) served() (version string, status int) {
 	a.T.Helper()
-	answer, err := http.Post(
-		"http://"+a.daemon.Addr()+"/v1/models/ratings/score",
-		"application/json",
-		strings.NewReader(`{"events":[{"user":"u1","item":"i2"}]}`),
-	)
+	answer, err := http.Post("http://"+a.daemon.Addr()+"/v1/models/ratings/score", "application/json",
+		strings.NewReader(`{"events":[{"user":"u1","item":"i2"}]}`))
 	if err != nil {
 		a.T.Fatal(err)
 	}
@@ -183,12 +180,8 @@ func TestPlantedWhileRunning(t *testing.T) {
 		}
 	}()
 	a.ProduceRatings(1, 600)
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"a champion over HTTP",
-		func() bool { version, _ := a.served(); return number(version) > 0 },
-	)
+	daemontest.Within(t, daemontest.Patience, "a champion over HTTP",
+		func() bool { version, _ := a.served(); return number(version) > 0 })
 	forged := map[int64]bool{}
 	for i, attack := range []func() int64{
 		func() int64 {
@@ -212,26 +205,14 @@ func TestPlantedWhileRunning(t *testing.T) {
 			}
 			return number(a.refusals()) > counted
 		})
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			"the alias to move back",
-			func() bool { return a.champion().Version > 0 },
-		)
+		daemontest.Within(t, daemontest.Patience, "the alias to move back",
+			func() bool { return a.champion().Version > 0 })
 		before := a.champion()
 		a.ProduceRatings(uint64(10+i), 600)
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			"the next champion",
-			func() bool { return a.champion().Version > before.Version },
-		)
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			"its being served",
-			func() bool { version, _ := a.served(); return number(version) > before.Version },
-		)
+		daemontest.Within(t, daemontest.Patience, "the next champion",
+			func() bool { return a.champion().Version > before.Version })
+		daemontest.Within(t, daemontest.Patience, "its being served",
+			func() bool { version, _ := a.served(); return number(version) > before.Version })
 	}
 	a.stop()
 	if !a.log.Has(refusalLine) || !a.log.Has("alias=champion") {
@@ -319,20 +300,12 @@ func TestPlantedBeforeTheStart(t *testing.T) {
 				t.Error("no log line of the refusal")
 			}
 			a.ProduceRatings(2, 600)
-			daemontest.Within(
-				t,
-				daemontest.Patience,
-				"the next version",
-				func() bool { return a.champion().Version > good.Version },
-			)
+			daemontest.Within(t, daemontest.Patience, "the next version",
+				func() bool { return a.champion().Version > good.Version })
 			m := a.champion()
 			if m.Parent != nil && (*m.Parent < good.Version || forged[*m.Parent]) {
-				t.Errorf(
-					"version %d was judged against %d, the last good one is %d",
-					m.Version,
-					*m.Parent,
-					good.Version,
-				)
+				t.Errorf("version %d was judged against %d, the last good one is %d", m.Version, *m.Parent,
+					good.Version)
 			}
 		})
 	}

@@ -31,13 +31,8 @@ func TestNothingGrows(t *testing.T) {
 	rounds := tier.Size(50, 1000)
 	b := daemontest.New(t)
 	b.ProduceRatings(41, 800)
-	path := b.Configure(
-		"z",
-		"every_events: 0",
-		"every_events: 400",
-		"update_every: 0s",
-		"update_every: 0s, topic: champions, inline_max: 1MiB",
-	)
+	path := b.Configure("z", "every_events: 0", "every_events: 400", "update_every: 0s",
+		"update_every: 0s, topic: champions, inline_max: 1MiB")
 	d, _, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
@@ -62,12 +57,7 @@ func TestNothingGrows(t *testing.T) {
 	publish := func(n int) {
 		t.Helper()
 		for i := range n {
-			manifest, err := store.Publish(
-				t.Context(),
-				"ratings",
-				m.Contents(),
-				publish.Move{Alias: format.Champion},
-			)
+			manifest, err := store.Publish(t.Context(), "ratings", m.Contents(), publish.Move{Alias: format.Champion})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,14 +90,7 @@ func TestNothingGrows(t *testing.T) {
 		nowGoroutines, nowFiles = runtime.NumGoroutine(), descriptors()
 		return nowGoroutines <= goroutines+allowed && nowFiles <= files+allowed
 	})
-	t.Logf(
-		"%d versions and %d reloads: goroutines %d, then %d; descriptors %d, then %d; announced %v times",
-		rounds,
-		rounds,
-		goroutines,
-		nowGoroutines,
-		files,
-		nowFiles,
-		metric(`refitd_announcements_total{model="ratings",result="success"}`),
-	)
+	t.Logf("%d versions and %d reloads: goroutines %d, then %d; descriptors %d, then %d; announced %v times", rounds,
+		rounds, goroutines, nowGoroutines, files, nowFiles,
+		metric(`refitd_announcements_total{model="ratings",result="success"}`))
 }

@@ -63,16 +63,10 @@ func attacks(size int) map[string][]byte {
 		"v2/models/ratings/infer": fill(`{"inputs":[{"name":"user","datatype":"BYTES","shape":[1000],"data":[`, `""`,
 			`]},{"name":"item","datatype":"BYTES","shape":[1000],"data":[]}]}`),
 		"v2/models/ratings/infer?a": fill(`{"inputs":[`, `{}`, `]}`),
-		"v2/models/ratings/infer?b": fill(
-			`{"inputs":[{"name":"user","datatype":"BYTES","data":[],"shape":[`,
-			`1`,
-			`]}]}`,
-		),
-		"v2/models/ratings/infer?c": fill(
-			`{"inputs":[{"name":"user","datatype":"BYTES","shape":[1000],"data":[`,
-			`["",""]`,
-			`]}]}`,
-		),
+		"v2/models/ratings/infer?b": fill(`{"inputs":[{"name":"user","datatype":"BYTES","data":[],"shape":[`, `1`,
+			`]}]}`),
+		"v2/models/ratings/infer?c": fill(`{"inputs":[{"name":"user","datatype":"BYTES","shape":[1000],"data":[`,
+			`["",""]`, `]}]}`),
 		"v2/models/ratings/infer?d": fill(`{"inputs":[],"outputs":[`, `{}`, `]}`),
 	}
 }
@@ -119,14 +113,8 @@ func TestLargeBodies(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		t.Logf(
-			"%d times %4d KiB to %-28s answers %v, peak %d MiB",
-			clients,
-			len(body)>>10,
-			target,
-			codes,
-			peakOf(t, pid)>>20,
-		)
+		t.Logf("%d times %4d KiB to %-28s answers %v, peak %d MiB", clients, len(body)>>10, target, codes,
+			peakOf(t, pid)>>20)
 		if codes[http.StatusInternalServerError] > 0 ||
 			codes[http.StatusOK]+codes[http.StatusBadRequest]+codes[http.StatusRequestEntityTooLarge] == 0 {
 			t.Errorf("%s: answers %v", target, codes)
@@ -142,14 +130,8 @@ func TestLargeBodies(t *testing.T) {
 		t.Errorf("afterwards: %d %s", status, body)
 	}
 	peak, most := peakOf(t, pid), computed.Parts["web.bodies"]+computed.Parts["web.connections"]
-	t.Logf(
-		"peak %d MiB before, %d MiB after: %d MiB for HTTP, computed %d MiB of %d MiB in all",
-		before>>20,
-		peak>>20,
-		(peak-before)>>20,
-		most>>20,
-		computed.TotalBytes>>20,
-	)
+	t.Logf("peak %d MiB before, %d MiB after: %d MiB for HTTP, computed %d MiB of %d MiB in all", before>>20, peak>>20,
+		(peak-before)>>20, most>>20, computed.TotalBytes>>20)
 	if tier.UnderRace() {
 		most, computed.TotalBytes = 10*most, 10*computed.TotalBytes // the most that the detector multiplies memory by
 	}

@@ -57,10 +57,8 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 		})
 		return reasons
 	}
-	if reasons := ready(http.StatusServiceUnavailable); !strings.HasPrefix(
-		reasons[0],
-		"ratings: kafka: cannot reach a broker at ",
-	) {
+	if reasons := ready(http.StatusServiceUnavailable); !strings.HasPrefix(reasons[0],
+		"ratings: kafka: cannot reach a broker at ") {
 		t.Errorf("reasons %v", reasons)
 	}
 	for _, path := range []string{"/nothing", "/-/quit", "/debug/pprof/"} {

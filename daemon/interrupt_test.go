@@ -38,12 +38,8 @@ func TestStopWhilePublishing(t *testing.T) {
 	if err := r.refit(); err != nil {
 		t.Fatal(err)
 	}
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"a version that waits for the store",
-		func() bool { return judged() > before },
-	)
+	daemontest.Within(t, daemontest.Patience, "a version that waits for the store",
+		func() bool { return judged() > before })
 	r.b.Broker.Close()
 	r.stop()
 	if log := r.log.String(); strings.Contains(log, `"level":"ERROR"`) ||

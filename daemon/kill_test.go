@@ -45,13 +45,8 @@ func TestKilledRunsEndAlike(t *testing.T) {
 			// Small fetches make many transactions, between any two of which a kill may fall.
 			path := b.Configure(
 				name,
-				append(
-					quick,
-					"every_events: 0",
-					edit,
-					"fetch_max_wait: 100ms",
-					"fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB",
-				)...)
+				append(quick, "every_events: 0", edit, "fetch_max_wait: 100ms",
+					"fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
 			reading := 0
 			for range kills {
 				if daemontest.KillAfter(t, path, 1+r.IntN(n/(2*kills))) {

@@ -23,8 +23,7 @@ func TestLineSearchTrains(t *testing.T) {
 			user, item := r.IntN(12), r.IntN(9)
 			rating := 1 + (user%3+item%3)%3 + r.IntN(2)
 			b.Produce(
-				fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":1700000000000}`, user, item, rating),
-			)
+				fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":1700000000000}`, user, item, rating))
 		}
 		o := b.Run(b.Configure("steps", edits...))
 		if o.Err != nil || daemontest.Balanced(t, o.State(t)) != int64(900*(run+1)) {

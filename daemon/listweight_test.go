@@ -22,15 +22,8 @@ func TestAnotherListWeight(t *testing.T) {
 		for range n {
 			word := r.IntN(40)
 			b.Produce(
-				fmt.Appendf(
-					nil,
-					`{"user":"u%d","item":"i%d","words":["w%d","w%d"],"rating":%d,"ts":1700000000000}`,
-					r.IntN(30),
-					r.IntN(20),
-					word,
-					r.IntN(40),
-					1+word/8,
-				),
+				fmt.Appendf(nil, `{"user":"u%d","item":"i%d","words":["w%d","w%d"],"rating":%d,"ts":1700000000000}`,
+					r.IntN(30), r.IntN(20), word, r.IntN(40), 1+word/8),
 			)
 		}
 	}
@@ -51,11 +44,8 @@ func TestAnotherListWeight(t *testing.T) {
 		if o.Err != nil || daemontest.Balanced(t, o.State(t)) != int64(600*(i+1)) {
 			t.Fatalf("%s: %v", c.list, o.Err)
 		}
-		m, err := snapshot.Open(
-			filepath.Join(b.Dir, "store-lists"),
-			"ratings",
-			snapshot.Selector{Alias: snapshot.Latest},
-		)
+		m, err := snapshot.Open(filepath.Join(b.Dir, "store-lists"), "ratings",
+			snapshot.Selector{Alias: snapshot.Latest})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,25 +41,11 @@ func limitMemory(memory config.Memory, log *slog.Logger) {
 		}
 		debug.SetMemoryLimit(heap)
 	}
-	log.Info(
-		"memory computed",
-		"total_bytes",
-		memory.TotalBytes,
-		"budget_bytes",
-		memory.BudgetBytes,
-		"limit_bytes",
-		limit,
-	)
+	log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes, "limit_bytes",
+		limit)
 	if limit > 0 && memory.TotalBytes > limit {
-		log.Warn(
-			"memory may not suffice: what the configuration may use is more than the limit",
-			"total_bytes",
-			memory.TotalBytes,
-			"limit_bytes",
-			limit,
-			"limit_from",
-			from,
-		)
+		log.Warn("memory may not suffice: what the configuration may use is more than the limit", "total_bytes",
+			memory.TotalBytes, "limit_bytes", limit, "limit_from", from)
 	}
 }
 

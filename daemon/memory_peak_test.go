@@ -119,15 +119,8 @@ func TestPeakMemory(t *testing.T) {
 				}
 				o := daemontest.Parse(t, out, nil)
 				peak := daemontest.PeakMemory(t, stderr)
-				t.Logf(
-					"%s, %s: %d events, %d versions, computed %d MiB, peak %d MiB",
-					w.name,
-					phase,
-					next,
-					o.Count("version"),
-					computed>>20,
-					peak>>10,
-				)
+				t.Logf("%s, %s: %d events, %d versions, computed %d MiB, peak %d MiB", w.name, phase, next,
+					o.Count("version"), computed>>20, peak>>10)
 				if peak<<10 > computed {
 					t.Errorf("%s, %s: the peak is %d MiB, computed were %d", w.name, phase, peak>>10, computed>>20)
 				}

@@ -73,10 +73,8 @@ func startHalting(b *daemontest.Bench, path string) (base string, stop func()) {
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	d, err := daemon.New(
-		b.T.Context(),
-		daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()},
-	)
+	d, err := daemon.New(b.T.Context(),
+		daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
 	if err != nil {
 		b.T.Fatal(err)
 	}

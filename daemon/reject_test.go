@@ -53,19 +53,11 @@ func TestMalformedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(5, 1))
-	ratings, wantRatings := daemontest.Spoiled(
-		3000,
-		func() []byte { return daemontest.Rating(r) },
-		daemontest.Malformed,
-	)
+	ratings, wantRatings := daemontest.Spoiled(3000, func() []byte { return daemontest.Rating(r) },
+		daemontest.Malformed)
 	visits, wantVisits := daemontest.Spoiled(1000, func() []byte {
-		return fmt.Appendf(
-			nil,
-			`{"user":"u%d","item":"i%d","kind":%q,"ts":1,"w":0.5}`,
-			r.IntN(20),
-			r.IntN(20),
-			"ab"[r.IntN(2):][:1],
-		)
+		return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","kind":%q,"ts":1,"w":0.5}`, r.IntN(20), r.IntN(20),
+			"ab"[r.IntN(2):][:1])
 	}, malformedVisits)
 	ratings = append(ratings, nil) // a tombstone
 	wantRatings[string(event.NullValue)]++
@@ -86,19 +78,14 @@ func TestMalformedRecords(t *testing.T) {
 	daemontest.Within(t, daemontest.Patience, "all records counted", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return d.Lag() == 0 &&
-			daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(
-				t,
-				metrics,
-				"refitd_events_rejected_total",
-			) == 4001
+			daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics,
+				"refitd_events_rejected_total") == 4001
 	})
 	wantMetrics := map[string]map[string]int64{"ratings": wantRatings, "visits": wantVisits}
 	for model, want := range wantMetrics {
 		good := map[string]int{"ratings": goodRatings, "visits": goodVisits}[model]
-		if line := fmt.Sprintf(`refitd_events_total{model=%q,topic=%[1]q} %d`, model, good); !strings.Contains(
-			metrics,
-			line+"\n",
-		) {
+		if line := fmt.Sprintf(`refitd_events_total{model=%q,topic=%[1]q} %d`, model, good); !strings.Contains(metrics,
+			line+"\n") {
 			t.Errorf("no line %s", line)
 		}
 		got := make(map[string]int64)

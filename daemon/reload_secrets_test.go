@@ -29,12 +29,8 @@ func TestReloadHidesSecrets(t *testing.T) {
 		"password: &" + canary + " x", "password: *" + canary, "password: !" + canary + " x", "password: [" + canary,
 		"pass word: " + canary,
 		canary, "password: true, mechanism: [" + canary + "]", "password: 0." + number, `password: "${` + canary + `}"`} {
-		bad := strings.Replace(
-			string(good),
-			"fetch_max_wait: 100ms",
-			"fetch_max_wait: 100ms, sasl: {username: u, "+shape+"}",
-			1,
-		)
+		bad := strings.Replace(string(good), "fetch_max_wait: 100ms",
+			"fetch_max_wait: 100ms, sasl: {username: u, "+shape+"}", 1)
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}

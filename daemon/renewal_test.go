@@ -21,11 +21,8 @@ func TestIdleStreamDoesNotExpire(t *testing.T) {
 	const life = 3 * time.Second
 	b, err := os.ReadFile(a.path)
 	if err == nil {
-		err = os.WriteFile(
-			a.path,
-			[]byte(strings.Replace(string(b), "update_every: 50ms", "update_every: 50ms, expires_after: 3s", 1)),
-			0o644,
-		)
+		err = os.WriteFile(a.path,
+			[]byte(strings.Replace(string(b), "update_every: 50ms", "update_every: 50ms, expires_after: 3s", 1)), 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +34,8 @@ func TestIdleStreamDoesNotExpire(t *testing.T) {
 	defer w.Close()
 	a.start()
 	a.ProduceRatings(1, 600)
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"a champion",
-		func() bool { version, _ := a.served(); return number(version) > 0 && w.Model() != nil },
-	)
+	daemontest.Within(t, daemontest.Patience, "a champion",
+		func() bool { version, _ := a.served(); return number(version) > 0 && w.Model() != nil })
 	version := int64(0)
 	daemontest.Within(t, daemontest.Patience, "the last update", func() bool {
 		before := version
@@ -59,13 +52,8 @@ func TestIdleStreamDoesNotExpire(t *testing.T) {
 	before := log()
 	daemontest.Throughout(t, 3*life, func() {
 		if v, status := a.served(); status != http.StatusOK || number(v) != version {
-			t.Fatalf(
-				"status %d, version %s, want %d, %v after it was made",
-				status,
-				v,
-				version,
-				time.Since(w.Status().Created),
-			)
+			t.Fatalf("status %d, version %s, want %d, %v after it was made", status, v, version,
+				time.Since(w.Status().Created))
 		}
 		if answer, err := http.Get("http://" + a.daemon.Addr() + "/-/ready"); err != nil ||
 			answer.Body.Close() != nil ||
@@ -83,12 +71,8 @@ func TestIdleStreamDoesNotExpire(t *testing.T) {
 		t.Error("the publish log has grown")
 	}
 	a.stop()
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"the end of its life without the daemon",
-		func() bool { return w.Model() == nil && w.Status().Expired },
-	)
+	daemontest.Within(t, daemontest.Patience, "the end of its life without the daemon",
+		func() bool { return w.Model() == nil && w.Status().Expired })
 	if _, err := a.trust.Open(a.dir, "ratings", snapshot.Selector{}); !errors.Is(err, snapshot.ErrExpired) {
 		t.Errorf("opened: %v, want ErrExpired", err)
 	}

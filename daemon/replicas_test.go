@@ -34,10 +34,8 @@ func TestReplicasOfOneGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := daemon.New(
-			t.Context(),
-			daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()},
-		)
+		d, err := daemon.New(t.Context(),
+			daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

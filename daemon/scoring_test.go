@@ -45,13 +45,9 @@ type scored struct {
 // records reads a topic up to its last committed record.
 func records(b *daemontest.Bench, topic string) (list []*kgo.Record) {
 	b.T.Helper()
-	reader, err := kgo.NewClient(
-		kgo.SeedBrokers(b.Addr),
-		kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(),
-	)
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords())
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -155,11 +151,8 @@ func TestScoresAreWritten(t *testing.T) {
 	if want := "sha256:" + hex.EncodeToString(sum[:]); sample.FeaturesDigest != want {
 		t.Errorf("features digest %s, want %s", sample.FeaturesDigest, want)
 	}
-	resp, err := http.Post(
-		fmt.Sprintf("%s/v1/models/ratings/versions/%d/score", base, sample.Version),
-		"application/json",
-		strings.NewReader(`{"events":[{"user":"u1","item":"i2"}]}`),
-	)
+	resp, err := http.Post(fmt.Sprintf("%s/v1/models/ratings/versions/%d/score", base, sample.Version),
+		"application/json", strings.NewReader(`{"events":[{"user":"u1","item":"i2"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,16 +253,12 @@ func TestScoringWithoutTransactions(t *testing.T) {
 			if n := len(answers(b, "scores")); n != 900 {
 				t.Errorf("%d answers to 900 events", n)
 			}
-			if _, text := daemontest.Get(t, base+"/metrics"); !strings.Contains(
-				text,
-				`refitd_score_exactly_once{model="ratings"} 0`,
-			) {
+			if _, text := daemontest.Get(t, base+"/metrics"); !strings.Contains(text,
+				`refitd_score_exactly_once{model="ratings"} 0`) {
 				t.Error("the metric does not say that offsets are answered at least once")
 			}
-			if _, page := daemontest.Get(t, base+"/"); !strings.Contains(
-				page,
-				"to scores, at least once: 900 offsets answered",
-			) {
+			if _, page := daemontest.Get(t, base+"/"); !strings.Contains(page,
+				"to scores, at least once: 900 offsets answered") {
 				t.Errorf("the page does not say so: %s", page)
 			}
 		})
@@ -290,12 +279,8 @@ func TestScoringOfTransactions(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(55, 900)
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(b.Addr),
-		kgo.DefaultProduceTopic(daemontest.Topic),
-		kgo.TransactionalID("events"),
-		kgo.TransactionTimeout(10*time.Minute),
-	)
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic),
+		kgo.TransactionalID("events"), kgo.TransactionTimeout(10*time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,17 +353,10 @@ func TestScoringFromTheEnd(t *testing.T) {
 	defer stop()
 	base = "http://" + d.Addr()
 	scoredUpTo(t, base, 40)
-	if _, text := daemontest.Get(t, base+"/metrics"); daemontest.Sum(
-		t,
-		text,
-		"refitd_score_lost_offsets_total",
-	) != lost {
-		t.Errorf(
-			"%g offsets lost, want %g: %s",
-			daemontest.Sum(t, text, "refitd_score_lost_offsets_total"),
-			lost,
-			log.String(),
-		)
+	if _, text := daemontest.Get(t, base+"/metrics"); daemontest.Sum(t, text,
+		"refitd_score_lost_offsets_total") != lost {
+		t.Errorf("%g offsets lost, want %g: %s", daemontest.Sum(t, text, "refitd_score_lost_offsets_total"), lost,
+			log.String())
 	}
 	if n := len(answers(b, "scores")); n != 240 {
 		t.Errorf("%d answers, want 240", n)
@@ -408,12 +386,8 @@ func TestScoringTogether(t *testing.T) {
 	stop()
 	b.ProduceRatings(seed, 400)
 	total += 400
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"the partitions of the one that went",
-		func() bool { return len(records(b, "scores")) >= total },
-	)
+	daemontest.Within(t, daemontest.Patience, "the partitions of the one that went",
+		func() bool { return len(records(b, "scores")) >= total })
 	if n := len(answers(b, "scores")); n != total {
 		t.Errorf("%d answers to %d events", n, total)
 	}

@@ -345,10 +345,8 @@ func (s *shards) status() (list []web.ModelStatus) {
 			models := s.running[n].models
 			if i >= len(models) {
 				if !s.running[n].whole {
-					out.NotReady = append(
-						out.NotReady,
-						web.Reason{Cause: part.CauseShards, Text: fmt.Sprintf("shard %d: opening its state", n)},
-					)
+					out.NotReady = append(out.NotReady,
+						web.Reason{Cause: part.CauseShards, Text: fmt.Sprintf("shard %d: opening its state", n)})
 				}
 				continue
 			}
@@ -362,18 +360,14 @@ func (s *shards) status() (list []web.ModelStatus) {
 // addShard adds what one shard of a model says.
 func addShard(to *web.ModelStatus, one web.ModelStatus, number int) {
 	for _, reason := range one.NotReady {
-		to.NotReady = append(
-			to.NotReady,
-			web.Reason{Cause: reason.Cause, Text: fmt.Sprintf("shard %d: %s", number, reason.Text)},
-		)
+		to.NotReady = append(to.NotReady,
+			web.Reason{Cause: reason.Cause, Text: fmt.Sprintf("shard %d: %s", number, reason.Text)})
 	}
 	to.Events, to.Applied, to.Lag = to.Events+one.Events, to.Applied+one.Applied, to.Lag+one.Lag
 	to.Halted, to.Partitions = append(to.Halted, one.Halted...), append(to.Partitions, one.Partitions...)
 	for _, r := range one.Rejections {
-		i := slices.IndexFunc(
-			to.Rejections,
-			func(o web.Rejections) bool { return o.Reason == r.Reason && o.Field == r.Field },
-		)
+		i := slices.IndexFunc(to.Rejections,
+			func(o web.Rejections) bool { return o.Reason == r.Reason && o.Field == r.Field })
 		if i < 0 {
 			to.Rejections = append(to.Rejections, r)
 			continue

@@ -28,11 +28,8 @@ func TestSignedVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := b.Configure(
-		"s",
-		"update_every: 0s",
-		"update_every: 0s, signing_key_file: keys/"+id+".key, expires_after: 1h, keep_for: 720h",
-	)
+	path := b.Configure("s", "update_every: 0s",
+		"update_every: 0s, signing_key_file: keys/"+id+".key, expires_after: 1h, keep_for: 720h")
 	store := filepath.Join(b.Dir, "store-s")
 	for start := int64(1); start <= 2; start++ {
 		b.ProduceRatings(uint64(start), 800)
@@ -47,15 +44,8 @@ func TestSignedVersions(t *testing.T) {
 		if m.SignedBy() != id || manifest.KeyID != id || manifest.Epoch != start ||
 			!manifest.Expires.Equal(manifest.Created.Add(time.Hour)) ||
 			manifest.Version != start {
-			t.Errorf(
-				"start %d: signed by %q, version %d, epoch %d, created %v, expires %v",
-				start,
-				m.SignedBy(),
-				manifest.Version,
-				manifest.Epoch,
-				manifest.Created,
-				manifest.Expires,
-			)
+			t.Errorf("start %d: signed by %q, version %d, epoch %d, created %v, expires %v", start, m.SignedBy(),
+				manifest.Version, manifest.Epoch, manifest.Created, manifest.Expires)
 		}
 		if n := manifest.Events; n == nil || n.Applied != 800*start || manifest.Lineage == "" {
 			t.Errorf("start %d: counts %+v, lineage %q", start, n, manifest.Lineage)

@@ -21,11 +21,8 @@ import (
 // announced reads the whole topic of announcements.
 func announced(b *daemontest.Bench, topic string) (list []*kafkasource.Announcement) {
 	b.T.Helper()
-	reader, err := kgo.NewClient(
-		kgo.SeedBrokers(b.Addr),
-		kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -60,13 +57,8 @@ func TestStoreAway(t *testing.T) {
 	b.ProduceRatings(31, 1500)
 	d, log, stop := startWith(
 		b,
-		b.Configure(
-			"w",
-			"every_events: 0",
-			"every_events: 500",
-			"update_every: 0s",
-			"update_every: 0s, topic: champions",
-		),
+		b.Configure("w", "every_events: 0", "every_events: 500", "update_every: 0s",
+			"update_every: 0s, topic: champions"),
 	)
 	base := "http://" + d.Addr()
 	metric := func(name string) float64 {
@@ -75,20 +67,12 @@ func TestStoreAway(t *testing.T) {
 	}
 	caught := func(n int) { // every refit that is due has ended
 		t.Helper()
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			fmt.Sprint(n, " events applied"),
-			func() bool { return metric("refitd_events_total") == float64(n) },
-		)
+		daemontest.Within(t, daemontest.Patience, fmt.Sprint(n, " events applied"),
+			func() bool { return metric("refitd_events_total") == float64(n) })
 	}
 	caught(1500)
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"an announcement",
-		func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 },
-	)
+	daemontest.Within(t, daemontest.Patience, "an announcement",
+		func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 })
 	serves := func() bool { status, _ := daemontest.Get(t, base+"/v2/health/ready"); return status == http.StatusOK }
 	daemontest.Within(t, daemontest.Patience, "the champion loaded", serves)
 	model := filepath.Join(b.Dir, "store-w", "ratings")

@@ -27,10 +27,8 @@ type spanCollector struct {
 }
 
 // Export takes the spans of a request.
-func (c *spanCollector) Export(
-	_ context.Context,
-	ask *collector.ExportTraceServiceRequest,
-) (*collector.ExportTraceServiceResponse, error) {
+func (c *spanCollector) Export(_ context.Context,
+	ask *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, from := range ask.ResourceSpans {
@@ -145,13 +143,8 @@ func testSpans(t *testing.T, serve func(*spanCollector) string) {
 	refits := spans["refit"]
 	if len(refits) == 0 || len(refits) != out.Count("version") || len(spans["gate"]) != len(refits) ||
 		len(spans["publish"]) != len(refits) {
-		t.Fatalf(
-			"%d refits, %d judgements, %d publications, %d versions",
-			len(refits),
-			len(spans["gate"]),
-			len(spans["publish"]),
-			out.Count("version"),
-		)
+		t.Fatalf("%d refits, %d judgements, %d publications, %d versions", len(refits), len(spans["gate"]),
+			len(spans["publish"]), out.Count("version"))
 	}
 	for i, refit := range refits {
 		for _, part := range []*otlp.Span{spans["gate"][i], spans["publish"][i]} {

@@ -65,15 +65,8 @@ func TestFullDiskPausesReading(t *testing.T) {
 	b := daemontest.New(t)
 	n := 6000
 	b.ProduceRatings(21, n)
-	path := b.Configure(
-		"full",
-		"path: state-full",
-		fmt.Sprintf("path: %q", filepath.Join(disk, "state")),
-		"1MiB",
-		"100MiB",
-		"lambda: auto",
-		"lambda: 3",
-	)
+	path := b.Configure("full", "path: state-full", fmt.Sprintf("path: %q", filepath.Join(disk, "state")), "1MiB",
+		"100MiB", "lambda: auto", "lambda: 3")
 	cmd, web := daemontest.Endless(t, path)
 	applied := func() float64 {
 		_, metrics := daemontest.Get(t, web+"/metrics")
@@ -105,19 +98,11 @@ func TestFullDiskPausesReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"all events, once there is space",
-		func() bool { return applied() == float64(n) },
-	)
+	daemontest.Within(t, daemontest.Patience, "all events, once there is space",
+		func() bool { return applied() == float64(n) })
 	t.Logf("%d events after a pause, %v from the moment there was space", n, time.Since(start))
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"ready",
-		func() bool { status, _ := daemontest.Get(t, web+"/-/ready"); return status == 200 },
-	)
+	daemontest.Within(t, daemontest.Patience, "ready",
+		func() bool { status, _ := daemontest.Get(t, web+"/-/ready"); return status == 200 })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -332,13 +317,8 @@ func TestOlderState(t *testing.T) {
 		}
 		for _, c := range m.Cut {
 			if c.Next < next[c.Partition] {
-				t.Errorf(
-					"version %d was cut at %d of partition %d, an earlier one at %d",
-					v,
-					c.Next,
-					c.Partition,
-					next[c.Partition],
-				)
+				t.Errorf("version %d was cut at %d of partition %d, an earlier one at %d", v, c.Next, c.Partition,
+					next[c.Partition])
 			}
 			next[c.Partition] = c.Next
 		}
@@ -453,12 +433,8 @@ func TestFullStore(t *testing.T) {
 	b.ProduceRatings(42, 1000)
 	events += 1000
 	refit()
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"a version that cannot be published",
-		func() bool { return published("failure") },
-	)
+	daemontest.Within(t, daemontest.Patience, "a version that cannot be published",
+		func() bool { return published("failure") })
 	names, err := filepath.Glob(filepath.Join(store, "ratings", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -494,18 +470,8 @@ func TestSlowDisk(t *testing.T) {
 	b := daemontest.New(t)
 	b.ProduceRatings(44, 4000)
 	path := b.Configure("slow", "lambda: auto", "lambda: 3")
-	cmd := exec.CommandContext(
-		t.Context(),
-		tracer(t),
-		"-f",
-		"-o",
-		os.DevNull,
-		"-e",
-		"trace=msync",
-		"-e",
-		"inject=msync:delay_exit=200000",
-		os.Args[0],
-	)
+	cmd := exec.CommandContext(t.Context(), tracer(t), "-f", "-o", os.DevNull, "-e", "trace=msync", "-e",
+		"inject=msync:delay_exit=200000", os.Args[0])
 	cmd.Env = append(os.Environ(), daemontest.ChildConfig+"="+path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%.2000s", err, out)

@@ -34,8 +34,7 @@ func startRefitting(t *testing.T, name string, edit ...string) *refitting {
 	b := daemontest.New(t)
 	r := &refitting{t: t, b: b, path: b.Configure(name, append(append([]string{}, daemontest.Simple...), edit...)...)}
 	r.dir, r.store = filepath.Join(b.Dir, "store-"+name, "ratings"), publish.NewStore(
-		filepath.Join(b.Dir, "store-"+name),
-	)
+		filepath.Join(b.Dir, "store-"+name))
 	r.start()
 	return r
 }
@@ -167,12 +166,8 @@ func TestLostStore(t *testing.T) {
 	taken := int64(0) // the newest version that the consumer has
 	takes := func(what string, version int64) {
 		t.Helper()
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			what,
-			func() bool { return status().Version > taken && status().Version >= version },
-		)
+		daemontest.Within(t, daemontest.Patience, what,
+			func() bool { return status().Version > taken && status().Version >= version })
 		taken = status().Version
 	}
 	champion := func() snapshot.Pointer {

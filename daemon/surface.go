@@ -130,10 +130,8 @@ func (d *Daemon) Status() web.Status {
 	for _, path := range paths {
 		if free, err := sketch.FreeBytes(path); err == nil &&
 			!seen[path] { // a file system that does not report it is left out
-			s.Disks = append(
-				s.Disks,
-				web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.Config.Storage.MinFreeBytes)},
-			)
+			s.Disks = append(s.Disks,
+				web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.Config.Storage.MinFreeBytes)})
 		}
 		seen[path] = true
 	}

@@ -192,13 +192,8 @@ func TestHealthWithoutDisk(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(23, 1500)
-	path := b.Configure(
-		"d",
-		"every_events: 0",
-		"every_events: 500",
-		`"127.0.0.1:0"`,
-		`"127.0.0.1:0", health_address: "unix:health.sock"`,
-	)
+	path := b.Configure("d", "every_events: 0", "every_events: 500", `"127.0.0.1:0"`,
+		`"127.0.0.1:0", health_address: "unix:health.sock"`)
 	d, _, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
@@ -228,11 +223,8 @@ func TestHealthWithoutDisk(t *testing.T) {
 		t.Errorf("health listener: %d", res.StatusCode)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Post(
-		base+"/v1/models/ratings/score",
-		"application/json",
-		strings.NewReader(`{"events":[{"user":"u1","item":"i1"}]}`),
-	)
+	res, err := client.Post(base+"/v1/models/ratings/score", "application/json",
+		strings.NewReader(`{"events":[{"user":"u1","item":"i1"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,26 +310,15 @@ func TestSecrets(t *testing.T) {
 }
 
 func secrets(b *daemontest.Bench, t *testing.T, key string) {
-	path := b.Configure(
-		"s",
-		"fetch_max_wait: 100ms",
-		"fetch_max_wait: 100ms, sasl: {mechanism: plain, username: ann, "+key+"}",
-	)
+	path := b.Configure("s", "fetch_max_wait: 100ms",
+		"fetch_max_wait: 100ms, sasl: {mechanism: plain, username: ann, "+key+"}")
 	conf, err := config.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var printed bytes.Buffer
-	fmt.Fprintf(
-		&printed,
-		"%v %+v %#v %s %q %x\n",
-		conf,
-		conf,
-		conf.Kafka.SASL,
-		conf.Kafka.SASL.Password,
-		conf.Kafka.SASL.Password,
-		conf.Kafka.SASL.Password,
-	)
+	fmt.Fprintf(&printed, "%v %+v %#v %s %q %x\n", conf, conf, conf.Kafka.SASL, conf.Kafka.SASL.Password,
+		conf.Kafka.SASL.Password, conf.Kafka.SASL.Password)
 	text, err := json.Marshal(conf)
 	if err != nil {
 		t.Fatal(err)

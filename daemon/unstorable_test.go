@@ -67,14 +67,8 @@ func TestUnstorable(t *testing.T) {
 		for i, want := range []int64{0, 600} {
 			s := o.Summary.Models[i].State
 			if applied := daemontest.Balanced(t, s); applied != want || s.RejectedByReason["too_large"] != 1 {
-				t.Errorf(
-					"start %d, model %s: %d events applied, want %d; rejected %v",
-					start,
-					s.Model,
-					applied,
-					want,
-					s.RejectedByReason,
-				)
+				t.Errorf("start %d, model %s: %d events applied, want %d; rejected %v", start, s.Model, applied, want,
+					s.RejectedByReason)
 			}
 		}
 	}

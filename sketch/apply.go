@@ -93,24 +93,13 @@ func (s *Store) admit(parts []*Part) error {
 			return &GapError{Topic: p.Topic, Partition: p.Partition, Next: next, LogStart: p.LogStart}
 		}
 		if p.Base > next {
-			return fmt.Errorf(
-				"sketch: %s/%d: part starts at offset %d, the ledger's next is %d: %w",
-				p.Topic,
-				p.Partition,
-				p.Base,
-				next,
-				ErrPart,
-			)
+			return fmt.Errorf("sketch: %s/%d: part starts at offset %d, the ledger's next is %d: %w", p.Topic,
+				p.Partition, p.Base, next, ErrPart)
 		}
 		var unfit int
 		if room, unfit = p.fit(next, room); unfit >= 0 {
-			return fmt.Errorf(
-				"sketch: %s/%d: offset %d was rejected: %w",
-				p.Topic,
-				p.Partition,
-				p.Records[unfit].Offset,
-				ErrOutboxFull,
-			)
+			return fmt.Errorf("sketch: %s/%d: offset %d was rejected: %w", p.Topic, p.Partition,
+				p.Records[unfit].Offset, ErrOutboxFull)
 		}
 		reached[at] = max(next, p.Next)
 	}

@@ -122,11 +122,8 @@ func (m *memory) get(key []byte) ([]byte, error) {
 }
 
 func (m *memory) each(prefix []byte, f func(key, value []byte) error) error {
-	first, _ := slices.BinarySearchFunc(
-		m.sorted,
-		prefix,
-		func(at *stowed, prefix []byte) int { return bytes.Compare(at.key, prefix) },
-	)
+	first, _ := slices.BinarySearchFunc(m.sorted, prefix,
+		func(at *stowed, prefix []byte) int { return bytes.Compare(at.key, prefix) })
 	rest := m.sorted[first:]
 	end, _ := slices.BinarySearchFunc(rest, prefix, func(at *stowed, prefix []byte) int {
 		if bytes.HasPrefix(at.key, prefix) {

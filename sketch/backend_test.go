@@ -45,15 +45,8 @@ func TestMemoryIsInOrder(t *testing.T) {
 			}
 			for i, key := range keys {
 				if got, err := m.get([]byte(key)); err != nil || values[i] != want[key] || string(got) != want[key] {
-					t.Fatalf(
-						"round %d: %s is %q and %q, want %q (error %v)",
-						round,
-						key,
-						values[i],
-						got,
-						want[key],
-						err,
-					)
+					t.Fatalf("round %d: %s is %q and %q, want %q (error %v)", round, key, values[i], got, want[key],
+						err)
 				}
 			}
 		}

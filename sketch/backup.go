@@ -114,13 +114,8 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 // Restore makes a state in dir, which must not hold one, from what Backup wrote. files are the names of the files in
 // the state directory that are restored with the database. Nothing is left in dir if it fails: the error wraps
 // ErrCorrupt if the backup is damaged, ErrFormat if it is of a later version.
-func Restore(
-	ctx context.Context,
-	dir string,
-	r io.Reader,
-	log *slog.Logger,
-	files ...string,
-) (_ *BackupHeader, err error) {
+func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger,
+	files ...string) (_ *BackupHeader, err error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -224,12 +219,8 @@ func (b *backupReader) read(ctx context.Context, d *disk) error {
 		return damagedBackup("header of the backup: %v", err)
 	}
 	if b.header.Format > formatVersion {
-		return fmt.Errorf(
-			"sketch: backup: format %d is newer than %d, the newest this build reads: %w",
-			b.header.Format,
-			formatVersion,
-			ErrFormat,
-		)
+		return fmt.Errorf("sketch: backup: format %d is newer than %d, the newest this build reads: %w",
+			b.header.Format, formatVersion, ErrFormat)
 	}
 	w := pairWriter{disk: d}
 	for {

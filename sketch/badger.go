@@ -79,11 +79,8 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 		strings.Contains(err.Error(), "key registry"),
 		strings.Contains(err.Error(), "sanity text"):
 		// This state is not encrypted: the file holds no key, only a check of itself.
-		return nil, corrupt(
-			"%s: %v: delete this file and start again",
-			filepath.Join(dir, badger.KeyRegistryFileName),
-			err,
-		)
+		return nil, corrupt("%s: %v: delete this file and start again", filepath.Join(dir, badger.KeyRegistryFileName),
+			err)
 	default:
 		return nil, denied(fmt.Errorf("open %s: %w", dir, err))
 	}
@@ -169,11 +166,7 @@ func (d *disk) close() error {
 	if free, err := FreeBytes(d.dir); err == nil && free < openingBytes(d.memTableBytes) {
 		return fmt.Errorf(
 			"sketch: %s is left as it is, complete but unsorted: %d bytes of free space, %d are needed to close it: %w",
-			d.dir,
-			free,
-			openingBytes(d.memTableBytes),
-			ErrSpace,
-		)
+			d.dir, free, openingBytes(d.memTableBytes), ErrSpace)
 	}
 	if files, err := FreeFiles(d.dir); err == nil && files < LeastFreeFiles/4 {
 		return fmt.Errorf(

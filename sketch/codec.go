@@ -304,10 +304,8 @@ func decodeCounters(key, value []byte) (counters, error) {
 		return c, nil
 	}
 	for b = b[1:]; len(b) >= thresholdBytes+8; b = b[thresholdBytes+8:] {
-		c.classes = append(
-			c.classes,
-			classCount{b[0] != 0, binary.BigEndian.Uint64(b[1:]), int64(binary.BigEndian.Uint64(b[9:]))},
-		)
+		c.classes = append(c.classes,
+			classCount{b[0] != 0, binary.BigEndian.Uint64(b[1:]), int64(binary.BigEndian.Uint64(b[9:]))})
 	}
 	if len(b) > 0 || len(c.classes) == 0 {
 		return c, corrupt("counters end inside a class")

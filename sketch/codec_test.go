@@ -14,12 +14,8 @@ import (
 func TestCodecs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Int64()
-		l := newLedgerRow(
-			rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"),
-			rapid.Int32Min(0).Draw(t, "partition"),
-			rapid.Uint32().Draw(t, "incarnation"),
-			0,
-		)
+		l := newLedgerRow(rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"),
+			rapid.Int32Min(0).Draw(t, "partition"), rapid.Uint32().Draw(t, "incarnation"), 0)
 		for _, v := range l.ints() {
 			*v = number.Draw(t, "count")
 		}
@@ -51,11 +47,8 @@ func TestCodecs(t *testing.T) {
 			t.Fatalf("row %+v, %v, want %+v", got, err, r)
 		}
 		if len(k)+len(row) != storedRowBytes(l.Topic, r.group, r.Payload) {
-			t.Fatalf(
-				"row of %d bytes, storedRowBytes is %d",
-				len(k)+len(row),
-				storedRowBytes(l.Topic, r.group, r.Payload),
-			)
+			t.Fatalf("row of %d bytes, storedRowBytes is %d", len(k)+len(row),
+				storedRowBytes(l.Topic, r.group, r.Payload))
 		}
 
 		c := counters{reasons: rapid.MapOf(rapid.StringMatching(`[a-z_]{1,64}`), number).Draw(t, "reasons")}
@@ -96,10 +89,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("la\x00\x00\x00\x00\x01"), appendLedger(nil, ledgerKey("a", 1), &l))
 	k := makeRowKey(Train, identity{1})
 	f.Add(k[:], appendRow(nil, k[:], &l, &Record{Weight: 1, Payload: []byte("x")}))
-	f.Add(
-		[]byte{prefixCounters},
-		appendCounters(nil, []byte{prefixCounters}, &counters{reasons: map[string]int64{"not_json": 1}}),
-	)
+	f.Add([]byte{prefixCounters},
+		appendCounters(nil, []byte{prefixCounters}, &counters{reasons: map[string]int64{"not_json": 1}}))
 	f.Add([]byte{prefixSettings}, appendSettings(nil, []byte{prefixSettings}, &settings{Format: 1}))
 	f.Fuzz(func(t *testing.T, key, body []byte) {
 		if len(body) >= crcBytes {
@@ -109,10 +100,7 @@ func FuzzDecode(f *testing.F) {
 		if r, err := decodeRow(key, value); err == nil {
 			again := LedgerRow{Topic: string(r.topic), Partition: r.partition, Incarnation: r.incarnation}
 			if got := appendRow(nil, key, &again, &Record{Offset: r.offset, Time: r.time, Weight: r.weight, Payload: r.payload,
-				group: r.group}); !bytes.Equal(
-				got,
-				value,
-			) {
+				group: r.group}); !bytes.Equal(got, value) {
 				t.Errorf("row %x encodes to %x", value, got)
 			}
 		}

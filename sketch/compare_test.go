@@ -43,11 +43,8 @@ func (w *oracle) check(s *Store) error {
 		}
 	}
 	order := func(a, b LedgerRow) int {
-		return cmp.Or(
-			cmp.Compare(a.Topic, b.Topic),
-			cmp.Compare(a.Partition, b.Partition),
-			cmp.Compare(a.Incarnation, b.Incarnation),
-		)
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition),
+			cmp.Compare(a.Incarnation, b.Incarnation))
 	}
 	slices.SortFunc(current, order)
 	slices.SortFunc(archived, order)
@@ -118,10 +115,8 @@ func (w *oracle) checkRows(s *Store, state *State, v *view) error {
 		for i := range rows {
 			got, want := &rows[i], &want[i]
 			if got.Topic != want.p.topic || got.Partition != want.p.number || got.Offset != want.record.Offset ||
-				!bytes.Equal(
-					got.Payload,
-					want.record.Payload,
-				) || got.Time != want.record.Time || got.Weight != want.record.Weight {
+				!bytes.Equal(got.Payload,
+					want.record.Payload) || got.Time != want.record.Time || got.Weight != want.record.Weight {
 				return fmt.Errorf("%s row %d is %+v, want %+v", Role(role), i, got, want)
 			}
 			p, ok := sample.Inclusion(got)

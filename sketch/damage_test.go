@@ -246,10 +246,8 @@ func TestDamage(t *testing.T) {
 			)
 		}
 	}
-	cases = append(
-		cases,
-		damage{"copied while in use", filesOf(t, dir, "rows/MANIFEST")[0], func(b []byte) []byte { return b }, false},
-	)
+	cases = append(cases,
+		damage{"copied while in use", filesOf(t, dir, "rows/MANIFEST")[0], func(b []byte) []byte { return b }, false})
 	cases = append(
 		cases,
 		damage{

@@ -67,11 +67,8 @@ func eachEntity(c cut, prefix []byte, visit func(topic string, number int32, e E
 		if tail < 3 || key[tail-1] != 0 {
 			return corrupt("entity at key %x has no partition", key)
 		}
-		return visit(
-			string(key[1:tail-1]),
-			int32(binary.BigEndian.Uint32(key[tail:])),
-			Entity{Key: Digest(key[tail+4:]), Value: b},
-		)
+		return visit(string(key[1:tail-1]), int32(binary.BigEndian.Uint32(key[tail:])),
+			Entity{Key: Digest(key[tail+4:]), Value: b})
 	})
 }
 

@@ -13,10 +13,8 @@ func entityPart(base int64, n int) *Part {
 	p := &Part{Topic: "t", Base: base, Next: base + int64(n)}
 	for i := base; i < p.Next; i++ {
 		r := Record{Offset: i, Fate: Applied, Weight: 1, CRC: uint32(i), Payload: []byte{1}}
-		r.Entities = append(
-			r.Entities,
-			Entity{Key: SubjectHash("n", fmt.Append(nil, i%61)), Value: fmt.Append(nil, "last ", i)},
-		)
+		r.Entities = append(r.Entities,
+			Entity{Key: SubjectHash("n", fmt.Append(nil, i%61)), Value: fmt.Append(nil, "last ", i)})
 		if i%10 == 9 {
 			r.Entities = append(r.Entities, Entity{Key: SubjectHash("n", fmt.Append(nil, (i+1)%61))})
 		}

@@ -40,13 +40,8 @@ func TestFootprints(t *testing.T) {
 			took, footprint := heap()-before, IndexFootprint(len(r.heap), o.CapBy != "")
 			t.Logf("%s: %d rows, %d bytes, footprint %d", name, len(r.heap), took, footprint)
 			if len(r.heap) != n || took > footprint || took < 2*footprint/5 {
-				t.Errorf(
-					"%s: the index of %d rows takes %d bytes, its footprint is %d",
-					name,
-					len(r.heap),
-					took,
-					footprint,
-				)
+				t.Errorf("%s: the index of %d rows takes %d bytes, its footprint is %d", name, len(r.heap), took,
+					footprint)
 			}
 			runtime.KeepAlive(s)
 		}

@@ -96,11 +96,8 @@ func (s *Store) mark(field string, value []byte) (Marker, error) {
 }
 
 func (s *Store) putMarker(m *Marker) {
-	s.pending.put(
-		append([]byte{prefixMarker}, m.Hash[:]...),
-		false,
-		func(b, key []byte) []byte { return appendMarker(b, key, m) },
-	)
+	s.pending.put(append([]byte{prefixMarker}, m.Hash[:]...), false,
+		func(b, key []byte) []byte { return appendMarker(b, key, m) })
 	s.markers[m.Hash] = *m
 }
 
@@ -174,11 +171,8 @@ func (s *Store) Erase(ctx context.Context, values func(field string, payload []b
 }
 
 // rowsOf returns the entries of a marker's rows by reservoir, in the order of s.all.
-func (s *Store) rowsOf(
-	ctx context.Context,
-	m *Marker,
-	values func(field string, payload []byte) [][]byte,
-) ([][]entry, error) {
+func (s *Store) rowsOf(ctx context.Context, m *Marker,
+	values func(field string, payload []byte) [][]byte) ([][]entry, error) {
 	out := make([][]entry, len(s.all))
 	err := s.backend.view(func(c cut) error {
 		_, err := s.scan(ctx, c, func(row *scanned) error {

@@ -37,15 +37,8 @@ func TestDiskDoesNotGrow(t *testing.T) {
 	count, live := s.Size()
 	must(t, s.Check(), s.Close())
 	limit := 3*live + levelZero*DefaultMemTableBytes
-	t.Logf(
-		"%d events of %d bytes into %d rows of %d bytes: %d bytes on disk at most, allowed are %d",
-		events,
-		len(benchPayload),
-		count[Train]+count[Select]+count[Gate],
-		live,
-		most,
-		limit,
-	)
+	t.Logf("%d events of %d bytes into %d rows of %d bytes: %d bytes on disk at most, allowed are %d", events,
+		len(benchPayload), count[Train]+count[Select]+count[Gate], live, most, limit)
 	if most > limit {
 		t.Errorf("%d bytes on disk for %d bytes of rows: at most %d", most, live, limit)
 	}

@@ -209,10 +209,8 @@ func help(verb, dir string) {
 			}
 			p := &Part{Topic: "a", Base: next, Next: next + 100}
 			for i := range int64(100) {
-				p.Records = append(
-					p.Records,
-					Record{Offset: next + i, Fate: Applied, Weight: 1, Payload: make([]byte, 1000)},
-				)
+				p.Records = append(p.Records,
+					Record{Offset: next + i, Fate: Applied, Weight: 1, Payload: make([]byte, 1000)})
 			}
 			if err := s.Apply(p, nil); err != nil {
 				log.Fatal(err)

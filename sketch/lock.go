@@ -66,12 +66,8 @@ func LockFile(name string) (*Lock, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("sketch: lock %s: %w", name, err)
 		}
-		return nil, fmt.Errorf(
-			"sketch: %s: %w by pid %s",
-			strings.TrimSuffix(name, string(filepath.Separator)+lockName),
-			ErrLocked,
-			strings.TrimSpace(string(text)),
-		)
+		return nil, fmt.Errorf("sketch: %s: %w by pid %s",
+			strings.TrimSuffix(name, string(filepath.Separator)+lockName), ErrLocked, strings.TrimSpace(string(text)))
 	}
 	err = f.Truncate(0)
 	if err == nil {

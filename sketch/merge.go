@@ -159,14 +159,8 @@ func (s *Store) read(m *Share) (*account, error) {
 			case own.Start != l.Start:
 				return nil, foreign("%s/%d begins at offset %d, here at %d", l.Topic, l.Partition, l.Start, own.Start)
 			case own.Next == l.Next && own.Digest != l.Digest:
-				return nil, foreign(
-					"%s/%d has digest %s at offset %d, here %s",
-					l.Topic,
-					l.Partition,
-					l.Digest,
-					l.Next,
-					own.Digest,
-				)
+				return nil, foreign("%s/%d has digest %s at offset %d, here %s", l.Topic, l.Partition, l.Digest, l.Next,
+					own.Digest)
 			case l.Next < own.Next:
 				behind = fmt.Sprintf("%s/%d is at offset %d, here at %d", l.Topic, l.Partition, l.Next, own.Next)
 			}
@@ -207,12 +201,8 @@ func (s *Store) check(p *Pair) (*storedRow, error) {
 		return nil, err
 	}
 	if s.settings.grouped() != (row.group != identity{}) {
-		return nil, fmt.Errorf(
-			"row of %s/%d offset %d does not fit the quotas or the cap",
-			row.topic,
-			row.partition,
-			row.offset,
-		)
+		return nil, fmt.Errorf("row of %s/%d offset %d does not fit the quotas or the cap", row.topic, row.partition,
+			row.offset)
 	}
 	return &row, nil
 }
@@ -236,14 +226,8 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 	var number int32
 	switch {
 	case row != nil && row.offset < start:
-		return fmt.Errorf(
-			"sketch: row of %s/%d has offset %d, its accounts begin at %d: %w",
-			row.topic,
-			row.partition,
-			row.offset,
-			start,
-			ErrForeign,
-		)
+		return fmt.Errorf("sketch: row of %s/%d has offset %d, its accounts begin at %d: %w", row.topic, row.partition,
+			row.offset, start, ErrForeign)
 	case row != nil:
 		topic, number = string(row.topic), row.partition
 	case p.Key[0] == prefixRow:
@@ -440,11 +424,8 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 }
 
 // isForgotten reports whether a row is of a subject that is to be forgotten.
-func (s *Store) isForgotten(
-	row *storedRow,
-	id identity,
-	values func(field string, payload []byte) ([][]byte, error),
-) (bool, error) {
+func (s *Store) isForgotten(row *storedRow, id identity,
+	values func(field string, payload []byte) ([][]byte, error)) (bool, error) {
 	for _, m := range s.markers {
 		at, ok := m.cut(string(row.topic), row.partition)
 		if !ok || row.incarnation > at.Incarnation || row.incarnation == at.Incarnation && row.offset >= at.Next {

@@ -349,11 +349,8 @@ func (s *Store) Mirrored(e *Excerpt, mark []byte, anyhow bool) error {
 	}
 	s.mirror.sent = e.commits
 	if len(e.notes) > 0 || anyhow {
-		s.pending.put(
-			[]byte{prefixNote},
-			false,
-			func(b, key []byte) []byte { return seal(key, append(b, mark...), len(b)) },
-		)
+		s.pending.put([]byte{prefixNote}, false,
+			func(b, key []byte) []byte { return seal(key, append(b, mark...), len(b)) })
 	}
 	return s.dropNotes(e.notes)
 }

@@ -188,10 +188,8 @@ func TestMutants(t *testing.T) {
 		}
 	}
 	var table strings.Builder
-	fmt.Fprintln(
-		&table,
-		"seed\tmutant: what the history of the seed shows, or that none does because a fault is left out",
-	)
+	fmt.Fprintln(&table,
+		"seed\tmutant: what the history of the seed shows, or that none does because a fault is left out")
 	for i, m := range mutants {
 		noticed := func(seed int) error {
 			p := plans.Example(seed)
@@ -253,19 +251,11 @@ func runOverlaid(t *testing.T) {
 		if n := strings.Count(text, m.old); n != 1 {
 			t.Fatalf("%s: %d times in %s: %s", m.name, n, m.file, m.old)
 		}
-		edited[m.file] = strings.Replace(
-			text,
-			m.old,
-			strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("(mutated == %d)", i)),
-			1,
-		)
+		edited[m.file] = strings.Replace(text, m.old,
+			strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("(mutated == %d)", i)), 1)
 	}
-	edited["apply.go"] = strings.Replace(
-		edited["apply.go"],
-		"package sketch\n",
-		"package sketch\n\nimport \"crypto/rand\"\n",
-		1,
-	)
+	edited["apply.go"] = strings.Replace(edited["apply.go"], "package sketch\n",
+		"package sketch\n\nimport \"crypto/rand\"\n", 1)
 	for _, file := range slices.Sorted(maps.Keys(edited)) {
 		lay(file, edited[file])
 	}

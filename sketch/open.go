@@ -90,12 +90,8 @@ type home struct {
 // openDir opens Badger below o.Dir after everything that can be checked without it: a full disk ends the process once
 // its files are mapped, damaged tables panic in its goroutines, and a database that has lost its MANIFEST or its log
 // opens without a word.
-func openDir(
-	ctx context.Context,
-	o Options,
-	witnesses bool,
-	choose func(stored *settings) (settings, error),
-) (_ *Store, err error) {
+func openDir(ctx context.Context, o Options, witnesses bool,
+	choose func(stored *settings) (settings, error)) (_ *Store, err error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -142,13 +138,8 @@ func openDir(
 		case w != nil && stored == nil:
 			return settings{}, corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName, w.Lineage)
 		case w != nil && stored.origin() != w.Lineage:
-			return settings{}, corrupt(
-				"%s holds lineage %s, but %s says %s",
-				dir,
-				stored.origin(),
-				witnessName,
-				w.Lineage,
-			)
+			return settings{}, corrupt("%s holds lineage %s, but %s says %s", dir, stored.origin(), witnessName,
+				w.Lineage)
 		}
 		return choose(stored)
 	})
@@ -196,19 +187,8 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 		}
 		s.home.rollbacks = behind
 		for _, r := range behind {
-			log.Warn(
-				"state is behind its witness: offsets are read again",
-				"topic",
-				r.Topic,
-				"partition",
-				r.Partition,
-				"next",
-				r.Next,
-				"witnessed",
-				r.Witnessed,
-				"offsets",
-				r.Offsets(),
-			)
+			log.Warn("state is behind its witness: offsets are read again", "topic", r.Topic, "partition", r.Partition,
+				"next", r.Next, "witnessed", r.Witnessed, "offsets", r.Offsets())
 		}
 		for _, t := range w.Partitions {
 			if !s.home.witnesses {
@@ -240,12 +220,8 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		return nil, err
 	}
 	if was != nil && was.Format > formatVersion {
-		return nil, fmt.Errorf(
-			"sketch: format %d is newer than %d, the newest this build reads: %w",
-			was.Format,
-			formatVersion,
-			ErrFormat,
-		)
+		return nil, fmt.Errorf("sketch: format %d is newer than %d, the newest this build reads: %w", was.Format,
+			formatVersion, ErrFormat)
 	}
 	chosen, err := choose(was)
 	if err != nil {

@@ -271,11 +271,8 @@ func newest(rows []oracleRow) []oracleRow {
 
 // account returns the ledger row, but for Rows, and what of the accounts after each every records and after each gap is
 // kept.
-func (w *oracle) account(
-	p *oraclePartition,
-	reasons map[string]int64,
-	every int64,
-) (l LedgerRow, checkpoints []LedgerRow) {
+func (w *oracle) account(p *oraclePartition, reasons map[string]int64,
+	every int64) (l LedgerRow, checkpoints []LedgerRow) {
 	l = LedgerRow{
 		Topic:       p.topic,
 		Partition:   p.number,
@@ -286,11 +283,8 @@ func (w *oracle) account(
 		Watermark:   NoTime,
 		archived:    p.over,
 	}
-	b, _ := binary.Append(
-		[]byte("refitd ledger 1\x00"+p.topic),
-		binary.BigEndian,
-		[]uint32{p.incarnation, uint32(p.number)},
-	)
+	b, _ := binary.Append([]byte("refitd ledger 1\x00"+p.topic), binary.BigEndian,
+		[]uint32{p.incarnation, uint32(p.number)})
 	l.Digest = sha256.Sum256(b)
 	records, byNumber := int64(0), map[int64]LedgerRow{}
 	for _, g := range p.got {

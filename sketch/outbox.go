@@ -203,12 +203,8 @@ func scanDeadLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
 		l := rows[partition{letter.Topic, letter.Partition}]
 		if l == nil || letter.Incarnation > l.Incarnation ||
 			letter.Incarnation == l.Incarnation && letter.Offset >= l.Next {
-			return corrupt(
-				"the outbox has %s/%d offset %d, which the ledger has not",
-				letter.Topic,
-				letter.Partition,
-				letter.Offset,
-			)
+			return corrupt("the outbox has %s/%d offset %d, which the ledger has not", letter.Topic, letter.Partition,
+				letter.Offset)
 		}
 		visit(key)
 		return nil

@@ -150,14 +150,8 @@ func TestOutboxCrash(t *testing.T) {
 			next, _ = s.Position("a", 1)
 			for offset := range next {
 				if want := offset%2 == 1; want && !sent[offset] && !waiting[offset] || !want && waiting[offset] {
-					t.Fatalf(
-						"seed %d: next %d, offset %d: waiting %t, sent %t",
-						seed,
-						next,
-						offset,
-						waiting[offset],
-						sent[offset],
-					)
+					t.Fatalf("seed %d: next %d, offset %d: waiting %t, sent %t", seed, next, offset, waiting[offset],
+						sent[offset])
 				}
 			}
 			if len(letters) != s.OutboxLen() {

@@ -94,14 +94,8 @@ type Part struct {
 // check returns an error wrapping ErrPart if the part contradicts itself.
 func (p *Part) check(s *settings) error {
 	bad := func(offset int64, format string, args ...any) error {
-		return fmt.Errorf(
-			"sketch: %s/%d: offset %d: %s: %w",
-			p.Topic,
-			p.Partition,
-			offset,
-			fmt.Sprintf(format, args...),
-			ErrPart,
-		)
+		return fmt.Errorf("sketch: %s/%d: offset %d: %s: %w", p.Topic, p.Partition, offset,
+			fmt.Sprintf(format, args...), ErrPart)
 	}
 	if p.Base < 0 || p.Next < p.Base {
 		return bad(p.Base, "part ends at %d", p.Next)
@@ -120,20 +114,12 @@ func (p *Part) check(s *settings) error {
 				return bad(r.Offset, "reason of %d bytes, want 1 to %d", len(r.Reason), MaxReasonBytes)
 			}
 			if d := r.Detail; d != nil && len(d.Expected)+len(d.Got) > MaxDetailBytes {
-				return bad(
-					r.Offset,
-					"detail of %d bytes, at most %d are kept",
-					len(d.Expected)+len(d.Got),
-					MaxDetailBytes,
-				)
+				return bad(r.Offset, "detail of %d bytes, at most %d are kept", len(d.Expected)+len(d.Got),
+					MaxDetailBytes)
 			}
 			if len(r.Payload) > MaxDeadLetterBytes {
-				return bad(
-					r.Offset,
-					"%d bytes of a rejected value, at most %d are kept",
-					len(r.Payload),
-					MaxDeadLetterBytes,
-				)
+				return bad(r.Offset, "%d bytes of a rejected value, at most %d are kept", len(r.Payload),
+					MaxDeadLetterBytes)
 			}
 		case Applied:
 			switch {
@@ -148,12 +134,8 @@ func (p *Part) check(s *settings) error {
 			case (s.HoldoutBy != "") != (r.HoldoutKey != nil):
 				return bad(r.Offset, "hold-out bytes given: %t, hold-out field: %q", r.HoldoutKey != nil, s.HoldoutBy)
 			case s.grouped() != (r.Group != nil):
-				return bad(
-					r.Offset,
-					"class or entity bytes given: %t, quotas or a cap: %t",
-					r.Group != nil,
-					s.grouped(),
-				)
+				return bad(r.Offset, "class or entity bytes given: %t, quotas or a cap: %t", r.Group != nil,
+					s.grouped())
 			}
 		default:
 			return bad(r.Offset, "unknown fate %d", r.Fate)

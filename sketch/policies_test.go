@@ -239,10 +239,8 @@ func TestDuplicateFlood(t *testing.T) {
 			if i%1000 == 0 {
 				id = strconv.FormatInt(i, 10)
 			}
-			p.Records = append(
-				p.Records,
-				Record{Offset: i, Fate: Applied, Time: i % 77, Weight: 1, Identity: []byte(id)},
-			)
+			p.Records = append(p.Records,
+				Record{Offset: i, Fate: Applied, Time: i % 77, Weight: 1, Identity: []byte(id)})
 		}
 		must(t, s.Apply(p, nil))
 	}

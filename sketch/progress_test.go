@@ -20,10 +20,8 @@ func TestProgress(t *testing.T) {
 	}
 	part := Part{Topic: "t", Next: n}
 	for i := range int64(n) {
-		part.Records = append(
-			part.Records,
-			Record{Offset: i, Fate: Applied, Time: NoTime, Weight: 1, Payload: []byte("x")},
-		)
+		part.Records = append(part.Records,
+			Record{Offset: i, Fate: Applied, Time: NoTime, Weight: 1, Payload: []byte("x")})
 	}
 	s.Classify(&part)
 	if err := s.Apply(&part, nil); err != nil {

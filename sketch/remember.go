@@ -21,13 +21,8 @@ func ReadForgotten(path string) (*Witness, error) {
 // checkFormat returns an error wrapping ErrFormat if the witness is of a later version.
 func (w *Witness) checkFormat(path string) error {
 	if w.Format > formatVersion {
-		return fmt.Errorf(
-			"sketch: %s: format %d is newer than %d, the newest this build reads: %w",
-			path,
-			w.Format,
-			formatVersion,
-			ErrFormat,
-		)
+		return fmt.Errorf("sketch: %s: format %d is newer than %d, the newest this build reads: %w", path, w.Format,
+			formatVersion, ErrFormat)
 	}
 	return nil
 }

@@ -71,11 +71,8 @@ func (s *Store) Sample() (*Sample, error) {
 		weighted: train.halfLife > 0 || s.classes != nil ||
 			s.settings.Weighted, unequal: train.keyed || s.classes != nil}
 	rows, _ := s.Size()
-	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make(
-		[]Row,
-		0,
-		rows[Select],
-	), make([]Row, 0, rows[Gate])
+	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make([]Row, 0,
+		rows[Select]), make([]Row, 0, rows[Gate])
 	err := s.backend.view(func(c cut) error {
 		digest := newRowDigest()
 		topic, topics := "", map[string]string{}
@@ -118,10 +115,8 @@ func (s *Store) Sample() (*Sample, error) {
 			l := &acc.ledger[i]
 			out.Ledger = append(out.Ledger, *l)
 			if i < acc.current {
-				out.Cut = append(
-					out.Cut,
-					Position{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next},
-				)
+				out.Cut = append(out.Cut,
+					Position{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next})
 			}
 			out.Watermark = max(out.Watermark, l.Watermark)
 		}

@@ -47,10 +47,8 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 	if err := v.readAccounts(c); err != nil {
 		return nil, err
 	}
-	v.found, v.least, v.counts = make([]int64, len(s.all)), make(
-		[]uint64,
-		len(s.all),
-	), make([][NumRoles]int64, len(v.ledger))
+	v.found, v.least, v.counts = make([]int64, len(s.all)), make([]uint64,
+		len(s.all)), make([][NumRoles]int64, len(v.ledger))
 	n, total := int64(0), v.numRows()
 	err := c.each([]byte{prefixRow}, func(key, value []byte) error {
 		if n%progressEvery == 0 {
@@ -162,26 +160,15 @@ func (v *scanner) readRow(key, value []byte) error {
 	}
 	place, ok := v.placeOf(&stored)
 	if !ok {
-		return corrupt(
-			"row at key %x is of %s/%d, incarnation %d, which is not in the ledger",
-			key,
-			stored.topic,
-			stored.partition,
-			stored.incarnation,
-		)
+		return corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic,
+			stored.partition, stored.incarnation)
 	}
 	if v.settings.grouped() != (stored.group != identity{}) {
 		return corrupt("row at key %x does not fit the quotas or the cap", key)
 	}
 	if l := &v.ledger[place]; stored.offset < l.Start || stored.offset >= l.Next {
-		return corrupt(
-			"row of %s/%d has offset %d outside %d..%d",
-			l.Topic,
-			l.Partition,
-			stored.offset,
-			l.Start,
-			l.Next-1,
-		)
+		return corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.offset, l.Start,
+			l.Next-1)
 	}
 	r := v.store.reservoir(role, stored.group)
 	v.row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.index,
@@ -232,13 +219,8 @@ func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
 		}
 		if exact && acc.found[i] != min(capacity, eligible[i]) || acc.found[i] > min(capacity, eligible[i]) ||
 			evicted && acc.found[i] < capacity && !acc.settings.Partial && !costs {
-			return corrupt(
-				"sample %s has %d rows of %d events, capacity %d",
-				r.name(),
-				acc.found[i],
-				eligible[i],
-				capacity,
-			)
+			return corrupt("sample %s has %d rows of %d events, capacity %d", r.name(), acc.found[i], eligible[i],
+				capacity)
 		}
 	}
 	return nil

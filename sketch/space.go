@@ -91,13 +91,8 @@ func preflight(o *Options, daemon bool, log *slog.Logger) error {
 	var limit syscall.Rlimit
 	need := uint64(max(2*memTableBytes, 2*valueLogBytes)) // the sizes Badger gives its logs when it makes them
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err == nil && limit.Cur < need {
-		return fmt.Errorf(
-			"sketch: %s: a file of %d bytes is needed and the limit (ulimit -f) is %d bytes: %w",
-			dir,
-			need,
-			limit.Cur,
-			syscall.EFBIG,
-		)
+		return fmt.Errorf("sketch: %s: a file of %d bytes is needed and the limit (ulimit -f) is %d bytes: %w", dir,
+			need, limit.Cur, syscall.EFBIG)
 	}
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < leastOpenFiles {
 		return fmt.Errorf(

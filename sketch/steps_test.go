@@ -278,12 +278,8 @@ func (h *history) resize() error {
 			}
 		}
 	}
-	s, err := load(
-		context.Background(),
-		h.j,
-		&o,
-		func(stored *settings) (settings, error) { return stored.succeed(o.settings(), false) },
-	)
+	s, err := load(context.Background(), h.j, &o,
+		func(stored *settings) (settings, error) { return stored.succeed(o.settings(), false) })
 	if err == nil {
 		h.store = s
 		for _, log := range h.logs {

@@ -46,20 +46,11 @@ func volumeOf(kind uint32) volume {
 func checkVolume(v volume, dir string, allowNetwork bool, log *slog.Logger) error {
 	switch {
 	case v.network && !allowNetwork:
-		return fmt.Errorf(
-			"sketch: %s is on a file system of %s, where mapped files and locks are not reliable: %w",
-			dir,
-			v.name,
-			ErrNetwork,
-		)
+		return fmt.Errorf("sketch: %s is on a file system of %s, where mapped files and locks are not reliable: %w",
+			dir, v.name, ErrNetwork)
 	case v.network:
-		log.Warn(
-			"state is on a network file system: mapped files and locks are not reliable there",
-			"dir",
-			dir,
-			"file_system",
-			v.name,
-		)
+		log.Warn("state is on a network file system: mapped files and locks are not reliable there", "dir", dir,
+			"file_system", v.name)
 	case v.memory:
 		log.Warn("state is in memory: it is gone after a reboot", "dir", dir, "file_system", v.name)
 	}

@@ -224,24 +224,11 @@ func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 			l := &s.ledger[i]
 			switch {
 			case l.Incarnation < t.Incarnation:
-				return nil, corrupt(
-					"%s has incarnation %d of %s/%d, but %s says %d",
-					dir,
-					l.Incarnation,
-					t.Topic,
-					t.Partition,
-					witnessName,
-					t.Incarnation,
-				)
+				return nil, corrupt("%s has incarnation %d of %s/%d, but %s says %d", dir, l.Incarnation, t.Topic,
+					t.Partition, witnessName, t.Incarnation)
 			case l.Next == t.Next && hex.EncodeToString(l.Digest[:]) != t.Digest:
-				return nil, corrupt(
-					"%s has another digest of %s/%d at offset %d than %s",
-					dir,
-					t.Topic,
-					t.Partition,
-					t.Next,
-					witnessName,
-				)
+				return nil, corrupt("%s has another digest of %s/%d at offset %d than %s", dir, t.Topic, t.Partition,
+					t.Next, witnessName)
 			}
 			next = l.Next
 		} else if t.Incarnation > 0 {

@@ -46,10 +46,7 @@ func readAccepted(path, model, alias string) (format.Pointer, error) {
 	}
 	if err != nil {
 		return format.Pointer{}, fmt.Errorf(
-			"state file %s: %w: give each watcher its own; without it, any version will be accepted first",
-			path,
-			err,
-		)
+			"state file %s: %w: give each watcher its own; without it, any version will be accepted first", path, err)
 	}
 	return a.Last, nil
 }

@@ -56,12 +56,8 @@ func (a attack) run(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	sameState(t, w.Model(), good)
-	snapshottest.Must(
-		t,
-		os.RemoveAll(filepath.Dir(segment)),
-		os.Mkdir(filepath.Dir(segment), 0o755),
-		os.WriteFile(segment, honest, 0o644),
-	)
+	snapshottest.Must(t, os.RemoveAll(filepath.Dir(segment)), os.Mkdir(filepath.Dir(segment), 0o755),
+		os.WriteFile(segment, honest, 0o644))
 	c, _ = openChain(t, store, dir, 1)
 	good = grow(t, c, good, 3, 0)
 	atDelta(t, w, 1, 13)

@@ -31,21 +31,11 @@ func TestLargeCut(t *testing.T) {
 		b, err := os.ReadFile(at(dir, "2", disk.ManifestFile))
 		snapshottest.Must(t, err)
 		if len(b) > 8<<10 || len(m.Files) != 3 || m.CutFile == nil || !strings.Contains(string(b), `"cut": []`) {
-			t.Errorf(
-				"%d partitions: manifest of %d bytes, %d files, cut in %+v",
-				partitions,
-				len(b),
-				len(m.Files),
-				m.CutFile,
-			)
+			t.Errorf("%d partitions: manifest of %d bytes, %d files, cut in %+v", partitions, len(b), len(m.Files),
+				m.CutFile)
 		}
-		t.Logf(
-			"%d partitions: manifest of %d bytes, cut of %d, published in %v",
-			partitions,
-			len(b),
-			m.CutFile.Bytes,
-			took,
-		)
+		t.Logf("%d partitions: manifest of %d bytes, cut of %d, published in %v", partitions, len(b), m.CutFile.Bytes,
+			took)
 		opened, err := Open(dir, "m", verify.Selector{})
 		snapshottest.Must(t, err)
 		read, err := store.Cut(&m)

@@ -80,12 +80,8 @@ func appendUntilKilled(spec string) error {
 			return err
 		}
 		if want := m.Position().PayloadDigest; published.PayloadDigest != want {
-			return fmt.Errorf(
-				"version %d has %s, the last delta said %s",
-				published.Version,
-				published.PayloadDigest,
-				want,
-			)
+			return fmt.Errorf("version %d has %s, the last delta said %s", published.Version, published.PayloadDigest,
+				want)
 		}
 		if _, err := store.Prune(ctx, "m", publish.Retention{Keep: 3}); err != nil {
 			return err
@@ -151,25 +147,14 @@ func (r *deltaReader) look(in *format.Input, dst []float64, s *scorer.Scratch) e
 		return fmt.Errorf("half of delta %d of version %d", p.Sequence, p.Version)
 	}
 	if p.Version < r.last.Version || p.Version == r.last.Version && p.Sequence < r.last.Sequence {
-		return fmt.Errorf(
-			"delta %d of version %d after %d of %d",
-			p.Sequence,
-			p.Version,
-			r.last.Sequence,
-			r.last.Version,
-		)
+		return fmt.Errorf("delta %d of version %d after %d of %d", p.Sequence, p.Version, r.last.Sequence,
+			r.last.Version)
 	}
 	r.last = p
 	if r.owes(p.Version, p.Sequence) {
 		if digest, err := format.PayloadDigest(m.Contents()); err != nil || digest != p.PayloadDigest {
-			return fmt.Errorf(
-				"delta %d of version %d: %s, %v, the publisher has %s",
-				p.Sequence,
-				p.Version,
-				digest,
-				err,
-				p.PayloadDigest,
-			)
+			return fmt.Errorf("delta %d of version %d: %s, %v, the publisher has %s", p.Sequence, p.Version, digest,
+				err, p.PayloadDigest)
 		}
 		r.hundred.Store(p.Digest, true)
 		r.count++
@@ -197,11 +182,8 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 	for i := range readers {
 		r := new(deltaReader)
 		r.watcher.Store(
-			watchOf(
-				t,
-				hundredsSource{DirSource{Dir: dir}, r},
-				WatchOptions{Trust: verify.Trust{Keys: keys}, CheckDeltas: i%2 == 0},
-			),
+			watchOf(t, hundredsSource{DirSource{Dir: dir}, r},
+				WatchOptions{Trust: verify.Trust{Keys: keys}, CheckDeltas: i%2 == 0}),
 		)
 		readers[i] = r
 		wg.Go(func() {

@@ -99,10 +99,8 @@ func (w *Watcher) catchUp(ctx context.Context, p format.Pointer, m *scorer.Model
 func isBehind(m, other *scorer.Model) bool {
 	cut, than := m.Position().Cut, other.Position().Cut
 	return slices.ContainsFunc(than, func(o format.Cut) bool {
-		return slices.ContainsFunc(
-			cut,
-			func(c format.Cut) bool { return c.Topic == o.Topic && c.Partition == o.Partition && c.Next < o.Next },
-		)
+		return slices.ContainsFunc(cut,
+			func(c format.Cut) bool { return c.Topic == o.Topic && c.Partition == o.Partition && c.Next < o.Next })
 	})
 }
 
@@ -187,13 +185,8 @@ func (f *follower) compare(d *format.Delta, next *scorer.Model) error {
 		}
 		digest, err := format.PayloadDigest(m.Contents())
 		if err == nil && digest != d.Checked.PayloadDigest {
-			err = fmt.Errorf(
-				"%w: the model at delta %d is %s, the publisher has %s",
-				disk.ErrDigest,
-				d.Checked.Sequence,
-				digest,
-				d.Checked.PayloadDigest,
-			)
+			err = fmt.Errorf("%w: the model at delta %d is %s, the publisher has %s", disk.ErrDigest,
+				d.Checked.Sequence, digest, d.Checked.PayloadDigest)
 		}
 		return err
 	}
@@ -228,19 +221,8 @@ func (f *follower) report(m *scorer.Model, err error) {
 	f.refused++
 	if cause != f.warned {
 		at := m.Position()
-		w.options.Log.Warn(
-			"delta refused",
-			"model",
-			w.options.Model,
-			"alias",
-			w.options.Alias,
-			"version",
-			at.Version,
-			"served_delta",
-			at.Sequence,
-			"error",
-			err,
-		)
+		w.options.Log.Warn("delta refused", "model", w.options.Model, "alias", w.options.Alias, "version", at.Version,
+			"served_delta", at.Sequence, "error", err)
 	}
 	f.warned = cause
 }

@@ -171,13 +171,8 @@ func TestWatchChangesChains(t *testing.T) {
 	s := atDelta(t, w, 2, 0)
 	if digest, err := format.PayloadDigest(first.Contents()); err != nil || digest != compacted.PayloadDigest ||
 		s.PayloadDigest != digest {
-		t.Errorf(
-			"compacted to %s, status %s, the consumer had %s, %v",
-			compacted.PayloadDigest,
-			s.PayloadDigest,
-			digest,
-			err,
-		)
+		t.Errorf("compacted to %s, status %s, the consumer had %s, %v", compacted.PayloadDigest, s.PayloadDigest,
+			digest, err)
 	}
 	next, base2 := openChain(t, store, dir, 2)
 	second := grow(t, next, base2, 3, 1)
@@ -222,12 +217,8 @@ func TestWatchCompares(t *testing.T) {
 	frame, err := checkedBy("sha256:00").Encode(m.Shape(), nil)
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, c.Append(t.Context(), frame))
-	until(
-		t,
-		checking,
-		"a refusal",
-		func(s Status) bool { return s.DeltasRefused > replayAfter && errors.Is(s.DeltaErr, disk.ErrDigest) },
-	)
+	until(t, checking, "a refusal",
+		func(s Status) bool { return s.DeltasRefused > replayAfter && errors.Is(s.DeltaErr, disk.ErrDigest) })
 	sameState(t, checking.Model(), m)
 	atDelta(t, plain, 1, 103)
 	segment := segmentPath(dir, 1, 1)

@@ -51,13 +51,7 @@ func TestOldManifestsKeepOnlyTheirOwnGap(t *testing.T) {
 	if m := first.Manifest(); m.Form != format.FormVariational || m.Gap != nil || m.GapRelative != nil ||
 		m.GapKind != "" ||
 		m.Evidence == nil {
-		t.Errorf(
-			"the first format's version: form %q, gap %v %v %q, evidence %v",
-			m.Form,
-			m.Gap,
-			m.GapRelative,
-			m.GapKind,
-			m.Evidence,
-		)
+		t.Errorf("the first format's version: form %q, gap %v %v %q, evidence %v", m.Form, m.Gap, m.GapRelative,
+			m.GapKind, m.Evidence)
 	}
 }

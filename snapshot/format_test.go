@@ -327,12 +327,8 @@ func TestFirstFormat(t *testing.T) {
 		t.Errorf("payload_digest %s, want %s", got, want)
 	}
 	if got, err := format.PayloadDigest(m.Contents()); err != nil || got != firstPayload {
-		t.Errorf(
-			"this build gives the contents the digest %s, %v, want %s: they would be published under another one",
-			got,
-			err,
-			firstPayload,
-		)
+		t.Errorf("this build gives the contents the digest %s, %v, want %s: they would be published under another one",
+			got, err, firstPayload)
 	}
 	in, err := m.Schema().
 		InputFromMap(map[string]any{"user": "u1", "item": "i2", "tags": []any{"new", "old"}, "age": 50.0})

@@ -153,8 +153,6 @@ func (s HTTPSource) get(ctx context.Context, query, etag string, path ...string)
 		err = errors.New("unexpected answer")
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 200)) // says more, where it can be read
-	return nil, errors.Join(
-		fmt.Errorf("GET %s: status %d: %w: %q", target, answer.StatusCode, err, text),
-		answer.Body.Close(),
-	)
+	return nil, errors.Join(fmt.Errorf("GET %s: status %d: %w: %q", target, answer.StatusCode, err, text),
+		answer.Body.Close())
 }

@@ -204,16 +204,6 @@ func TestOpenSSLAgrees(t *testing.T) {
 	snapshottest.Must(t, json.Unmarshal(b, &sig))
 	raw := filepath.Join(dir, "raw")
 	snapshottest.Must(t, os.WriteFile(raw, sig.Signature, 0o644))
-	run(
-		"pkeyutl",
-		"-verify",
-		"-pubin",
-		"-inkey",
-		public,
-		"-rawin",
-		"-in",
-		filepath.Join(stored, "m", "1", disk.ManifestFile),
-		"-sigfile",
-		raw,
-	)
+	run("pkeyutl", "-verify", "-pubin", "-inkey", public, "-rawin", "-in",
+		filepath.Join(stored, "m", "1", disk.ManifestFile), "-sigfile", raw)
 }

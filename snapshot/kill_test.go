@@ -160,14 +160,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 			p, err := store.Alias("m", alias)
 			snapshottest.Must(t, err)
 			if live, err := store.LiveAt("m", p.Moved); err != nil || live[alias].Sequence != p.Sequence {
-				t.Errorf(
-					"%q: the log says %s was moved by %+v, %v; the alias says %d",
-					step,
-					alias,
-					live[alias],
-					err,
-					p.Sequence,
-				)
+				t.Errorf("%q: the log says %s was moved by %+v, %v; the alias says %d", step, alias, live[alias], err,
+					p.Sequence)
 			}
 		}
 		m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))

@@ -42,12 +42,8 @@ func withNewMember(t *testing.T, model string, scored bool) {
 	m, err := format.DecodeManifest(b)
 	snapshottest.Must(t, err)
 	const old, grown = `"schema":{"task"`, `"schema":{"ranking":[{"by":1}],"task"`
-	body := bytes.Replace(
-		unsealed(b),
-		[]byte(strings.Replace(old, ":", ": ", 1)),
-		[]byte(strings.Replace(grown, ":", ": ", 1)),
-		1,
-	)
+	body := bytes.Replace(unsealed(b), []byte(strings.Replace(old, ":", ": ", 1)),
+		[]byte(strings.Replace(grown, ":", ": ", 1)), 1)
 	if scored {
 		head, err := json.Marshal(struct {
 			Kernel      string        `json:"kernel"`

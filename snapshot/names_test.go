@@ -54,15 +54,8 @@ func TestBinaryNames(t *testing.T) {
 	} {
 		e, err := test.schema.LabelledFromMap(map[string]any{"item": "i", "y": test.label})
 		if errors.Is(err, disk.ErrInput) != math.IsNaN(test.want) || err == nil && e.Label != test.want {
-			t.Errorf(
-				"%v of %q and %q: %g, %v, want %g",
-				test.label,
-				test.schema.Positive,
-				test.schema.Negative,
-				e.Label,
-				err,
-				test.want,
-			)
+			t.Errorf("%v of %q and %q: %g, %v, want %g", test.label, test.schema.Positive, test.schema.Negative,
+				e.Label, err, test.want)
 		}
 	}
 }

@@ -26,10 +26,8 @@ func TestOptionalIsPublished(t *testing.T) {
 		dir, c := t.TempDir(), snapshottest.Strict(t, optional)
 		c.Golden = []format.Golden{{Input: format.Input{Categorical: []string{"u1", "i1"}, Numeric: numbers, Multi: lists}}}
 		if len(optional) > 0 {
-			c.Golden = append(
-				c.Golden,
-				format.Golden{Input: format.Input{Categorical: []string{"u1", ""}, Numeric: numbers, Multi: lists}},
-			)
+			c.Golden = append(c.Golden,
+				format.Golden{Input: format.Input{Categorical: []string{"u1", ""}, Numeric: numbers, Multi: lists}})
 		}
 		manifest, err := publish.NewStore(dir).Publish(t.Context(), "m", c)
 		if err != nil {

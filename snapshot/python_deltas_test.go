@@ -53,16 +53,9 @@ func TestPythonAsksOverHTTP(t *testing.T) {
 	chain, m := openChain(t, store, dir, 1)
 	grow(t, chain, m, 9, 1)
 	var polls atomic.Int64
-	snapshottest.Python(
-		t,
-		"numpy, cryptography",
+	snapshottest.Python(t, "numpy, cryptography",
 		[]string{"REFITD_URL=" + serve(t, dir, &polls).URL, "REFITD_KEY=" + snapshottest.KeyFile(t, t.TempDir(), 1)},
-		"-W",
-		"error",
-		"-m",
-		"unittest",
-		"tests.test_http",
-	)
+		"-W", "error", "-m", "unittest", "tests.test_http")
 	if !t.Skipped() && polls.Load() < 10 {
 		t.Errorf("asked %d times for the alias", polls.Load())
 	}

@@ -133,11 +133,8 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 			})
 		}
 		damaged("without "+file, dir, func(model string) { snapshottest.Must(t, os.Remove(filepath.Join(model, file))) })
-		damaged(
-			"cut off: "+file,
-			dir,
-			func(model string) { snapshottest.Must(t, os.Truncate(filepath.Join(model, file), int64(len(whole)/2))) },
-		)
+		damaged("cut off: "+file, dir,
+			func(model string) { snapshottest.Must(t, os.Truncate(filepath.Join(model, file), int64(len(whole)/2))) })
 		damaged("a directory: "+file, dir, func(model string) {
 			snapshottest.Must(t, os.Remove(filepath.Join(model, file)))
 			snapshottest.Must(t, os.Mkdir(filepath.Join(model, file), 0o755))
@@ -160,11 +157,8 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		snapshottest.Must(t, os.WriteFile(filepath.Join(model, "aliases", format.Latest), b, 0o644))
 	})
 	damaged("a part of a newer schema", unsigned, func(model string) { withNewMember(t, model, true) })
-	damaged(
-		"a part of a newer schema that changes no score",
-		unsigned,
-		func(model string) { withNewMember(t, model, false) },
-	)
+	damaged("a part of a newer schema that changes no score", unsigned,
+		func(model string) { withNewMember(t, model, false) })
 	for name, change := range resealed() {
 		damaged(name, unsigned, func(model string) { reseal(t, model, change) })
 	}

@@ -61,10 +61,8 @@ func TestStraysStopNothing(t *testing.T) {
 				goesOn(t, store, dir)
 				strays, err := store.Strays("m")
 				snapshottest.Must(t, err)
-				named := slices.ContainsFunc(
-					strays,
-					func(s publish.Stray) bool { return s.Path == "m/"+place && s.Alias == "" && s.Err != nil },
-				)
+				named := slices.ContainsFunc(strays,
+					func(s publish.Stray) bool { return s.Path == "m/"+place && s.Alias == "" && s.Err != nil })
 				// A file in a version is nobody's; .new is overwritten; a log that is a file is continued, and an old
 				// one as well.
 				mayBeSilent := place == "2/notes" || place == "aliases/.new" || strings.Contains(place, "log") ||
@@ -144,11 +142,8 @@ func TestDamagedAliasesAreRebuilt(t *testing.T) {
 			snapshottest.Must(t, err)
 			snapshottest.Must(
 				t,
-				os.WriteFile(
-					at(dir, disk.AliasDir, name),
-					bytes.Replace(b, []byte(`"sequence":`), []byte(`"sequence":1`), 1),
-					0o644,
-				),
+				os.WriteFile(at(dir, disk.AliasDir, name),
+					bytes.Replace(b, []byte(`"sequence":`), []byte(`"sequence":1`), 1), 0o644),
 			)
 		},
 		"of another": func(t *testing.T, dir, name string) {
@@ -256,12 +251,8 @@ func TestDeletedLog(t *testing.T) {
 	store, dir := storeOf(t, 3)
 	snapshottest.Must(
 		t,
-		errors.Join(
-			setAlias(t, store, "stable", 1),
-			setAlias(t, store, format.Champion, 2),
-			setAlias(t, store, "refit", 2),
-			setAlias(t, store, "canary", 3),
-		),
+		errors.Join(setAlias(t, store, "stable", 1), setAlias(t, store, format.Champion, 2),
+			setAlias(t, store, "refit", 2), setAlias(t, store, "canary", 3)),
 	)
 	snapshottest.Must(t, os.Remove(at(dir, "log.jsonl")))
 	record, err := store.MoveAlias(t.Context(), "m", publish.Move{Alias: format.Champion, To: 3})

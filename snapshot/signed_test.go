@@ -53,13 +53,8 @@ func TestStoreWithKeys(t *testing.T) {
 	m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
 		publish.Move{Alias: format.Champion, From: &from})
 	if err != nil || m.Version != 4 || m.Previous == forged.Digest {
-		t.Fatalf(
-			"published version %d after %s, %v: want 4, not linked to the forged %s",
-			m.Version,
-			m.Previous,
-			err,
-			forged.Digest,
-		)
+		t.Fatalf("published version %d after %s, %v: want 4, not linked to the forged %s", m.Version, m.Previous, err,
+			forged.Digest)
 	}
 	if len(found) == 0 || found[0].Version != 3 {
 		t.Errorf("reported %+v, want the forged version 3", found)

@@ -118,13 +118,8 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 	if len(entries) > 12 {
 		t.Errorf("%d entries in the model's directory", len(entries))
 	}
-	t.Logf(
-		"%d publishes, %d reads, resident %d MiB after a fifth, %d MiB at the end",
-		publishes,
-		reads.Load(),
-		warm>>20,
-		now>>20,
-	)
+	t.Logf("%d publishes, %d reads, resident %d MiB after a fifth, %d MiB at the end", publishes, reads.Load(),
+		warm>>20, now>>20)
 }
 
 // E14: what a reader has open can be read to its end after the version was pruned.

@@ -64,12 +64,8 @@ func TestPublishAndOpen(t *testing.T) {
 				t.Errorf("objective %v, want NaN: it was not finite", manifest.Objective)
 			}
 			if digest, err := format.PayloadDigest(got); err != nil || digest != manifest.PayloadDigest {
-				t.Errorf(
-					"PayloadDigest of what was read is %s, %v, the manifest has %s",
-					digest,
-					err,
-					manifest.PayloadDigest,
-				)
+				t.Errorf("PayloadDigest of what was read is %s, %v, the manifest has %s", digest, err,
+					manifest.PayloadDigest)
 			}
 		})
 	}
@@ -174,10 +170,8 @@ func TestPrune(t *testing.T) {
 	}
 	snapshottest.Must(
 		t,
-		errors.Join(
-			os.Remove(filepath.Join(dir, "m", "log.jsonl")),
-			os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, format.Champion), []byte("6"), 0o644),
-		),
+		errors.Join(os.Remove(filepath.Join(dir, "m", "log.jsonl")),
+			os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, format.Champion), []byte("6"), 0o644)),
 	)
 	if _, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 1}); !errors.Is(err, disk.ErrFormat) {
 		t.Errorf("unreadable alias: %v, want ErrFormat and nothing removed", err)

@@ -116,10 +116,8 @@ func TestF32Damage(t *testing.T) {
 	if _, err := Open(dir, "m", verify.Selector{Version: 1}); !errors.Is(err, disk.ErrFormat) {
 		t.Errorf("one number too few, vouched for: %v", err)
 	}
-	nan := binary.LittleEndian.AppendUint32(
-		bytes.Clone(content[:len(content)-4]),
-		math.Float32bits(float32(math.NaN())),
-	)
+	nan := binary.LittleEndian.AppendUint32(bytes.Clone(content[:len(content)-4]),
+		math.Float32bits(float32(math.NaN())))
 	forge(t, dir, func(_ *format.Manifest, files map[string][]byte) { files[disk.TensorsFile] = nan })
 	if _, err := Open(dir, "m", verify.Selector{Version: 1}); !errors.Is(err, disk.ErrFormat) {
 		t.Errorf("a NaN, vouched for: %v", err)

@@ -76,8 +76,7 @@ func TestThousandEvents(t *testing.T) {
 func publishedAs(t *testing.T, dir, name string, c *format.Contents) *scorer.Model {
 	t.Helper()
 	name = strings.ToLower(
-		fmt.Sprintf("%s-%d-%d-%s-%d-%s", name, c.NumBasis, cmp.Or(c.Degree, 2), c.Kernel, len(c.MapWeights), c.Tensors),
-	)
+		fmt.Sprintf("%s-%d-%d-%s-%d-%s", name, c.NumBasis, cmp.Or(c.Degree, 2), c.Kernel, len(c.MapWeights), c.Tensors))
 	manifest, err := publish.NewStore(dir).Publish(t.Context(), name, c)
 	snapshottest.Must(t, err)
 	m, err := Open(dir, name, verify.Selector{Version: manifest.Version})

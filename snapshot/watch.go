@@ -133,15 +133,8 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 		return nil, fmt.Errorf("snapshot: watch %s: %w", options.Model, err)
 	}
 	if err := accepted.Verify(options.Model, options.Alias, options.Trust.Keys); accepted.Version != 0 && err != nil {
-		options.Log.Warn(
-			"what was accepted before counts for nothing",
-			"model",
-			options.Model,
-			"alias",
-			options.Alias,
-			"error",
-			err,
-		)
+		options.Log.Warn("what was accepted before counts for nothing", "model", options.Model, "alias", options.Alias,
+			"error", err)
 		accepted = format.Pointer{}
 	}
 	accepted.Renewal = accepted.VerifyRenewal(options.Model, options.Alias, options.Trust.Keys)
@@ -179,11 +172,8 @@ func (w *Watcher) Wait(ctx context.Context) (*scorer.Model, error) {
 		}
 		return nil, fmt.Errorf("snapshot: watch %s: closed", w.options.Model)
 	case <-ctx.Done():
-		return nil, fmt.Errorf(
-			"snapshot: watch %s: no model yet: %w",
-			w.options.Model,
-			errors.Join(ctx.Err(), w.Status().Err),
-		)
+		return nil, fmt.Errorf("snapshot: watch %s: no model yet: %w", w.options.Model,
+			errors.Join(ctx.Err(), w.Status().Err))
 	}
 }
 
@@ -295,17 +285,8 @@ func (w *Watcher) accept(ctx context.Context, p format.Pointer, accepted *format
 	if err != nil {
 		if ctx.Err() == nil {
 			w.note(func(s *Status) { s.Err, s.Refused = err, s.Refused+1 })
-			w.options.Log.Warn(
-				"version refused",
-				"model",
-				w.options.Model,
-				"alias",
-				w.options.Alias,
-				"version",
-				p.Version,
-				"error",
-				err,
-			)
+			w.options.Log.Warn("version refused", "model", w.options.Model, "alias", w.options.Alias, "version",
+				p.Version, "error", err)
 		}
 		return err
 	}
@@ -324,17 +305,8 @@ func (w *Watcher) accept(ctx context.Context, p format.Pointer, accepted *format
 		s.Renewed = p.Renewed()
 		s.Loads, s.Err = s.Loads+1, nil
 	})
-	w.options.Log.Info(
-		"version loaded",
-		"model",
-		w.options.Model,
-		"alias",
-		w.options.Alias,
-		"version",
-		manifest.Version,
-		"digest",
-		manifest.PayloadDigest,
-	)
+	w.options.Log.Info("version loaded", "model", w.options.Model, "alias", w.options.Alias, "version",
+		manifest.Version, "digest", manifest.PayloadDigest)
 	if first {
 		close(w.loaded)
 	}

@@ -139,12 +139,8 @@ func TestWatchRefusesAnOldAlias(t *testing.T) {
 	refusedWith(t, again, disk.ErrOlder, 0)
 	pinned := options
 	pinned.Pin = 1
-	until(
-		t,
-		watchOf(t, DirSource{dir, often}, pinned),
-		"the pinned version",
-		func(s Status) bool { return s.Version == 1 && s.Err == nil },
-	)
+	until(t, watchOf(t, DirSource{dir, often}, pinned), "the pinned version",
+		func(s Status) bool { return s.Version == 1 && s.Err == nil })
 	// A signed rollback is a later move to an older version.
 	snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
 	until(t, again, "the rollback", func(s Status) bool { return s.Version == 1 && s.Err == nil })

@@ -42,14 +42,8 @@ func TestListWeights(t *testing.T) {
 					m.Score(got, &in, &scorer.Scratch{})
 					for o, v := range snapshottest.SlowOutputs(c, &in) {
 						if math.Abs(got[o]-v) > 1e-9*(1+math.Abs(v)) {
-							t.Errorf(
-								"weight %s, list of %d: outputs %v, want %g in place %d",
-								name,
-								len(list),
-								got,
-								v,
-								o,
-							)
+							t.Errorf("weight %s, list of %d: outputs %v, want %g in place %d", name, len(list), got, v,
+								o)
 						}
 					}
 				}

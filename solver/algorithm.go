@@ -79,14 +79,8 @@ func (ConditionalGradient) Fit(ctx context.Context, p *Problem, warm *Warm, s Se
 }
 
 // pathOf is Path for any algorithm: one λ after the other, each from where the one before ended.
-func pathOf(
-	ctx context.Context,
-	a Algorithm,
-	p *Problem,
-	lambdas []float64,
-	s Settings,
-	o PathOptions,
-) (points []*PathPoint, best int, err error) {
+func pathOf(ctx context.Context, a Algorithm, p *Problem, lambdas []float64, s Settings,
+	o PathOptions) (points []*PathPoint, best int, err error) {
 	ctx, cancel := s.Budget.within(ctx)
 	defer cancel()
 	t := &pathRun{

@@ -40,13 +40,8 @@ func TestPathOfAnotherAlgorithm(t *testing.T) {
 	var warm []int
 	worse := 0.0
 	judge := func(*Model) float64 { worse++; return worse }
-	points, best, err := Path(
-		t.Context(),
-		train,
-		lambdas,
-		s,
-		PathOptions{Algorithm: another{warm: &warm}, Judge: judge, Patience: 2},
-	)
+	points, best, err := Path(t.Context(), train, lambdas, s,
+		PathOptions{Algorithm: another{warm: &warm}, Judge: judge, Patience: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,10 +62,7 @@ func TestPathOfAnotherAlgorithm(t *testing.T) {
 		}
 	}
 	if _, _, err := Path(t.Context(), train, lambdas, s, PathOptions{Algorithm: another{warm: &warm,
-		fails: lambdas[1]}}); !errors.Is(
-		err,
-		errAnother,
-	) {
+		fails: lambdas[1]}}); !errors.Is(err, errAnother) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -87,13 +87,8 @@ func TestBasisGap(t *testing.T) {
 					}
 					excess := objective - overBasis(p, model, s, 4000)
 					if gap < excess-1e-9*objective || gap > 2*excess+2*basisEnough*objective {
-						t.Errorf(
-							"weights × %g: gap %v, the optimum of this basis is %v below the objective %v",
-							shrink,
-							gap,
-							excess,
-							objective,
-						)
+						t.Errorf("weights × %g: gap %v, the optimum of this basis is %v below the objective %v", shrink,
+							gap, excess, objective)
 					}
 					if excess > 0.01*objective {
 						far++
@@ -142,13 +137,8 @@ func TestBasisGapWithLinearTerm(t *testing.T) {
 					}
 					excess := objective - best.Objective
 					if gap < excess-1e-9*objective || gap > 2*excess+0.02*objective {
-						t.Errorf(
-							"parameters × %g: gap %v, the optimum of this basis is %v below the objective %v",
-							shrink,
-							gap,
-							excess,
-							objective,
-						)
+						t.Errorf("parameters × %g: gap %v, the optimum of this basis is %v below the objective %v",
+							shrink, gap, excess, objective)
 					}
 					catch(t, p, model, s, excess, form, caught)
 				}

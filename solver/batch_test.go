@@ -60,13 +60,8 @@ func TestBatchesOfVectors(t *testing.T) {
 	single, batched := solved(0, none), solved(0.5, none)
 	if most := len(single.Steps) * 2 / 3; single.Model.NumBasis != s.MaxBasis || batched.Model.NumBasis != s.MaxBasis ||
 		len(batched.Steps) > most {
-		t.Errorf(
-			"%d steps to %d vectors, one by one %d to %d",
-			len(batched.Steps),
-			batched.Model.NumBasis,
-			len(single.Steps),
-			single.Model.NumBasis,
-		)
+		t.Errorf("%d steps to %d vectors, one by one %d to %d", len(batched.Steps), batched.Model.NumBasis,
+			len(single.Steps), single.Model.NumBasis)
 	}
 	if first, a, b := single.Steps[0].Objective, single.Objective, batched.Objective; b-a > 0.05*(first-a) {
 		t.Errorf("objective %g, one by one %g, %g before any vector", b, a, first)

@@ -81,12 +81,8 @@ func TestCutShort(t *testing.T) {
 				}
 				checkFinite(t, res)
 				if objective := modelObjective(p, res.Model, s); !solvertest.Near(res.Objective, objective, 1e-9, 0) {
-					t.Fatalf(
-						"objective %v of a model of objective %v after %d steps",
-						res.Objective,
-						objective,
-						len(res.Steps),
-					)
+					t.Fatalf("objective %v of a model of objective %v after %d steps", res.Objective, objective,
+						len(res.Steps))
 				}
 				ends[len(res.Steps)] = true
 				if res.Status != Interrupted {
@@ -102,15 +98,8 @@ func TestCutShort(t *testing.T) {
 					same, err := Solve(t.Context(), p, warm, again)
 					if err != nil || !reflect.DeepEqual(same.Model, res.Model) || same.Objective != res.Objective ||
 						same.Gap != res.Gap {
-						t.Fatalf(
-							"%d steps repeated: objective %v and gap %v, was %v and %v (%v)",
-							n-1,
-							same.Objective,
-							same.Gap,
-							res.Objective,
-							res.Gap,
-							err,
-						)
+						t.Fatalf("%d steps repeated: objective %v and gap %v, was %v and %v (%v)", n-1, same.Objective,
+							same.Gap, res.Objective, res.Gap, err)
 					}
 				}
 			}
@@ -195,9 +184,7 @@ func modelObjective(p *Problem, model *Model, s Settings) float64 {
 	out, work := make([]float64, p.Outputs), make([]float64, 2*model.NumBasis)
 	sum := s.form().
 		Term(model.Weights, model.NumBasis, p.Outputs) +
-		0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(
-		model.Bias,
-	)
+		0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(model.Bias)
 	for i := range p.X.NumRows() {
 		index, value := p.X.Row(i)
 		model.Predict(out, work, index, value)

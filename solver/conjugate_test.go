@@ -147,15 +147,8 @@ func TestConjugateRay(t *testing.T) {
 				down, downSlope, _ := ray.at(s - h)
 				if s != 1 && !solvertest.Near(slope, (up-down)/(2*h), 1e-4, 1e-5*(1+value)) ||
 					!solvertest.Near(curve, (upSlope-downSlope)/(2*h), 1e-4, 1e-5*(1+value)) {
-					t.Errorf(
-						"%s at %g: derivatives %v and %v, differences %v and %v",
-						loss.Name(),
-						s,
-						slope,
-						curve,
-						(up-down)/(2*h),
-						(upSlope-downSlope)/(2*h),
-					)
+					t.Errorf("%s at %g: derivatives %v and %v, differences %v and %v", loss.Name(), s, slope, curve,
+						(up-down)/(2*h), (upSlope-downSlope)/(2*h))
 				}
 			}
 		}
@@ -184,12 +177,8 @@ func TestSlowConjugate(t *testing.T) {
 						inner += u[c] * other[c]
 					}
 					if inner-loss.Eval(nil, other, target) > conjugate+1e-9 {
-						t.Fatalf(
-							"%s: conjugate %v is below %v",
-							loss.Name(),
-							conjugate,
-							inner-loss.Eval(nil, other, target),
-						)
+						t.Fatalf("%s: conjugate %v is below %v", loss.Name(), conjugate,
+							inner-loss.Eval(nil, other, target))
 					}
 				}
 				inner := 0.0

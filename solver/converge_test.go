@@ -268,24 +268,12 @@ func TestConvergedIsOptimal(t *testing.T) {
 			worst = max(worst, off)
 			if res.Status == Converged && off > 2*s.Tolerance || off > 0.01 ||
 				res.Objective-res.Gap > optimum*(1+1e-7) {
-				t.Errorf(
-					"%d: %v: %v, %d outputs: %.2g above the optimum, gap %.2g",
-					i,
-					pen,
-					res.Status,
-					p.Outputs,
-					off,
-					res.GapRelative,
-				)
+				t.Errorf("%d: %v: %v, %d outputs: %.2g above the optimum, gap %.2g", i, pen, res.Status, p.Outputs, off,
+					res.GapRelative)
 			}
 		}
-		t.Logf(
-			"%v: %v, worst %.2g above the optimum, mean of %.1f basis vectors",
-			pen,
-			status,
-			worst,
-			float64(vectors)/float64(count),
-		)
+		t.Logf("%v: %v, worst %.2g above the optimum, mean of %.1f basis vectors", pen, status, worst,
+			float64(vectors)/float64(count))
 		if status[Converged] < count*9/10 {
 			t.Errorf("%v: %v", pen, status)
 		}
@@ -335,14 +323,8 @@ func TestMerge(t *testing.T) {
 		}
 		run.prune()
 		if run.score(); run.objective > before*(1+1e-12) || run.k >= size || pen != L1 && run.k > k {
-			t.Errorf(
-				"%v: objective %v of %d basis vectors after merging, was %v of %d",
-				pen,
-				run.objective,
-				run.k,
-				before,
-				size,
-			)
+			t.Errorf("%v: objective %v of %d basis vectors after merging, was %v of %d", pen, run.objective, run.k,
+				before, size)
 		}
 		for _, h := range run.basis {
 			if !solvertest.Near(dense.Norm2(h), 1, 1e-12, 0) {

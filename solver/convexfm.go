@@ -47,15 +47,11 @@ func (ConvexFM) Name() string { return "convex_fm" }
 func (a ConvexFM) Check(p *Problem, s Settings) error {
 	switch {
 	case s.Tau > 0:
-		return fmt.Errorf(
-			"%w: convex_fm has no constrained form: set Lambda and not Tau, or use conditional_gradient",
-			ErrSettings,
-		)
+		return fmt.Errorf("%w: convex_fm has no constrained form: set Lambda and not Tau, or use conditional_gradient",
+			ErrSettings)
 	case s.Kernel.Degree() == 3:
 		return fmt.Errorf(
-			"%w: convex_fm has degree 2 only: use conditional_gradient or coordinate_descent for degree 3",
-			ErrSettings,
-		)
+			"%w: convex_fm has degree 2 only: use conditional_gradient or coordinate_descent for degree 3", ErrSettings)
 	}
 	if err := a.settings(s).Validate(); err != nil {
 		return err
@@ -70,14 +66,8 @@ func (a ConvexFM) Check(p *Problem, s Settings) error {
 	case Squared, BinaryLogistic, BinarySquaredHinge:
 		return nil
 	}
-	return fmt.Errorf(
-		"%w: convex_fm has no loss %s: use %s, %s or %s, or conditional_gradient",
-		ErrProblem,
-		p.Loss.Name(),
-		Squared{}.Name(),
-		BinaryLogistic{}.Name(),
-		BinarySquaredHinge{}.Name(),
-	)
+	return fmt.Errorf("%w: convex_fm has no loss %s: use %s, %s or %s, or conditional_gradient", ErrProblem,
+		p.Loss.Name(), Squared{}.Name(), BinaryLogistic{}.Name(), BinarySquaredHinge{}.Name())
 }
 
 // Strengths returns fractions of LambdaMax.

@@ -78,13 +78,8 @@ func TestGoldenConvexFM(t *testing.T) {
 				}
 				if res.Rank != c.Rank ||
 					!solvertest.Near(res.NuclearNorm*unit, floats.Norm(c.Eigenvalues, 1), 1e-5, 0) {
-					t.Errorf(
-						"rank %d and nuclear norm %v, want %d and %v",
-						res.Rank,
-						res.NuclearNorm*unit,
-						c.Rank,
-						c.Eigenvalues,
-					)
+					t.Errorf("rank %d and nuclear norm %v, want %d and %v", res.Rank, res.NuclearNorm*unit, c.Rank,
+						c.Eigenvalues)
 				}
 				out, work := make([]float64, 1), make([]float64, 2*res.Model.NumBasis)
 				rows, predictions := sparse(append(slices.Clone(c.X), c.XTest...)), append(
@@ -270,13 +265,8 @@ func TestConvexFMWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !solvertest.Near(a.Objective, b.Objective, 1e-9, 0) || a.Rank != b.Rank || a.Rank == 0 {
-		t.Errorf(
-			"objective %v of rank %d with weights, %v of rank %d with rows repeated",
-			a.Objective,
-			a.Rank,
-			b.Objective,
-			b.Rank,
-		)
+		t.Errorf("objective %v of rank %d with weights, %v of rank %d with rows repeated", a.Objective, a.Rank,
+			b.Objective, b.Rank)
 	}
 }
 
@@ -323,14 +313,8 @@ func TestConvexFMBipartite(t *testing.T) {
 		}
 	}
 	if res.GapRelative > 1e-6 || res.Rank != rank || rank < 2 || !solvertest.Near(res.NuclearNorm, norm, 1e-6, 0) {
-		t.Errorf(
-			"rank %d of a matrix of rank %d, nuclear norm %v and %v, gap %v",
-			res.Rank,
-			rank,
-			res.NuclearNorm,
-			norm,
-			res.GapRelative,
-		)
+		t.Errorf("rank %d of a matrix of rank %d, nuclear norm %v and %v, gap %v", res.Rank, rank, res.NuclearNorm,
+			norm, res.GapRelative)
 	}
 }
 
@@ -384,15 +368,8 @@ func TestConvexFMCutShort(t *testing.T) {
 		same, err := fit(t.Context(), again)
 		if err != nil || !reflect.DeepEqual(same.Model, res.Model) || same.Objective != res.Objective ||
 			same.Gap != res.Gap {
-			t.Errorf(
-				"%d steps repeated: objective %v and gap %v, was %v and %v (%v)",
-				len(res.Steps),
-				same.Objective,
-				same.Gap,
-				res.Objective,
-				res.Gap,
-				err,
-			)
+			t.Errorf("%d steps repeated: objective %v and gap %v, was %v and %v (%v)", len(res.Steps), same.Objective,
+				same.Gap, res.Objective, res.Gap, err)
 		}
 	}
 	if len(ends) < 2 {
@@ -426,14 +403,8 @@ func TestConvexFMWarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(warm.Steps) >= len(cold.Steps) || !solvertest.Near(warm.Objective, cold.Objective, 2e-4, 0) {
-			t.Errorf(
-				"%s: %d steps to %v, cold %d to %v",
-				name,
-				len(warm.Steps),
-				warm.Objective,
-				len(cold.Steps),
-				cold.Objective,
-			)
+			t.Errorf("%s: %d steps to %v, cold %d to %v", name, len(warm.Steps), warm.Objective, len(cold.Steps),
+				cold.Objective)
 		}
 	}
 	if none, err := (ConvexFM{}).Fit(t.Context(), p, &Warm{}, s); err != nil || none.Objective != cold.Objective {
@@ -456,13 +427,8 @@ func TestConvexFMWarm(t *testing.T) {
 		}
 		if warm = (&Warm{Model: res.Model}); !reflect.DeepEqual(point.Result.Model, res.Model) ||
 			i > 0 && res.NuclearNorm <= points[i-1].Result.NuclearNorm {
-			t.Errorf(
-				"λ %v: objective %v along the path, %v from a warm start; nuclear norm %v",
-				lambdas[i],
-				point.Result.Objective,
-				res.Objective,
-				res.NuclearNorm,
-			)
+			t.Errorf("λ %v: objective %v along the path, %v from a warm start; nuclear norm %v", lambdas[i],
+				point.Result.Objective, res.Objective, res.NuclearNorm)
 		}
 	}
 }

@@ -65,17 +65,11 @@ func TestTrilinear(t *testing.T) {
 				for col := range s {
 					want := make([]float64, d)
 					for c, tensor := range tensors {
-						floats.AddScaled(
-							want,
-							weight(c, col),
-							slowContract(tensor, gamma.ColumnOf(a, s, col), gamma.ColumnOf(b, s, col)),
-						)
+						floats.AddScaled(want, weight(c, col),
+							slowContract(tensor, gamma.ColumnOf(a, s, col), gamma.ColumnOf(b, s, col)))
 					}
-					if have := gamma.ColumnOf(got, s, col); floats.Distance(
-						have,
-						want,
-						math.Inf(1),
-					) > 1e-10*(1+dense.NormInf(want)) {
+					if have := gamma.ColumnOf(got, s, col); floats.Distance(have, want,
+						math.Inf(1)) > 1e-10*(1+dense.NormInf(want)) {
 						t.Fatalf("%v: %s of column %d of %d is %v, want %v", kernel, what, col, s, have, want)
 					}
 				}
@@ -98,12 +92,8 @@ func TestTrilinear(t *testing.T) {
 			for col := range s {
 				h := gamma.ColumnOf(a, s, col)
 				for c, tensor := range tensors {
-					if want := floats.Dot(h, slowContract(tensor, h, h)); !solvertest.Near(
-						q[col*m+c],
-						want,
-						1e-10,
-						1e-9,
-					) {
+					if want := floats.Dot(h, slowContract(tensor, h, h)); !solvertest.Near(q[col*m+c], want, 1e-10,
+						1e-9) {
 						t.Errorf("%v: q[%d,%d] = %v, want %v", kernel, col, c, q[col*m+c], want)
 					}
 				}
@@ -206,10 +196,8 @@ func TestCubicSelection(t *testing.T) {
 func threeFields(rng *rand.Rand, field, n int) *Rows {
 	x := NewRows(3*field, n, 3*n)
 	for range n {
-		x.Append(
-			[]int32{int32(rng.IntN(field)), int32(field + rng.IntN(field)), int32(2*field + rng.IntN(field))},
-			[]float64{1, 1, 1},
-		)
+		x.Append([]int32{int32(rng.IntN(field)), int32(field + rng.IntN(field)), int32(2*field + rng.IntN(field))},
+			[]float64{1, 1, 1})
 	}
 	return x
 }

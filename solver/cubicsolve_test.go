@@ -58,8 +58,7 @@ func cubicSettings(kernel Kernel) Settings {
 func objectiveOf(p *Problem, model *Model, s Settings) float64 {
 	out, work := make([]float64, p.Outputs), make([]float64, 2*model.NumBasis)
 	value := s.Lambda*s.Penalty.Norm(model.Weights, model.NumBasis, p.Outputs) + 0.5*s.LinearRidge*square(
-		model.Linear,
-	) + 0.5*s.BiasRidge*square(model.Bias)
+		model.Linear) + 0.5*s.BiasRidge*square(model.Bias)
 	for i := range p.X.NumRows() {
 		index, x := p.X.Row(i)
 		model.Predict(out, work, index, x)
@@ -97,14 +96,8 @@ func TestSolveCubic(t *testing.T) {
 					if res.GapKind != Estimated || res.GapBound != "" || res.Status == Converged ||
 						res.Gap > gap*res.Objective ||
 						res.CutShort {
-						t.Errorf(
-							"%v, gap %v of %v is %s (%s)",
-							res.Status,
-							res.Gap,
-							res.Objective,
-							res.GapKind,
-							res.GapBound,
-						)
+						t.Errorf("%v, gap %v of %v is %s (%s)", res.Status, res.Gap, res.Objective, res.GapKind,
+							res.GapBound)
 					}
 					for i := 1; i < len(res.Steps); i++ {
 						if before, after := res.Steps[i-1].Objective, res.Steps[i].Objective; after > before*(1+1e-9) {
@@ -213,23 +206,13 @@ func TestCubicBeatsQuadratic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		points, best, err := Path(
-			t.Context(),
-			train,
-			lambdas,
-			s,
-			PathOptions{Judge: func(m *Model) float64 { return loss(choose, m) }, Patience: 2},
-		)
+		points, best, err := Path(t.Context(), train, lambdas, s,
+			PathOptions{Judge: func(m *Model) float64 { return loss(choose, m) }, Patience: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf(
-			"%v of degree %d: λ %.3g, %d basis vectors",
-			kernel,
-			kernel.Degree(),
-			points[best].Lambda,
-			points[best].Best.NumBasis,
-		)
+		t.Logf("%v of degree %d: λ %.3g, %d basis vectors", kernel, kernel.Degree(), points[best].Lambda,
+			points[best].Best.NumBasis)
 		return loss(test, points[best].Best)
 	}
 	two, three := reached(ANOVA), reached(ANOVA3)

@@ -120,15 +120,8 @@ func TestEarlySteps(t *testing.T) {
 			last, early := math.Inf(1), 0
 			s.OnStep = func(step Step, _ *Model) bool {
 				if step.Objective > last*(1+1e-12) || step.Gap < step.Objective-best.Objective-1e-9*best.Objective {
-					t.Errorf(
-						"%s, diagonal %t: objective %v after %v, gap %v, least %v",
-						loss.Name(),
-						a.Diagonal,
-						step.Objective,
-						last,
-						step.Gap,
-						best.Objective,
-					)
+					t.Errorf("%s, diagonal %t: objective %v after %v, gap %v, least %v", loss.Name(), a.Diagonal,
+						step.Objective, last, step.Gap, best.Objective)
 				}
 				if last-step.Objective > earlyDecrease*step.Objective {
 					early++
@@ -142,26 +135,12 @@ func TestEarlySteps(t *testing.T) {
 			}
 			if res.GapKind != Certified || res.GapRelative > s.Tolerance || res.Status != Converged || res.Rank == 0 ||
 				early < 2 {
-				t.Errorf(
-					"%s, diagonal %t: gap %s %v, %v, rank %d, %d early steps",
-					loss.Name(),
-					a.Diagonal,
-					res.GapKind,
-					res.GapRelative,
-					res.Status,
-					res.Rank,
-					early,
-				)
+				t.Errorf("%s, diagonal %t: gap %s %v, %v, rank %d, %d early steps", loss.Name(), a.Diagonal,
+					res.GapKind, res.GapRelative, res.Status, res.Rank, early)
 			}
 			if excess := res.Objective - best.Objective; excess > res.Gap || excess < -1e-6*best.Objective {
-				t.Errorf(
-					"%s, diagonal %t: objective %v, least %v, gap %v",
-					loss.Name(),
-					a.Diagonal,
-					res.Objective,
-					best.Objective,
-					res.Gap,
-				)
+				t.Errorf("%s, diagonal %t: objective %v, least %v, gap %v", loss.Name(), a.Diagonal, res.Objective,
+					best.Objective, res.Gap)
 			}
 			s.OnStep, s.LinearRidge, s.Lambda = nil, 1e-9, 1000
 			if res, err = a.Fit(t.Context(), p, nil, s); err != nil {
@@ -169,16 +148,8 @@ func TestEarlySteps(t *testing.T) {
 			}
 			if len(res.Steps) != 1 || res.Steps[0].Gap > s.Tolerance*res.Objective || res.Rank != 0 ||
 				res.Status != Converged {
-				t.Errorf(
-					"%s, diagonal %t: without vectors %d steps, the first to a gap of %v of %v, rank %d, %v",
-					loss.Name(),
-					a.Diagonal,
-					len(res.Steps),
-					res.Steps[0].Gap,
-					res.Objective,
-					res.Rank,
-					res.Status,
-				)
+				t.Errorf("%s, diagonal %t: without vectors %d steps, the first to a gap of %v of %v, rank %d, %v",
+					loss.Name(), a.Diagonal, len(res.Steps), res.Steps[0].Gap, res.Objective, res.Rank, res.Status)
 			}
 		}
 	}
@@ -217,13 +188,8 @@ func TestCertifyWarm(t *testing.T) {
 	if run.certificate == nil || run.certificate.terms.objective != terms.objective ||
 		terms.objective != run.objective ||
 		!(terms.objective < begun.objective) {
-		t.Fatalf(
-			"objective %v from %v, terms of %v, certificate %v",
-			run.objective,
-			begun.objective,
-			terms.objective,
-			run.certificate,
-		)
+		t.Fatalf("objective %v from %v, terms of %v, certificate %v", run.objective, begun.objective, terms.objective,
+			run.certificate)
 	}
 	if gap := terms.at(run.certificate.bound.Value); gap > s.Tolerance*terms.objective {
 		t.Errorf("gap %v of %v", gap, terms.objective)

@@ -53,12 +53,6 @@ func TestConvexFMNewRows(t *testing.T) {
 		above < 0 {
 		t.Errorf(
 			"%d steps from nothing, %d from the model before, the first with ν %v; %v, gap %v, %v above the optimum",
-			len(before.Steps),
-			len(warm.Steps),
-			warm.Steps[0].Nu,
-			warm.Status,
-			warm.Gap,
-			above,
-		)
+			len(before.Steps), len(warm.Steps), warm.Steps[0].Nu, warm.Status, warm.Gap, above)
 	}
 }

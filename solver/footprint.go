@@ -64,8 +64,7 @@ func CubicFootprint(d, outputs int) int64 {
 		perOutput = gamma.ContractionSteps + 2 + 4
 	}
 	return 8 * int64(
-		d,
-	) * (perOutput*int64(outputs) + int64(4*gamma.FineCubic.Starts+gamma.GammaBlocks*gamma.CubicColumns))
+		d) * (perOutput*int64(outputs) + int64(4*gamma.FineCubic.Starts+gamma.GammaBlocks*gamma.CubicColumns))
 }
 
 // DenseFootprint returns the bytes that a DenseFit of n rows and so many columns takes, its rows picked from a problem

@@ -164,24 +164,11 @@ func TestConvexFMFootprint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said := SolveFootprint(c.n, c.d, c.k, 1) + ModelFootprint(
-				c.d,
-				c.k,
-				1,
-				true,
-			) + FactorsFootprint(c.n, c.entries, c.d, c.k)
+			said := SolveFootprint(c.n, c.d, c.k, 1) + ModelFootprint(c.d, c.k, 1,
+				true) + FactorsFootprint(c.n, c.entries, c.d, c.k)
 			if float64(most) > 1.15*float64(said) || 3*most < said {
-				t.Errorf(
-					"%d rows of %d entries, %d columns, %s, %v, %d vectors: %d bytes, said to be %d",
-					c.n,
-					c.entries,
-					c.d,
-					c.loss.Name(),
-					kernel,
-					result.Model.NumBasis,
-					most,
-					said,
-				)
+				t.Errorf("%d rows of %d entries, %d columns, %s, %v, %d vectors: %d bytes, said to be %d", c.n,
+					c.entries, c.d, c.loss.Name(), kernel, result.Model.NumBasis, most, said)
 			}
 			runtime.KeepAlive(p)
 		}

@@ -18,15 +18,8 @@ import (
 
 // fullCase returns a weighted problem with random rows, of which the given part of the entries is not 0, offsets, and a
 // random point whose basis vectors have lengths around 1.
-func fullCase(
-	n, d, k, m int,
-	share float64,
-	kernel Kernel,
-	lossFn Loss,
-	f penalty.Form,
-	ridge float64,
-	workers int,
-) (*full.FullFit, []float64) {
+func fullCase(n, d, k, m int, share float64, kernel Kernel, lossFn Loss, f penalty.Form, ridge float64,
+	workers int) (*full.FullFit, []float64) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	x := NewRows(d, n, n*d)
 	p := &Problem{X: x, Targets: make([]float64, n*m), Weights: make([]float64, n), Outputs: m, Loss: lossFn}
@@ -210,18 +203,8 @@ func TestFullWorkers(t *testing.T) {
 	for _, share := range []float64{0.1, 1} {
 		var first []float64
 		for _, workers := range []int{1, 2, 8} {
-			f, u := fullCase(
-				3000,
-				8,
-				3,
-				3,
-				share,
-				Homogeneous,
-				SmoothedHinge{},
-				penalty.Form{Penalty: L1L2, Lambda: 1},
-				1,
-				workers,
-			)
+			f, u := fullCase(3000, 8, 3, 3, share, Homogeneous, SmoothedHinge{}, penalty.Form{Penalty: L1L2, Lambda: 1},
+				1, workers)
 			f.Minimize(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 20})
 			if first == nil {
 				first = u
@@ -274,18 +257,8 @@ func TestFullMonotone(t *testing.T) {
 	for _, omega := range []Penalty{L1, L1Linf} {
 		last := math.Inf(1)
 		for iterations := 60; iterations < 160; iterations += 4 {
-			f, u := fullCase(
-				200,
-				5,
-				3,
-				3,
-				0.6,
-				ANOVA,
-				MultinomialLogistic{},
-				penalty.Form{Penalty: omega, Tau: 1.5},
-				4,
-				1,
-			)
+			f, u := fullCase(200, 5, 3, 3, 0.6, ANOVA, MultinomialLogistic{}, penalty.Form{Penalty: omega, Tau: 1.5}, 4,
+				1)
 			v, _ := f.Split(u)
 			f.Form.Step(v, f.K, 3, 1)
 			f.Minimize(u, output.FitLimits{Tolerance: 1e-16, Span: 20, Iterations: iterations})
@@ -312,14 +285,8 @@ func TestNormalize(t *testing.T) {
 	f.Normalize(u)
 	if got := f.Pass(u, nil); !solvertest.Near(got, loss, 1e-12, 0) || !(f.Term(u) < term) ||
 		dense.NormInf(v[:3]) != 0 {
-		t.Errorf(
-			"loss %v, was %v; penalty %v, was %v; weights of an empty vector %v",
-			got,
-			loss,
-			f.Term(u),
-			term,
-			v[:3],
-		)
+		t.Errorf("loss %v, was %v; penalty %v, was %v; weights of an empty vector %v", got, loss, f.Term(u), term,
+			v[:3])
 	}
 	for r, square := range f.Lengths(h) {
 		if r > 0 && !solvertest.Near(square, 1, 1e-14, 0) {

@@ -12,11 +12,8 @@ import (
 func (r *solve) refitFull(several bool) {
 	if r.s.Refit == Full {
 		r.sinceFull = 0
-		r.refitJointly(
-			r.s.Solver,
-			output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: r.s.FullIterations},
-			several,
-		)
+		r.refitJointly(r.s.Solver,
+			output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: r.s.FullIterations}, several)
 	}
 }
 

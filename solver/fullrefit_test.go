@@ -48,12 +48,8 @@ func TestSolveFull(t *testing.T) {
 					objective, _ := slowGap(t, p, res.Model, s)
 					objective += 0.5 * ridge * square(res.Model.Basis)
 					if !solvertest.Near(res.Objective, objective, 1e-9, 0) || res.Model.NumBasis == 0 {
-						t.Errorf(
-							"objective %v of %d vectors, recomputed %v",
-							res.Objective,
-							res.Model.NumBasis,
-							objective,
-						)
+						t.Errorf("objective %v of %d vectors, recomputed %v", res.Objective, res.Model.NumBasis,
+							objective)
 					}
 					if ridge > 0 || method != Hybrid {
 						return
@@ -132,14 +128,8 @@ func TestRefitFull(t *testing.T) {
 			run.refitFull(false)
 			run.score()
 			if !(run.objective < 0.99*before) || run.norm > tau*(1+1e-12) && tau > 0 {
-				t.Errorf(
-					"ridge %v, tau %v: objective %v at norm %v, was %v",
-					ridge,
-					tau,
-					run.objective,
-					run.norm,
-					before,
-				)
+				t.Errorf("ridge %v, tau %v: objective %v at norm %v, was %v", ridge, tau, run.objective, run.norm,
+					before)
 			}
 			pred := append([]float64(nil), run.pred...)
 			out, work := make([]float64, run.m), make([]float64, 2*run.k)
@@ -149,14 +139,8 @@ func TestRefitFull(t *testing.T) {
 				model.Predict(out, work, index, value)
 				for c, o := range out {
 					if !solvertest.Near(pred[i*run.m+c], o, 1e-10, 1e-10) {
-						t.Fatalf(
-							"ridge %v, tau %v: prediction %v of row %d, by the model %v",
-							ridge,
-							tau,
-							pred[i*run.m+c],
-							i,
-							o,
-						)
+						t.Fatalf("ridge %v, tau %v: prediction %v of row %d, by the model %v", ridge, tau,
+							pred[i*run.m+c], i, o)
 					}
 				}
 			}
@@ -196,12 +180,8 @@ func TestBalance(t *testing.T) {
 	run.balance()
 	run.score()
 	if !(run.objective < before) || floats.Distance(pred, run.pred, 2) > 1e-2*floats.Norm(pred, 2) {
-		t.Errorf(
-			"objective %v, was %v; predictions moved by %v",
-			run.objective,
-			before,
-			floats.Distance(pred, run.pred, 2),
-		)
+		t.Errorf("objective %v, was %v; predictions moved by %v", run.objective, before,
+			floats.Distance(pred, run.pred, 2))
 	}
 	for r, h := range run.basis {
 		term, ridge := s.Lambda*s.Penalty.RowNorm(run.v[r*run.m:r*run.m+run.m]), 0.5*s.BasisRidge*floats.Dot(h, h)
@@ -226,11 +206,8 @@ func TestRefitFromStarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run.append(
-			gamma.RandomUnit(p.X.NumColumns, 1),
-			gamma.RandomUnit(p.X.NumColumns, 2),
-			gamma.RandomUnit(p.X.NumColumns, 3),
-		)
+		run.append(gamma.RandomUnit(p.X.NumColumns, 1), gamma.RandomUnit(p.X.NumColumns, 2),
+			gamma.RandomUnit(p.X.NumColumns, 3))
 		for i := range run.v {
 			run.v[i] = 0.1 * rng.NormFloat64()
 		}
@@ -244,13 +221,8 @@ func TestRefitFromStarts(t *testing.T) {
 		low, high := f.Pass(several, nil)+f.Term(several), f.Pass(one, nil)+f.Term(one)
 		v, h := f.Split(several)
 		if !(low <= high) || s.Tau > 0 && s.Penalty.Norm(v, f.K, f.P.Outputs) > s.Tau*(1+1e-12) {
-			t.Errorf(
-				"%d: objective %v from several starts, %v from one; norm %v",
-				i,
-				low,
-				high,
-				s.Penalty.Norm(v, f.K, f.P.Outputs),
-			)
+			t.Errorf("%d: objective %v from several starts, %v from one; norm %v", i, low, high,
+				s.Penalty.Norm(v, f.K, f.P.Outputs))
 		}
 		for _, square := range f.Lengths(h) {
 			if square > 1+1e-12 {

@@ -88,13 +88,8 @@ func checkDual(t *testing.T, res *Result, p *Problem, s Settings, others ...*Res
 	}
 	for _, objective := range objectives {
 		if res.ConvexObjective-res.Gap > objective+1e-9*(1+objective+res.ConvexObjective)+1e-12*empty+rounding {
-			t.Fatalf(
-				"objective %v with a gap of %v (%s), but another is %v",
-				res.ConvexObjective,
-				res.Gap,
-				res.GapBound,
-				objective,
-			)
+			t.Fatalf("objective %v with a gap of %v (%s), but another is %v", res.ConvexObjective, res.Gap,
+				res.GapBound, objective)
 		}
 	}
 }
@@ -156,10 +151,8 @@ func FuzzSolve(f *testing.F) {
 				p.X.Append(index, value)
 			case kind < 4 && d > 1:
 				j := rng.IntN(d - 1)
-				p.X.Append(
-					[]int32{int32(j), int32(j + 1)},
-					[]float64{number(problem.MaxValue), number(problem.MaxValue)},
-				)
+				p.X.Append([]int32{int32(j), int32(j + 1)},
+					[]float64{number(problem.MaxValue), number(problem.MaxValue)})
 			default:
 				index, value := make([]int32, d), make([]float64, d)
 				for j := range d {

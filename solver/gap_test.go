@@ -39,17 +39,13 @@ func eachGlobalOptimum(t *testing.T, f func(t *testing.T, p *Problem, s Settings
 		s.Kernel, s.Penalty, s.Lambda, s.LinearRidge, s.BiasRidge = kernelOf(t, c.Kind), pen, c.Lam, 0, 0
 		s.Tolerance, s.MaxIterations, s.Solver, s.Workers, s.MaxBasis = 1e-8, 1000, FISTA, 1, 1000
 		called++
-		t.Run(
-			fmt.Sprintf("%d/%s/%s/%s/penalised", n, c.Kind, c.Loss, c.Penalty),
-			func(t *testing.T) { f(t, p, s, c.Objective, c.LowerBound) },
-		)
+		t.Run(fmt.Sprintf("%d/%s/%s/%s/penalised", n, c.Kind, c.Loss, c.Penalty),
+			func(t *testing.T) { f(t, p, s, c.Objective, c.LowerBound) })
 		s.Lambda, s.Tau = 0, c.Norm
 		// For U of the same norm λΩ cancels, so the constrained optimum is the loss at the penalised one.
 		slack := c.Objective - c.LowerBound
-		t.Run(
-			fmt.Sprintf("%d/%s/%s/%s/constrained", n, c.Kind, c.Loss, c.Penalty),
-			func(t *testing.T) { f(t, p, s, c.LossValue, c.LossValue-slack) },
-		)
+		t.Run(fmt.Sprintf("%d/%s/%s/%s/constrained", n, c.Kind, c.Loss, c.Penalty),
+			func(t *testing.T) { f(t, p, s, c.LossValue, c.LossValue-slack) })
 	}
 	return called
 }
@@ -79,22 +75,12 @@ func TestGapBoundsGlobalOptimum(t *testing.T) {
 			excess := run.objective - optimum
 			gap := terms.at(bound.Value)
 			if gap < excess-1e-7 || gap > run.objective || !solvertest.Near(terms.objective, run.objective, 1e-12, 0) {
-				t.Errorf(
-					"%d steps: gap %v (%s), objective %v is %v above the optimum",
-					steps,
-					gap,
-					bound.Kind,
-					run.objective,
-					excess,
-				)
+				t.Errorf("%d steps: gap %v (%s), objective %v is %v above the optimum", steps, gap, bound.Kind,
+					run.objective, excess)
 			}
 			if terms.at(0) > gap || terms.at(run.last.Criterion) > gap*(1+1e-9)+1e-9 {
-				t.Errorf(
-					"%d steps: gap %v is below that of a basis vector found, %v",
-					steps,
-					gap,
-					terms.at(run.last.Criterion),
-				)
+				t.Errorf("%d steps: gap %v is below that of a basis vector found, %v", steps, gap,
+					terms.at(run.last.Criterion))
 			}
 			form := "penalised"
 			if s.Tau > 0 {
@@ -148,13 +134,8 @@ func TestGapWithRidge(t *testing.T) {
 						terms, bound := run.gapTerms(), run.gamma.BoundDual(pen, s.Tolerance, 1, nil)
 						excess := run.objective - best.Objective
 						if gap := terms.at(bound.Value); gap < excess {
-							t.Errorf(
-								"%d steps, linear term × %g: gap %v, a better objective is %v lower",
-								steps,
-								shrink,
-								gap,
-								excess,
-							)
+							t.Errorf("%d steps, linear term × %g: gap %v, a better objective is %v lower", steps,
+								shrink, gap, excess)
 						}
 						terms.ridge = linear.RidgeTerms{}
 						if terms.at(bound.Value) < excess {
@@ -167,14 +148,8 @@ func TestGapWithRidge(t *testing.T) {
 				}
 				if best.GapKind != Certified || best.GapEstimate > best.Gap ||
 					form != "penalised" && best.GapEstimate > 1e-3*best.Objective {
-					t.Errorf(
-						"%s gap %v (%s), estimate %v of objective %v",
-						best.GapKind,
-						best.Gap,
-						best.GapBound,
-						best.GapEstimate,
-						best.Objective,
-					)
+					t.Errorf("%s gap %v (%s), estimate %v of objective %v", best.GapKind, best.Gap, best.GapBound,
+						best.GapEstimate, best.Objective)
 				}
 			})
 		}
@@ -245,13 +220,8 @@ func TestDualBounds(t *testing.T) {
 					t.Errorf("%v: bound %v (%s), found %v, want %v", pen, bound.Value, bound.Kind, found, want)
 				}
 				if (bound.Failure > 0) != (d > gamma.MaxDenseFeatures) || bound.Tight(pen, m) != exact {
-					t.Errorf(
-						"%v: bound by %s may fail with %g, tight %v",
-						pen,
-						bound.Kind,
-						bound.Failure,
-						bound.Tight(pen, m),
-					)
+					t.Errorf("%v: bound by %s may fail with %g, tight %v", pen, bound.Kind, bound.Failure,
+						bound.Tight(pen, m))
 				}
 				t.Logf("%v: %s %.4f of what is found", pen, bound.Kind, bound.Value/found)
 			}
@@ -318,27 +288,14 @@ func TestGlobalOptimum(t *testing.T) {
 		early := res.Steps[min(len(res.Steps)-1, 3*p.X.NumColumns)].Objective/optimum - 1
 		late := res.Objective/optimum - 1
 		if early > 0.05 || math.Abs(late) > 1e-7 {
-			t.Errorf(
-				"objective %.2g above the optimum after %d steps, %.2g after %d",
-				early,
-				3*p.X.NumColumns,
-				late,
-				len(res.Steps)-1,
-			)
+			t.Errorf("objective %.2g above the optimum after %d steps, %.2g after %d", early, 3*p.X.NumColumns, late,
+				len(res.Steps)-1)
 		}
 		if bound := (gamma.DualBound{Kind: res.GapBound}); bound.Tight(s.Penalty, p.Outputs) && res.GapRelative > 0.15 {
 			t.Errorf("relative gap %v (%s)", res.GapRelative, res.GapBound)
 		}
-		t.Logf(
-			"%v after %d steps: %.1e, then %.1e above the optimum; gap %.1e (%s), estimate %.1e",
-			res.Status,
-			len(res.Steps)-1,
-			early,
-			late,
-			res.GapRelative,
-			res.GapBound,
-			res.GapEstimate/res.Objective,
-		)
+		t.Logf("%v after %d steps: %.1e, then %.1e above the optimum; gap %.1e (%s), estimate %.1e", res.Status,
+			len(res.Steps)-1, early, late, res.GapRelative, res.GapBound, res.GapEstimate/res.Objective)
 	})
 	if called < 12 {
 		t.Errorf("only %d cases", called)

@@ -48,9 +48,7 @@ func TestGoldenOutputRefit(t *testing.T) {
 				[]float64(nil),
 				run.pred...), append(
 				[]float64(nil),
-				run.v...), flatten(
-				c.O,
-			), flatten(c.V)
+				run.v...), flatten(c.O), flatten(c.V)
 			if c.Classes != nil && pen == L1 {
 				for _, rows := range [][]float64{pred, v, wantPred, wantV} {
 					centre(rows, m)
@@ -89,13 +87,8 @@ func TestGoldenOutputRefit(t *testing.T) {
 			bound.output.Minimize(bound.v, output.FitLimits{Tolerance: 1e-15, Span: 100, Iterations: 20000})
 			bound.score()
 			if !solvertest.Near(bound.loss, c.LossValue, 1e-9, 0) || bound.norm > c.PenaltyValue*(1+1e-12) {
-				t.Errorf(
-					"constrained: loss %v at norm %v, want %v at most %v",
-					bound.loss,
-					bound.norm,
-					c.LossValue,
-					c.PenaltyValue,
-				)
+				t.Errorf("constrained: loss %v at norm %v, want %v at most %v", bound.loss, bound.norm, c.LossValue,
+					c.PenaltyValue)
 			}
 		})
 	}
@@ -157,14 +150,8 @@ func TestGoldenAlgorithm1Trace(t *testing.T) {
 					t.Errorf("step %d: criterion %v, want %v", i+1, criterion, want.Criterion)
 				}
 				if !solvertest.Near(refit.Objective, want.Objective, rtol, 0) || refit.K != want.Nonzero {
-					t.Errorf(
-						"step %d: objective %v with %d rows, want %v with %d",
-						i+1,
-						refit.Objective,
-						refit.K,
-						want.Objective,
-						want.Nonzero,
-					)
+					t.Errorf("step %d: objective %v with %d rows, want %v with %d", i+1, refit.Objective, refit.K,
+						want.Objective, want.Nonzero)
 				}
 				compared++
 			}
@@ -257,15 +244,8 @@ func TestGoldenLinearGap(t *testing.T) {
 				}
 				run.s.Lambda, run.s.Tau = 0, want.Tau
 				if got, _, _ := run.gapTerms().along(1, dual); !solvertest.Near(got, want.Gap, 1e-8, 0) {
-					t.Errorf(
-						"gap %v, want %v (inner product %v, want %v; dual norm %v, want %v)",
-						got,
-						want.Gap,
-						inner,
-						want.Inner,
-						dual,
-						want.Dual,
-					)
+					t.Errorf("gap %v, want %v (inner product %v, want %v; dual norm %v, want %v)", got, want.Gap, inner,
+						want.Inner, dual, want.Dual)
 				}
 			})
 		}
@@ -324,11 +304,8 @@ func TestGoldenFullRefit(t *testing.T) {
 					}
 				}
 			}
-			f.MinimizeFromStarts(
-				u,
-				output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 3000},
-				rand.New(rand.NewPCG(uint64(n), uint64(pen))),
-			)
+			f.MinimizeFromStarts(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 3000},
+				rand.New(rand.NewPCG(uint64(n), uint64(pen))))
 			f.Normalize(u)
 			reached := f.Pass(u, nil) + f.Term(u)
 			if !(reached < start) {
@@ -341,12 +318,8 @@ func TestGoldenFullRefit(t *testing.T) {
 			runs++
 		}
 	}
-	t.Logf(
-		"%d of %d refits end within 2 %% of the reference or below it, the mean ratio is %v",
-		low,
-		runs,
-		math.Exp(logs/float64(runs)),
-	)
+	t.Logf("%d of %d refits end within 2 %% of the reference or below it, the mean ratio is %v", low, runs,
+		math.Exp(logs/float64(runs)))
 	if mean := math.Exp(logs / float64(runs)); low*10 < runs*9 || mean > 1 {
 		t.Errorf("%d of %d refits end within 2 %% of the reference or below it, the mean ratio is %v", low, runs, mean)
 	}

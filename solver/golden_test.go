@@ -172,13 +172,8 @@ func TestGoldenPenalties(t *testing.T) {
 				}
 				if got := pen.Norm(z, k, m); !solvertest.Near(got, want.ProxValue, tol, tol) ||
 					!solvertest.Near(objective, want.ProxObjective, tol, tol) {
-					t.Errorf(
-						"prox: norm %v and objective %v, want %v and %v",
-						got,
-						objective,
-						want.ProxValue,
-						want.ProxObjective,
-					)
+					t.Errorf("prox: norm %v and objective %v, want %v and %v", got, objective, want.ProxValue,
+						want.ProxObjective)
 				}
 			})
 		}
@@ -309,22 +304,12 @@ func TestGoldenSelection(t *testing.T) {
 			} {
 				found := g.SelectBasis(pen, nil, gamma.FineOracle, 1)
 				if found.Criterion < want[1]*(1-1e-6) || found.Criterion > want[0]*(1+1e-9) {
-					t.Errorf(
-						"%v: criterion %v, refined reference %v, global %v",
-						pen,
-						found.Criterion,
-						want[1],
-						want[0],
-					)
+					t.Errorf("%v: criterion %v, refined reference %v, global %v", pen, found.Criterion, want[1],
+						want[0])
 				}
 				if found.Factor <= 0 || found.Factor > 1 || found.Criterion < found.Factor*want[0]*(1-1e-9) {
-					t.Errorf(
-						"%v: criterion %v is less than ν = %v of the global %v",
-						pen,
-						found.Criterion,
-						found.Factor,
-						want[0],
-					)
+					t.Errorf("%v: criterion %v is less than ν = %v of the global %v", pen, found.Criterion,
+						found.Factor, want[0])
 				}
 				if pen == L1 && !solvertest.Near(found.Criterion, want[0], 1e-10, 0) {
 					t.Errorf("criterion %v, want %v", found.Criterion, want[0])

@@ -121,14 +121,8 @@ func TestHopelessProblems(t *testing.T) {
 					checkFinite(t, res)
 					checkDual(t, res, p, s)
 					if lambda > top && res.Model.NumBasis > 0 {
-						t.Errorf(
-							"%s, %v, λ %g above the largest: %v, %d basis vectors",
-							name,
-							pen,
-							lambda,
-							res.Status,
-							res.Model.NumBasis,
-						)
+						t.Errorf("%s, %v, λ %g above the largest: %v, %d basis vectors", name, pen, lambda, res.Status,
+							res.Model.NumBasis)
 					}
 				}
 			}

@@ -17,14 +17,8 @@ func TestRounding(t *testing.T) {
 				t.Fatal(err)
 			}
 			if res.Status != Converged || res.GapRelative > RoundingGap || res.GapLimit != "" {
-				t.Errorf(
-					"%s of %T: %v with the gap %v, limit %q",
-					loss.Name(),
-					a,
-					res.Status,
-					res.GapRelative,
-					res.GapLimit,
-				)
+				t.Errorf("%s of %T: %v with the gap %v, limit %q", loss.Name(), a, res.Status, res.GapRelative,
+					res.GapLimit)
 			}
 		}
 	}

@@ -48,10 +48,8 @@ func drawRow(t *rapid.T, lossFn Loss, outputs *rapid.Generator[float64]) (pred, 
 }
 
 func TestLossGradient(t *testing.T) {
-	outputs := rapid.OneOf(
-		rapid.Float64Range(-8, 8),
-		rapid.SampledFrom([]float64{-700, -30, -1e-9, 0, 1e-9, 1, 30, 700}),
-	)
+	outputs := rapid.OneOf(rapid.Float64Range(-8, 8),
+		rapid.SampledFrom([]float64{-700, -30, -1e-9, 0, 1e-9, 1, 30, 700}))
 	for _, loss := range allLosses {
 		t.Run(loss.Name(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -73,16 +71,9 @@ func TestLossGradient(t *testing.T) {
 					// Central differences lose 1e-16·value/h to rounding, and half a step times the curvature where
 					// the second derivative jumps.
 					if tol := 1e-6 + 1e-10*math.Abs(value) + 0.5*h*loss.Curvature(len(pred)); math.Abs(
-						slope-grad[c],
-					) > tol {
-						t.Fatalf(
-							"gradient %d at %v, target %v: %g, central difference %g",
-							c,
-							pred,
-							target,
-							grad[c],
-							slope,
-						)
+						slope-grad[c]) > tol {
+						t.Fatalf("gradient %d at %v, target %v: %g, central difference %g", c, pred, target, grad[c],
+							slope)
 					}
 				}
 			})

@@ -154,10 +154,8 @@ func BenchmarkLossTile(b *testing.B) {
 		m    int
 	}{{BinaryLogistic{}, 4}, {MultinomialLogistic{}, 26}} {
 		rng := rand.New(rand.NewPCG(5, 6))
-		pred, target, grad := make([]float64, loss.FitTile*c.m), make(
-			[]float64,
-			loss.FitTile*c.m,
-		), make([]float64, loss.FitTile*c.m)
+		pred, target, grad := make([]float64, loss.FitTile*c.m), make([]float64,
+			loss.FitTile*c.m), make([]float64, loss.FitTile*c.m)
 		loss.ToTiles(target, validTargets(c.loss, loss.FitTile, c.m, rng), c.m, 0, loss.FitTile)
 		for i := range pred {
 			pred[i] = 3 * rng.NormFloat64()

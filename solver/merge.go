@@ -94,11 +94,8 @@ func (r *solve) mergeAlike(cosine float64) bool {
 	before := r.here()
 	r.replace(vectors)
 	copy(r.v, weights)
-	r.refitJointly(
-		FISTA,
-		output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: settleIterations},
-		false,
-	)
+	r.refitJointly(FISTA, output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: settleIterations},
+		false)
 	r.refitOutput(r.s.Tolerance, fullSpan)
 	if r.score(); r.workers.Cancelled() {
 		return false

@@ -316,12 +316,8 @@ func TestRowDescent(t *testing.T) {
 		if !solvertest.Near(fall, model(z), 1e-9, 1e-9) || fall >= 0 {
 			t.Errorf("%v: decrease %v, the model has %v", pen, fall, model(z))
 		}
-		if got := linear + 0.5*scale*square + f.Form.Term(z, k, m) - f.Form.Term(v, k, m); !solvertest.Near(
-			got,
-			fall,
-			1e-9,
-			1e-9,
-		) {
+		if got := linear + 0.5*scale*square + f.Form.Term(z, k, m) - f.Form.Term(v, k, m); !solvertest.Near(got, fall,
+			1e-9, 1e-9) {
 			t.Errorf("%v: linear and quadratic terms give %v, want %v", pen, got, fall)
 		}
 		// Where the accelerated sweeps end, plain ones need thousands.
@@ -335,14 +331,8 @@ func TestRowDescent(t *testing.T) {
 		}
 		best, crawl := sweeps(20000), sweeps(output.DescentSweeps)
 		if fall > best+0.01*math.Abs(best) || fall-best > 0.2*(crawl-best) {
-			t.Errorf(
-				"%v: %d sweeps reach %v, as many plain ones %v, and 20000 %v",
-				pen,
-				output.DescentSweeps,
-				fall,
-				crawl,
-				best,
-			)
+			t.Errorf("%v: %d sweeps reach %v, as many plain ones %v, and 20000 %v", pen, output.DescentSweeps, fall,
+				crawl, best)
 		}
 	}
 }
@@ -436,11 +426,8 @@ func BenchmarkNewton(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				f.Gram = nil
-				iterations += f.Newton(
-					make([]float64, c.k*c.m),
-					nil,
-					output.FitLimits{Tolerance: 1e-4, Span: 10, Iterations: 500},
-				)
+				iterations += f.Newton(make([]float64, c.k*c.m), nil,
+					output.FitLimits{Tolerance: 1e-4, Span: 10, Iterations: 500})
 			}
 			b.ReportMetric(float64(iterations)/float64(b.N), "iterations/op")
 		})

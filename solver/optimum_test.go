@@ -108,19 +108,8 @@ func TestGapAgainstSemidefinitePrograms(t *testing.T) {
 		excess := res.Objective - c.Optimum
 		if slack := 2e-5 * c.Optimum; res.GapKind != Certified || excess < -slack || res.Gap < excess-1e-6*c.Optimum ||
 			res.Gap > res.Objective {
-			t.Errorf(
-				"seed %d, %s, %v, λ %g, τ %g: %s gap %v (%s), objective %v is %v above the optimum",
-				c.Seed,
-				p.Loss.Name(),
-				s.Penalty,
-				c.Lambda,
-				c.Tau,
-				res.GapKind,
-				res.Gap,
-				res.GapBound,
-				res.Objective,
-				excess,
-			)
+			t.Errorf("seed %d, %s, %v, λ %g, τ %g: %s gap %v (%s), objective %v is %v above the optimum", c.Seed,
+				p.Loss.Name(), s.Penalty, c.Lambda, c.Tau, res.GapKind, res.Gap, res.GapBound, res.Objective, excess)
 		}
 		if excess > 1e-4*res.Objective {
 			ratios[s.Penalty] = append(ratios[s.Penalty], res.Gap/excess)
@@ -133,22 +122,11 @@ func TestGapAgainstSemidefinitePrograms(t *testing.T) {
 		all := ratios[pen]
 		slices.Sort(all)
 		if len(all) < 50 || all[len(all)/2] > limit {
-			t.Fatalf(
-				"%v: median gap %v of the distance to the optimum in %d problems, want at most %v",
-				pen,
-				all[len(all)/2],
-				len(all),
-				limit,
-			)
+			t.Fatalf("%v: median gap %v of the distance to the optimum in %d problems, want at most %v", pen,
+				all[len(all)/2], len(all), limit)
 		}
-		t.Logf(
-			"%v: gap over distance to the optimum in %d problems: median %.2f, quartiles %.2f and %.2f",
-			pen,
-			len(all),
-			all[len(all)/2],
-			all[len(all)/4],
-			all[3*len(all)/4],
-		)
+		t.Logf("%v: gap over distance to the optimum in %d problems: median %.2f, quartiles %.2f and %.2f", pen,
+			len(all), all[len(all)/2], all[len(all)/4], all[3*len(all)/4])
 	}
 	if len(cases) < 400 || halves < 200 {
 		t.Errorf("%d problems, and half the gap was too small in only %d", len(cases), halves)

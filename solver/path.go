@@ -67,13 +67,8 @@ type PathOptions struct {
 //
 // Another algorithm of o, and ConditionalGradient with Carry, runs one λ after the other, each from where the one
 // before ended, with all workers.
-func Path(
-	ctx context.Context,
-	p *Problem,
-	lambdas []float64,
-	s Settings,
-	o PathOptions,
-) (points []*PathPoint, best int, err error) {
+func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings,
+	o PathOptions) (points []*PathPoint, best int, err error) {
 	s.Lambda, s.Tau, s.OnStep = 1, 0, nil
 	a := o.Algorithm
 	if a == nil {

@@ -64,23 +64,13 @@ func TestPath(t *testing.T) {
 				t.Fatal(err)
 			}
 			if point.Lambda != lambdas[i] || !reflect.DeepEqual(alone, point.Result) {
-				t.Errorf(
-					"%d workers, λ %g: objective %v, alone %v",
-					workers,
-					point.Lambda,
-					point.Result.Objective,
-					alone.Objective,
-				)
+				t.Errorf("%d workers, λ %g: objective %v, alone %v", workers, point.Lambda, point.Result.Objective,
+					alone.Objective)
 			}
 			if point.Score > judge(alone.Model) || point.Score != judge(point.Best) ||
 				point.Score < points[best].Score {
-				t.Errorf(
-					"λ %g: score %v, of the last model %v, best of all %v",
-					point.Lambda,
-					point.Score,
-					judge(alone.Model),
-					points[best].Score,
-				)
+				t.Errorf("λ %g: score %v, of the last model %v, best of all %v", point.Lambda, point.Score,
+					judge(alone.Model), points[best].Score)
 			}
 			steps := 0
 			for _, c := range calls {
@@ -168,37 +158,21 @@ func TestPathStepPatience(t *testing.T) {
 	s.MaxBasis, s.Tolerance, s.Rough = 9, 1e-4, true
 	best := func(model *Model) float64 { return math.Abs(float64(model.NumBasis) - 1) }
 	for _, carry := range []bool{false, true} {
-		points, _, err := Path(
-			t.Context(),
-			p,
-			[]float64{2, 1},
-			s,
-			PathOptions{Judge: best, StepPatience: 3, Carry: carry},
-		)
+		points, _, err := Path(t.Context(), p, []float64{2, 1}, s,
+			PathOptions{Judge: best, StepPatience: 3, Carry: carry})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first := points[0]
 		if !first.Left || first.Result.Status != Stalled || len(first.Result.Steps) != 5 || first.Best.NumBasis != 1 ||
 			first.Final {
-			t.Errorf(
-				"carry %v: left %v, %v after %d steps, best k %d",
-				carry,
-				first.Left,
-				first.Result.Status,
-				len(first.Result.Steps),
-				first.Best.NumBasis,
-			)
+			t.Errorf("carry %v: left %v, %v after %d steps, best k %d", carry, first.Left, first.Result.Status,
+				len(first.Result.Steps), first.Best.NumBasis)
 		}
 		points, _, err = Path(t.Context(), p, []float64{2}, s, PathOptions{Judge: best, Carry: carry})
 		if err != nil || points[0].Left || len(points[0].Result.Steps) <= 5 {
-			t.Errorf(
-				"carry %v, without: left %v after %d steps (%v)",
-				carry,
-				points[0].Left,
-				len(points[0].Result.Steps),
-				err,
-			)
+			t.Errorf("carry %v, without: left %v after %d steps (%v)", carry, points[0].Left,
+				len(points[0].Result.Steps), err)
 		}
 	}
 }
@@ -211,13 +185,8 @@ func TestPathPatience(t *testing.T) {
 	lambdas := []float64{100, 50, 25, 12, 6, 3}
 	for _, workers := range []int{1, 8} {
 		s.Workers = workers
-		points, best, err := Path(
-			t.Context(),
-			p,
-			lambdas,
-			s,
-			PathOptions{Patience: 2, Judge: func(model *Model) float64 { return 1 + square(model.Weights) }},
-		)
+		points, best, err := Path(t.Context(), p, lambdas, s,
+			PathOptions{Patience: 2, Judge: func(model *Model) float64 { return 1 + square(model.Weights) }})
 		if err != nil || len(points) != 3 || best != 0 || points[2].Lambda != 25 {
 			t.Errorf("%d workers: %d points, best %d (%v)", workers, len(points), best, err)
 		}
@@ -379,30 +348,15 @@ func TestPathCutShortIsRepeated(t *testing.T) {
 			again.Budget.Steps = func(lambda float64) int { return steps[lambda] }
 			same, at, err := Path(t.Context(), p, lambdas[:len(points)], again, options)
 			if err != nil || len(same) != len(points) || at != best {
-				t.Fatalf(
-					"cut at block %d of %d: %d points, best %d, repeated %d and %d (%v)",
-					n,
-					calls,
-					len(points),
-					best,
-					len(same),
-					at,
-					err,
-				)
+				t.Fatalf("cut at block %d of %d: %d points, best %d, repeated %d and %d (%v)", n, calls, len(points),
+					best, len(same), at, err)
 			}
 			for i, point := range points {
 				if !reflect.DeepEqual(same[i].Best, point.Best) || !reflect.DeepEqual(same[i].Result.Model, point.Result.Model) ||
 					same[i].Step != point.Step || same[i].Final != point.Final ||
 					same[i].Result.Status != point.Result.Status {
-					t.Errorf(
-						"cut at block %d of %d, λ %g after %d steps: objective %v, repeated %v",
-						n,
-						calls,
-						point.Lambda,
-						steps[point.Lambda],
-						point.Result.Objective,
-						same[i].Result.Objective,
-					)
+					t.Errorf("cut at block %d of %d, λ %g after %d steps: objective %v, repeated %v", n, calls,
+						point.Lambda, steps[point.Lambda], point.Result.Objective, same[i].Result.Objective)
 				}
 			}
 			cuts[fmt.Sprint(steps)] = true

@@ -46,13 +46,8 @@ func TestProxProperties(t *testing.T) {
 				for r := range k {
 					row := v[r*m : r*m+m]
 					if pen.RowDual(row) <= step && dense.NormInf(z[r*m:r*m+m]) != 0 {
-						t.Fatalf(
-							"row %v of dual norm %g ≤ %g is not removed: %v",
-							row,
-							pen.RowDual(row),
-							step,
-							z[r*m:r*m+m],
-						)
+						t.Fatalf("row %v of dual norm %g ≤ %g is not removed: %v", row, pen.RowDual(row), step,
+							z[r*m:r*m+m])
 					}
 				}
 			})

@@ -164,14 +164,8 @@ func TestQuarticForm(t *testing.T) {
 			sum := math.Sqrt(max(0, eig.Values(nil)[g.X.NumColumns-1]))
 			if value < found*(1-1e-9) || value > sum*(1+1e-5) || value > math.Sqrt(least)*(1+1e-3) ||
 				math.Sqrt(q.Reached) > found*(1+1e-9) {
-				t.Errorf(
-					"bound %v, found %v and %v, by two parts %v, sum of squares %v",
-					value,
-					found,
-					math.Sqrt(q.Reached),
-					math.Sqrt(least),
-					sum,
-				)
+				t.Errorf("bound %v, found %v and %v, by two parts %v, sum of squares %v", value, found,
+					math.Sqrt(q.Reached), math.Sqrt(least), sum)
 			}
 			if value*value < 0.96*least {
 				gains++

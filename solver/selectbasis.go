@@ -11,12 +11,8 @@ import (
 // SelectBasis returns the basis vector h of unit norm, length d, that s.Selection with s.Penalty chooses at a model of
 // p's shape, and its criterion, equation (4). Lambda, Tau, MaxBasis and Solver are not used. Errors wrap ErrProblem or
 // ErrSettings, or are those of ctx.
-func SelectBasis(
-	ctx context.Context,
-	p *Problem,
-	model *Model,
-	s Settings,
-) (h []float64, criterion float64, err error) {
+func SelectBasis(ctx context.Context, p *Problem, model *Model,
+	s Settings) (h []float64, criterion float64, err error) {
 	s.Lambda, s.Tau = 1, 0
 	ctx, cancel := s.Budget.within(ctx)
 	defer cancel()

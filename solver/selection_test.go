@@ -137,14 +137,8 @@ func TestSelections(t *testing.T) {
 				g.QuadraticTo(q, h, 1)
 				if !solvertest.Near(dense.Norm2(h), 1, 1e-12, 0) ||
 					!solvertest.Near(pen.RowDual(q), criterion, 1e-9, 0) {
-					t.Fatalf(
-						"%v, %v: ‖h‖ = %v with criterion %v, reported %v",
-						pen,
-						how,
-						dense.Norm2(h),
-						pen.RowDual(q),
-						criterion,
-					)
+					t.Fatalf("%v, %v: ‖h‖ = %v with criterion %v, reported %v", pen, how, dense.Norm2(h),
+						pen.RowDual(q), criterion)
 				}
 				if best == 0 { // ℓ1/ℓ2: the first and widest search
 					best = criterion

@@ -202,13 +202,8 @@ func (s Settings) Validate() error {
 	case s.Kernel.Degree() == 0:
 		return fmt.Errorf("%w: Kernel is %v", ErrSettings, s.Kernel)
 	case s.Kernel.Degree() == 3 && (s.Selection == L1Start || s.Selection == L1Only):
-		return fmt.Errorf(
-			"%w: Selection %v takes an eigenvector, which degree 3 has not: use %v or %v",
-			ErrSettings,
-			s.Selection,
-			AllStarts,
-			RandomStart,
-		)
+		return fmt.Errorf("%w: Selection %v takes an eigenvector, which degree 3 has not: use %v or %v", ErrSettings,
+			s.Selection, AllStarts, RandomStart)
 	case s.Penalty != L1 && s.Penalty != L1L2 && s.Penalty != L1Linf:
 		return fmt.Errorf("%w: Penalty is %v", ErrSettings, s.Penalty)
 	case s.Solver < Hybrid || s.Solver > Newton:
@@ -216,40 +211,21 @@ func (s Settings) Validate() error {
 	case s.Selection > BestData:
 		return fmt.Errorf("%w: Selection is %v", ErrSettings, s.Selection)
 	case !isStrength(s.Lambda) || !isStrength(s.Tau) || (s.Lambda > 0) == (s.Tau > 0):
-		return fmt.Errorf(
-			"%w: Lambda is %g and Tau %g: one is positive and at most %g, the other 0",
-			ErrSettings,
-			s.Lambda,
-			s.Tau,
-			maxStrength,
-		)
+		return fmt.Errorf("%w: Lambda is %g and Tau %g: one is positive and at most %g, the other 0", ErrSettings,
+			s.Lambda, s.Tau, maxStrength)
 	case s.Refit < OutputLayer || s.Refit > LineSearch:
 		return fmt.Errorf("%w: Refit is %v", ErrSettings, s.Refit)
 	case s.FullEvery < 1 || s.FullIterations < 1:
-		return fmt.Errorf(
-			"%w: FullEvery %d or FullIterations %d is less than 1",
-			ErrSettings,
-			s.FullEvery,
-			s.FullIterations,
-		)
+		return fmt.Errorf("%w: FullEvery %d or FullIterations %d is less than 1", ErrSettings, s.FullEvery,
+			s.FullIterations)
 	case !isStrength(s.BasisRidge):
 		return fmt.Errorf("%w: BasisRidge %g is not from 0 to %g", ErrSettings, s.BasisRidge, maxStrength)
 	case s.MaxBasis < 0 || s.MaxSteps < 0 || s.Workers < 0:
-		return fmt.Errorf(
-			"%w: MaxBasis %d, MaxSteps %d or Workers %d is negative",
-			ErrSettings,
-			s.MaxBasis,
-			s.MaxSteps,
-			s.Workers,
-		)
+		return fmt.Errorf("%w: MaxBasis %d, MaxSteps %d or Workers %d is negative", ErrSettings, s.MaxBasis, s.MaxSteps,
+			s.Workers)
 	case !isStrength(s.LinearRidge) || !isStrength(s.BiasRidge):
-		return fmt.Errorf(
-			"%w: LinearRidge %g or BiasRidge %g is not from 0 to %g",
-			ErrSettings,
-			s.LinearRidge,
-			s.BiasRidge,
-			maxStrength,
-		)
+		return fmt.Errorf("%w: LinearRidge %g or BiasRidge %g is not from 0 to %g", ErrSettings, s.LinearRidge,
+			s.BiasRidge, maxStrength)
 	case !(s.Tolerance > 0 && s.Tolerance < 1):
 		return fmt.Errorf("%w: Tolerance %g is outside (0, 1)", ErrSettings, s.Tolerance)
 	case !(s.BatchShare >= 0 && s.BatchShare <= 1):

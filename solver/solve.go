@@ -177,11 +177,7 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 	if p.Outputs > maxOutputs {
 		return nil, fmt.Errorf(
 			"%w: %d outputs, at most %d: the gradient of each at the eigenvector of each other would take %d GiB",
-			ErrProblem,
-			p.Outputs,
-			maxOutputs,
-			ClassFootprint(p.Outputs)>>30,
-		)
+			ErrProblem, p.Outputs, maxOutputs, ClassFootprint(p.Outputs)>>30)
 	}
 	if s.Now == nil {
 		s.Now = time.Now
@@ -323,10 +319,8 @@ func (r *solve) batch(vectors [][]float64, threshold float64, steps int) [][]flo
 		if len(vectors) >= most || other.Criterion <= threshold {
 			break
 		}
-		if !slices.ContainsFunc(
-			vectors,
-			func(h []float64) bool { return math.Abs(floats.Dot(h, other.Basis)) >= convexfm.Alike },
-		) {
+		if !slices.ContainsFunc(vectors,
+			func(h []float64) bool { return math.Abs(floats.Dot(h, other.Basis)) >= convexfm.Alike }) {
 			vectors = append(vectors, other.Basis)
 		}
 	}

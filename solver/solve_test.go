@@ -131,14 +131,8 @@ func TestCertifiedGap(t *testing.T) {
 	objective, gap := slowGap(t, p, res.Model, s)
 	if !solvertest.Near(res.Objective, objective, 1e-9, 0) || math.Abs(res.Gap-gap) > 1e-6*(1+gap) ||
 		!solvertest.Near(res.GapRelative, res.Gap/res.Objective, 1e-12, 0) {
-		t.Errorf(
-			"objective %v and gap %v (relative %v), recomputed %v and %v",
-			res.Objective,
-			res.Gap,
-			res.GapRelative,
-			objective,
-			gap,
-		)
+		t.Errorf("objective %v and gap %v (relative %v), recomputed %v and %v", res.Objective, res.Gap, res.GapRelative,
+			objective, gap)
 	}
 	s.MaxBasis, s.Tolerance = 40, 1e-6
 	better, err := Solve(t.Context(), p, nil, s)
@@ -146,13 +140,8 @@ func TestCertifiedGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if better.Gap < 0 || better.Gap > 0.02*better.Objective {
-		t.Errorf(
-			"gap %v of objective %v after %d bases (%v)",
-			better.Gap,
-			better.Objective,
-			better.Model.NumBasis,
-			better.Status,
-		)
+		t.Errorf("gap %v of objective %v after %d bases (%v)", better.Gap, better.Objective, better.Model.NumBasis,
+			better.Status)
 	}
 	if excess := res.Objective - better.Objective; excess < 0 || excess > res.Gap {
 		t.Errorf("objective exceeds a better one by %v, gap %v", excess, res.Gap)
@@ -212,15 +201,8 @@ func TestSolveLosses(t *testing.T) {
 				}
 				first := res.Steps[0].Objective
 				if !(res.Objective < 0.8*first) || !res.Model.IsFinite() || res.Gap < -1e-9*first {
-					t.Errorf(
-						"%s %v %v: objective %v after %v, gap %v",
-						lossFn.Name(),
-						kernel,
-						pen,
-						res.Objective,
-						first,
-						res.Gap,
-					)
+					t.Errorf("%s %v %v: objective %v after %v, gap %v", lossFn.Name(), kernel, pen, res.Objective,
+						first, res.Gap)
 				}
 				s.MaxSteps = 0
 				again, err := Solve(t.Context(), p, res.Model, s)
@@ -229,14 +211,8 @@ func TestSolveLosses(t *testing.T) {
 				}
 				if !solvertest.Near(again.Objective, res.Objective, 1e-3, 0) ||
 					again.Objective > res.Objective*(1+1e-9) {
-					t.Errorf(
-						"%s %v %v: warm objective %v, was %v",
-						lossFn.Name(),
-						kernel,
-						pen,
-						again.Objective,
-						res.Objective,
-					)
+					t.Errorf("%s %v %v: warm objective %v, was %v", lossFn.Name(), kernel, pen, again.Objective,
+						res.Objective)
 				}
 			}
 		}
@@ -297,13 +273,8 @@ func TestWarmStartFromTheAnswerStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.Status != Converged || len(again.Steps) > 1 || again.Objective > res.Objective*(1+1e-12) {
-		t.Errorf(
-			"warm: %v after %d steps, objective %v, was %v",
-			again.Status,
-			len(again.Steps),
-			again.Objective,
-			res.Objective,
-		)
+		t.Errorf("warm: %v after %d steps, objective %v, was %v", again.Status, len(again.Steps), again.Objective,
+			res.Objective)
 	}
 	// The same model with vectors that are not normalised is the same function.
 	scaled := res.Model.Clone()
@@ -371,13 +342,8 @@ func TestWeightsOnly(t *testing.T) {
 	}
 	if !reflect.DeepEqual(res.Model, want.Model) || res.Objective != want.Objective || res.Status != BasisLimit ||
 		len(res.Steps) != 1 {
-		t.Errorf(
-			"objective %v after %d steps, %v; with a search %v",
-			res.Objective,
-			len(res.Steps),
-			res.Status,
-			want.Objective,
-		)
+		t.Errorf("objective %v after %d steps, %v; with a search %v", res.Objective, len(res.Steps), res.Status,
+			want.Objective)
 	}
 	if last := res.Steps[0]; res.Gap != res.Objective || res.GapKind != Estimated || last.Criterion != 0 ||
 		last.Nu != 0 ||
@@ -397,13 +363,8 @@ func TestWarmStartMakesRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.Model.NumBasis > 5 || len(res.Steps) < 2 || res.Objective > first.Objective*(1+1e-9) {
-		t.Errorf(
-			"%d basis vectors after %d steps, objective %v, was %v",
-			res.Model.NumBasis,
-			len(res.Steps),
-			res.Objective,
-			first.Objective,
-		)
+		t.Errorf("%d basis vectors after %d steps, objective %v, was %v", res.Model.NumBasis, len(res.Steps),
+			res.Objective, first.Objective)
 	}
 }
 
@@ -539,10 +500,8 @@ func TestSolveRefuses(t *testing.T) {
 	if _, err := Solve(t.Context(), good(), warm, DefaultSettings()); !errors.Is(err, ErrSettings) {
 		t.Errorf("warm model of another kernel: %v", err)
 	}
-	if _, err := Solve(t.Context(), good(), NewModel(ANOVA, 12, 4, true), DefaultSettings()); !errors.Is(
-		err,
-		ErrSettings,
-	) {
+	if _, err := Solve(t.Context(), good(), NewModel(ANOVA, 12, 4, true), DefaultSettings()); !errors.Is(err,
+		ErrSettings) {
 		t.Errorf("warm model of another width: %v", err)
 	}
 }
@@ -555,14 +514,8 @@ func TestStepSeconds(t *testing.T) {
 		s.Workers, s.Yield, s.Now = 1, func() { ticks++ }, func() time.Time { return time.Unix(int64(ticks), 0) }
 		s.OnStep = func(step Step, _ *Model) bool {
 			if step.Seconds < last || step.Seconds >= float64(ticks) {
-				t.Errorf(
-					"%s: %d vectors at %g of %d blocks, with the search; the step before at %g",
-					a.Name(),
-					step.K,
-					step.Seconds,
-					ticks,
-					last,
-				)
+				t.Errorf("%s: %d vectors at %g of %d blocks, with the search; the step before at %g", a.Name(), step.K,
+					step.Seconds, ticks, last)
 			}
 			last = step.Seconds
 			return false

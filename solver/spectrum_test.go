@@ -33,14 +33,8 @@ func TestSettleWeights(t *testing.T) {
 			}
 			f.GradientTo(gradient, grad)
 			if part := f.RidgePart(gradient); part > linear.SettleShare*tolerance*value || !(value < start) {
-				t.Errorf(
-					"%s %v: %v of the gap is left of a loss of %v, %v at the start",
-					loss.Name(),
-					ridges,
-					part,
-					value,
-					start,
-				)
+				t.Errorf("%s %v: %v of the gap is left of a loss of %v, %v at the start", loss.Name(), ridges, part,
+					value, start)
 			}
 			for j, x := range f.Theta {
 				if (ridges[0] == 0 && j < 6 || ridges[1] == 0 && j == 6) != (x == 0) {

@@ -16,14 +16,8 @@ import (
 )
 
 // wholeCase is a refit of the whole Z with linear term and bias, by both methods, at a random point.
-func wholeCase(
-	t testing.TB,
-	seed uint64,
-	loss Loss,
-	kernel Kernel,
-	ridge, biasRidge float64,
-	w parallel.Workers,
-) (s *convexfm.WholeNewton, a, theta []float64) {
+func wholeCase(t testing.TB, seed uint64, loss Loss, kernel Kernel, ridge, biasRidge float64,
+	w parallel.Workers) (s *convexfm.WholeNewton, a, theta []float64) {
 	p := interactions(seed, loss, 400, 5)
 	linear := linear.NewLinearFit(p, ridge, biasRidge, w)
 	g := gamma.NewGamma(p.X, kernel, 1, w)
@@ -81,15 +75,8 @@ func slowSmooth(s *convexfm.WholeNewton, a, theta []float64) float64 {
 func TestWholeNewtonModel(t *testing.T) {
 	for c, kernel := range []Kernel{Homogeneous, ANOVA, Homogeneous, ANOVA} {
 		ridges := [][2]float64{{0.5, 0.2}, {0.3, 0.1}, {0, 0.1}, {0.2, 0}}[c]
-		s, a, theta := wholeCase(
-			t,
-			uint64(c),
-			BinaryLogistic{},
-			kernel,
-			ridges[0],
-			ridges[1],
-			solvertest.TestWorkers(1+c%2),
-		)
+		s, a, theta := wholeCase(t, uint64(c), BinaryLogistic{}, kernel, ridges[0], ridges[1],
+			solvertest.TestWorkers(1+c%2))
 		at := func(change []float64) float64 {
 			to, so := append([]float64(nil), theta...), make([]float64, 25)
 			u := make([]float64, s.Size)
@@ -131,14 +118,8 @@ func TestWholeNewtonModel(t *testing.T) {
 					cross += signs[0] * signs[1] * at(move)
 				}
 				if got, want := s.Hessian[o*(s.All+1)+q], cross/(4*h*h); !solvertest.Near(got, want, 1e-3, 1e-2) {
-					t.Errorf(
-						"%v: second derivative %v of coordinates %d and %d, by differences %v",
-						kernel,
-						got,
-						o,
-						q,
-						want,
-					)
+					t.Errorf("%v: second derivative %v of coordinates %d and %d, by differences %v", kernel, got, o, q,
+						want)
 				}
 			}
 		}
@@ -200,13 +181,8 @@ func TestWholeNewton(t *testing.T) {
 		for range 60 {
 			other.Linear.PredictTo(other.F.Offset, gamma)
 			smooth := 0.0
-			output.Accelerated(
-				other.F,
-				other.F.Workers,
-				&smooth,
-				b,
-				output.FitLimits{Tolerance: 1e-14, Span: fullSpan, Iterations: 5000},
-			)
+			output.Accelerated(other.F, other.F.Workers, &smooth, b,
+				output.FitLimits{Tolerance: 1e-14, Span: fullSpan, Iterations: 5000})
 			other.F.Predict(other.F.Current, b)
 			copy(other.Linear.Theta, gamma)
 			for i := range other.Linear.Pred {

@@ -81,12 +81,8 @@ func check(counts map[string]int, last string, s *report.QuickstartSummary) erro
 	case w.Published == nil || w.Published.RMSE == nil || w.Live.RMSE == nil:
 		return fmt.Errorf("no progressive losses")
 	case *w.Published.RMSE >= *b.ItemMean.RMSE || *w.Published.RMSE >= *b.GlobalMean.RMSE:
-		return fmt.Errorf(
-			"published rmse %.4f is not below the means %.4f and %.4f",
-			*w.Published.RMSE,
-			*b.ItemMean.RMSE,
-			*b.GlobalMean.RMSE,
-		)
+		return fmt.Errorf("published rmse %.4f is not below the means %.4f and %.4f", *w.Published.RMSE,
+			*b.ItemMean.RMSE, *b.GlobalMean.RMSE)
 	case *w.Live.RMSE >= *b.SGDBias.RMSE:
 		return fmt.Errorf("live rmse %.4f is not below the SGD biases' %.4f", *w.Live.RMSE, *b.SGDBias.RMSE)
 	}

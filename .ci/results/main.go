@@ -53,16 +53,11 @@ func main() {
 		log.Fatal(err)
 	}
 	if len(args) == 3 && args[1] == "-skipped" {
-		maps.DeleteFunc(
-			results,
-			func(_ string, r result) bool { return r.Status != "skip" || !strings.Contains(r.Reason, args[2]) },
-		)
+		maps.DeleteFunc(results,
+			func(_ string, r result) bool { return r.Status != "skip" || !strings.Contains(r.Reason, args[2]) })
 		if len(results) > 0 {
-			fmt.Println(
-				"-run",
-				pattern(results, func(result) bool { return true }),
-				strings.Join(packages(results), " "),
-			)
+			fmt.Println("-run", pattern(results, func(result) bool { return true }),
+				strings.Join(packages(results), " "))
 		}
 		return
 	}
@@ -163,8 +158,7 @@ func read(in io.Reader, out io.Writer, results map[string]result, figures bool) 
 			r := result{Status: e.Action, Seconds: e.Elapsed}
 			notes := strings.Join(
 				slices.DeleteFunc(slices.Clone(output[name]), func(l string) bool { return !logged.MatchString(l) }),
-				"",
-			)
+				"")
 			switch {
 			case e.Action == "fail":
 				fmt.Fprint(out, strings.Join(output[name], ""))
@@ -190,10 +184,8 @@ func read(in io.Reader, out io.Writer, results map[string]result, figures bool) 
 // without a result.
 func broken(out io.Writer, output map[string][]string, results map[string]result, name string) {
 	for _, test := range slices.Sorted(maps.Keys(output)) {
-		said := slices.DeleteFunc(
-			slices.Clone(output[test]),
-			func(l string) bool { return strings.HasPrefix(l, "=== ") },
-		)
+		said := slices.DeleteFunc(slices.Clone(output[test]),
+			func(l string) bool { return strings.HasPrefix(l, "=== ") })
 		if !strings.HasPrefix(test, name) || len(said) == 0 {
 			continue
 		}
@@ -269,15 +261,8 @@ func table(out io.Writer, file string, results map[string]result) error {
 		counts[status]++
 		fmt.Fprintf(out, "%-4s %-8s %s\n", m[1], status, strings.Join(parts, ", "))
 	}
-	fmt.Fprintf(
-		out,
-		"rows: %d pass, %d fail, %d skipped, %d not run, %d without a test\n",
-		counts["pass"],
-		counts["fail"],
-		counts["skip"],
-		counts["not run"],
-		counts["no test"],
-	)
+	fmt.Fprintf(out, "rows: %d pass, %d fail, %d skipped, %d not run, %d without a test\n", counts["pass"],
+		counts["fail"], counts["skip"], counts["not run"], counts["no test"])
 	skipped := 0
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		if r := results[name]; r.Status == "skip" {

@@ -26,15 +26,11 @@ func (c *acceptGapCmd) Run(a *app) error {
 	if c.To != 0 && (c.Undo || c.Recreated) {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--to",
 			Err: errors.New(
-				"state accept-gap: --to names the end of one gap: leave it out with --undo and --recreated",
-			)}
+				"state accept-gap: --to names the end of one gap: leave it out with --undo and --recreated")}
 	}
 	gap := state.Gap{Dir: conf.StatePath(model), Model: model.Name, Topic: c.Topic, Recreated: c.Recreated, To: c.To,
-		LogStarts: state.LogStarts(
-			conf,
-			model,
-			a.log,
-		), LogEnds: state.LogEnds(conf, model, a.log), Why: c.Why, Log: a.log}
+		LogStarts: state.LogStarts(conf, model,
+			a.log), LogEnds: state.LogEnds(conf, model, a.log), Why: c.Why, Log: a.log}
 	if c.Partition != nil {
 		gap.Partition = *c.Partition
 	}

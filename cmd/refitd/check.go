@@ -66,10 +66,8 @@ func (c *checkConfigCmd) Run(a *app) error {
 		m := &conf.Models[i]
 		summary.Models = append(summary.Models, m.Name)
 		if c.Rate > 0 {
-			summary.Shards = append(
-				summary.Shards,
-				shard.Plan(m.Name, c.Rate, m.Sample.Size, time.Duration(m.Sample.HalfLife)),
-			)
+			summary.Shards = append(summary.Shards,
+				shard.Plan(m.Name, c.Rate, m.Sample.Size, time.Duration(m.Sample.HalfLife)))
 		}
 	}
 	if c.Schemas.Subject != "" {

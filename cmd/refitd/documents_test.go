@@ -92,16 +92,8 @@ func commandsOf(text string) (list []string) {
 }
 
 // placeholders of the documents, as a command line takes them.
-var placeholders = strings.NewReplacer(
-	"--partition P",
-	"--partition 1",
-	"OFFSET+1",
-	"7",
-	"<storage.path>",
-	"state",
-	"./refitd ",
-	"refitd ",
-)
+var placeholders = strings.NewReplacer("--partition P", "--partition 1", "OFFSET+1", "7", "<storage.path>", "state",
+	"./refitd ", "refitd ")
 
 // TestDocumentedCommands: each command in the documents is run by a test that there is, or is said here not to be, and
 // why; those of refitd are taken by
@@ -204,22 +196,12 @@ func TestReadme(t *testing.T) {
 	if strings.Count(section, "\n") != 6 {
 		t.Fatalf("not the six commands:\n%s", section)
 	}
-	runShell(
-		t,
-		dir,
+	runShell(t, dir,
 		strings.Replace(section, "go build -o refitd ./cmd/refitd", `ln -s "$(command -v refitd)" refitd`, 1),
-		"memory at most",
-		"3000",
-		"version 1",
-	)
+		"memory at most", "3000", "version 1")
 	write("main.go", blocks(readme, "go")[0])
-	consumer := exec.CommandContext(
-		t.Context(),
-		"go",
-		"run",
-		filepath.Join(dir, "main.go"),
-		filepath.Join(dir, "configs", "snapshots"),
-	)
+	consumer := exec.CommandContext(t.Context(), "go", "run", filepath.Join(dir, "main.go"),
+		filepath.Join(dir, "configs", "snapshots"))
 	consumer.Dir = source
 	if b, err := consumer.CombinedOutput(); err != nil || !strings.Contains(string(b), "version 1 expects") {
 		t.Errorf("the program in Go: %v\n%s", err, b)
@@ -229,11 +211,8 @@ func TestReadme(t *testing.T) {
 		return
 	}
 	python := exec.CommandContext(t.Context(), "python3", "-i", "-q")
-	python.Dir, python.Env = dir, append(
-		os.Environ(),
-		"PYTHONPATH="+filepath.Join(source, "snapshot", "python"),
-		"PYTHONDONTWRITEBYTECODE=1",
-	)
+	python.Dir, python.Env = dir, append(os.Environ(), "PYTHONPATH="+filepath.Join(source, "snapshot", "python"),
+		"PYTHONDONTWRITEBYTECODE=1")
 	python.Stdin = strings.NewReader(
 		blocks(readme, "python")[0] + "\n",
 	) // typed, as a newcomer does: what it answers is printed

@@ -58,10 +58,8 @@ func vars() kong.Vars {
 		"formatsOfReplay": formats + " Or half-stars, as levels 1 to 10, or lines.",
 		"algorithms":      strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
 		"refits": strings.Join(refits, ","), "refitsText": text(refits),
-		"tasks": strings.Join(
-			tasks,
-			",",
-		), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
+		"tasks": strings.Join(tasks,
+			","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }
 
 // Run fits the model, prints a line for each step, or each strength of an algorithm whose final models alone count, and
@@ -172,11 +170,8 @@ func (c *fitCmd) lambdas(m *config.Model) ([]float64, error) {
 		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		if err != nil || !(v > 0) || math.IsInf(v, 0) {
 			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--lambda",
-				Err: fmt.Errorf(
-					"--lambda %s: %q is not a positive number: write auto or numbers such as 1,3,10",
-					c.Lambda,
-					text,
-				)}
+				Err: fmt.Errorf("--lambda %s: %q is not a positive number: write auto or numbers such as 1,3,10",
+					c.Lambda, text)}
 		}
 		list = append(list, v)
 	}

@@ -24,13 +24,8 @@ func TestFitRefitOfAlgorithm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.Train.Algorithm != "convex_fm" || m.Train.Refit != want || m.Train.Augment != "true" {
-			t.Errorf(
-				"--refit %q: algorithm %s, refit %s, augment %s",
-				refit,
-				m.Train.Algorithm,
-				m.Train.Refit,
-				m.Train.Augment,
-			)
+			t.Errorf("--refit %q: algorithm %s, refit %s, augment %s", refit, m.Train.Algorithm, m.Train.Refit,
+				m.Train.Augment)
 		}
 	}
 }

@@ -11,11 +11,8 @@ type initCmd struct{ guess.Options }
 
 func (c *initCmd) Run(a *app) error {
 	c.Records = func() ([]offline.Record, error) {
-		records, _, err := topic.Newest(
-			a.ctx,
-			&config.Kafka{BootstrapServers: c.BootstrapServers, ClientID: "refitd-init"},
-			c.Topic,
-		)
+		records, _, err := topic.Newest(a.ctx,
+			&config.Kafka{BootstrapServers: c.BootstrapServers, ClientID: "refitd-init"}, c.Topic)
 		return records, err
 	}
 	return guess.Init(c.Options, a.out)

@@ -115,11 +115,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		// kong stops at the first error, so --json may not have been read. It lists the empty value of a flag that may
 		// be left out.
 		text := strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1)
-		return fail(
-			report.NewEmitter(stdout, slices.Contains(args, "--json")),
-			stderr,
-			report.Exitf(report.ExitUsage, "%s; %s", text, seeHelp(at)),
-		)
+		return fail(report.NewEmitter(stdout, slices.Contains(args, "--json")), stderr,
+			report.Exitf(report.ExitUsage, "%s; %s", text, seeHelp(at)))
 	}
 	a := &app{
 		ctx:      ctx,

@@ -89,13 +89,9 @@ func waitRecord(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: waitrecord TOPIC")
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(ts.Getenv("BROKER")),
-		kgo.ConsumeTopics(args[0]),
-		kgo.MetadataMinAge(20*time.Millisecond),
-		kgo.MetadataMaxAge(50*time.Millisecond),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	client, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKER")), kgo.ConsumeTopics(args[0]),
+		kgo.MetadataMinAge(20*time.Millisecond), kgo.MetadataMaxAge(50*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	ts.Check(err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

@@ -122,10 +122,8 @@ func TestManualPage(t *testing.T) {
 		t.Error("the page has the hidden flags of check config")
 	}
 	t.Run("man", func(t *testing.T) {
-		if out := tool(t, "man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page); strings.Contains(
-			out,
-			"warning",
-		) {
+		if out := tool(t, "man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page); strings.Contains(out,
+			"warning") {
 			t.Errorf("man: %s", out)
 		}
 	})
@@ -169,10 +167,8 @@ func TestCompletion(t *testing.T) {
 func TestCompletionScripts(t *testing.T) {
 	t.Run("bash", func(t *testing.T) {
 		script := printed(t, "refitd.bash", "completion", "bash")
-		if out := tool(t, "bash", "-c", `source "$1"; complete -p refitd`, "-", script); !strings.Contains(
-			out,
-			"-C 'refitd' refitd",
-		) &&
+		if out := tool(t, "bash", "-c", `source "$1"; complete -p refitd`, "-", script); !strings.Contains(out,
+			"-C 'refitd' refitd") &&
 			!strings.Contains(out, "-C refitd refitd") {
 			t.Errorf("bash: %s", out)
 		}

@@ -38,8 +38,7 @@ func (c *cli) parser(options ...kong.Option) *kong.Kong {
 	options = append([]kong.Option{
 		kong.Name("refitd"),
 		kong.Description(
-			"Keeps compact interaction models fresh from Kafka topics. refitd --version prints the version.",
-		),
+			"Keeps compact interaction models fresh from Kafka topics. refitd --version prints the version."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		vars(),
 	}, options...)

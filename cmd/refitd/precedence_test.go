@@ -80,14 +80,8 @@ func TestPrecedence(t *testing.T) {
 		}
 		if c.Storage.Path != test.storage || c.Web.ListenAddress != test.listen || c.Web.ConfigFile != test.webFile ||
 			c.Kafka.SASL.Password.Reveal() != test.password {
-			t.Errorf(
-				"%s: storage %s, address %s, web file %s, a password of %d bytes",
-				test.name,
-				c.Storage.Path,
-				c.Web.ListenAddress,
-				c.Web.ConfigFile,
-				len(c.Kafka.SASL.Password.Reveal()),
-			)
+			t.Errorf("%s: storage %s, address %s, web file %s, a password of %d bytes", test.name, c.Storage.Path,
+				c.Web.ListenAddress, c.Web.ConfigFile, len(c.Kafka.SASL.Password.Reveal()))
 		}
 	}
 	for _, bad := range []struct{ kafka, rest string }{{"", "storage: {path: \"${HOME}\"}\n"},

@@ -86,10 +86,8 @@ func (r *runScreen) lines(s *web.Status, width int) []string {
 	}
 	r.events, r.drawn = applied, s.Now
 	first := fmt.Sprintf("%.0fs: %d events, %s a second, %d to do", s.Now.Sub(s.Started).Seconds(), applied, rate, lag)
-	lines := append(
-		terminal.Wrap(first, width),
-		rowOf(width, "model", "events", "version", "refit", "", "published", "live"),
-	)
+	lines := append(terminal.Wrap(first, width),
+		rowOf(width, "model", "events", "version", "refit", "", "published", "live"))
 	for i := range s.Models {
 		if i == mostModels {
 			lines = append(lines, fmt.Sprintf("… and %d more, on the page", len(s.Models)-mostModels))

@@ -40,8 +40,7 @@ var licencePhrases = []struct {
 	{
 		"MIT",
 		regexp.MustCompile(
-			`Permission is hereby granted, free of charge,\s+to\s+any\s+person\s+obtaining\s+a\s+copy\s+of\s+this`,
-		),
+			`Permission is hereby granted, free of charge,\s+to\s+any\s+person\s+obtaining\s+a\s+copy\s+of\s+this`),
 	},
 	{"MPL-2.0", regexp.MustCompile(`Mozilla Public License`)},
 	{"CC-BY-4.0", regexp.MustCompile(`Attribution 4\.0 International|licenses/by/4\.0`)},
@@ -62,23 +61,11 @@ func TestThirdParty(t *testing.T) {
 	rows, named := make(map[string]string), make(map[string][]string)
 	in := make(map[string][]string)
 	for _, command := range []string{"refitd", "paper"} {
-		list := exec.CommandContext(
-			t.Context(),
-			"go",
-			"list",
-			"-deps",
-			"-f",
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
 			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}",
-			"github.com/refitd/refitd/cmd/"+command,
-		)
-		list.Env = append(
-			os.Environ(),
-			"GOOS=linux",
-			"GOARCH=amd64",
-			"CGO_ENABLED=0",
-			"GOFLAGS=-mod=readonly",
-			"GOPROXY=off",
-		)
+			"github.com/refitd/refitd/cmd/"+command)
+		list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly",
+			"GOPROXY=off")
 		out, err := list.Output()
 		if err != nil {
 			t.Skipf("not checked: go list: %v", err)
@@ -93,14 +80,8 @@ func TestThirdParty(t *testing.T) {
 			}
 			in[f[0]] = append(in[f[0]], command)
 			names, holders := licence(t, f[2])
-			rows[f[0]] = fmt.Sprintf(
-				"| %s | %s | %s | %s | %s |",
-				f[0],
-				f[1],
-				strings.Join(in[f[0]], ", "),
-				strings.Join(names, ", "),
-				strings.Join(holders, "; "),
-			)
+			rows[f[0]] = fmt.Sprintf("| %s | %s | %s | %s | %s |", f[0], f[1], strings.Join(in[f[0]], ", "),
+				strings.Join(names, ", "), strings.Join(holders, "; "))
 			if command == "refitd" {
 				named[f[0]] = names
 			}

@@ -99,11 +99,8 @@ func TestTutorial(t *testing.T) {
 		return
 	}
 	python := exec.CommandContext(t.Context(), "python3", "-c", blocks(text, "python")[0])
-	python.Dir, python.Env = dir, append(
-		os.Environ(),
-		"PYTHONPATH="+filepath.Join(source, "snapshot", "python"),
-		"PYTHONDONTWRITEBYTECODE=1",
-	)
+	python.Dir, python.Env = dir, append(os.Environ(), "PYTHONPATH="+filepath.Join(source, "snapshot", "python"),
+		"PYTHONDONTWRITEBYTECODE=1")
 	checkShops(t, "Python", python)
 }
 

@@ -124,15 +124,10 @@ func TestVerbsOnEveryModel(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			name := fmt.Sprint("operated-", i)
-			path := bench.Configure(
-				name,
-				"task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]",
-				c.schema,
-				"every_events: 0, max_basis: 4",
-				"every_events: 400, "+c.train,
-				"update_every: 0s",
-				"update_every: 0s, keep_sample: true",
-			)
+			path := bench.Configure(name,
+				"task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]", c.schema,
+				"every_events: 0, max_basis: 4", "every_events: 400, "+c.train, "update_every: 0s",
+				"update_every: 0s, keep_sample: true")
 			o := &operator{t: t, config: path, dir: t.TempDir()}
 			first := bench.Run(path)
 			if first.Err != nil || first.Summary.Models[0].Champion == nil {
@@ -188,13 +183,8 @@ func (o *operator) does(verb ...string) {
 	var stdout, stderr bytes.Buffer
 	args := append(verb[:len(verb):len(verb)], "--config.file", o.config, "--json")
 	if code := run(o.t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != report.ExitDone {
-		o.t.Errorf(
-			"refitd %s: exit code %d\n%.2000s%.2000s",
-			strings.Join(verb, " "),
-			code,
-			stdout.String(),
-			stderr.String(),
-		)
+		o.t.Errorf("refitd %s: exit code %d\n%.2000s%.2000s", strings.Join(verb, " "), code, stdout.String(),
+			stderr.String())
 	}
 }
 

@@ -28,8 +28,7 @@ func (c *versionCmd) Run(a *app) error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return errors.New(
-			"this binary was built without information on its modules: build it with the Go command, in the module",
-		)
+			"this binary was built without information on its modules: build it with the Go command, in the module")
 	}
 	names, err := licencesByModule()
 	if err != nil {

@@ -55,12 +55,8 @@ func TestDebeziumValues(t *testing.T) {
 		`{` + decimal + `,"field":"item","parameters":{"scale":"0"}}]}]}`
 	wrapped := func(schema, after string) Record {
 		return Record{
-			Value: fmt.Appendf(
-				nil,
-				`{"schema":%s,"payload":{"op":"c","before":null,"after":%s,"source":{"at":7}}}`,
-				schema,
-				after,
-			),
+			Value: fmt.Appendf(nil, `{"schema":%s,"payload":{"op":"c","before":null,"after":%s,"source":{"at":7}}}`,
+				schema, after),
 		}
 	}
 	plain := func(after string) Record {
@@ -68,20 +64,10 @@ func TestDebeziumValues(t *testing.T) {
 	}
 	quoted := func(after string) string { return `"` + strings.ReplaceAll(after, `"`, `\"`) + `"` }
 	m := mappingOf(t, Debezium, []string{"after.rating >= 1"}, "ts=source.at")
-	scaled := mappingOf(
-		t,
-		Debezium,
-		[]string{"after.rating >= 4.2", "after.rating < 4.6"},
-		"ts=source.at",
-		"rating=decimal:after.rating",
-	)
-	mongo := mappingOf(
-		t,
-		Debezium,
-		[]string{`after.kind == "rated"`, "after.rating > 3"},
-		"ts=after.at",
-		"user=after._id",
-	)
+	scaled := mappingOf(t, Debezium, []string{"after.rating >= 4.2", "after.rating < 4.6"}, "ts=source.at",
+		"rating=decimal:after.rating")
+	mongo := mappingOf(t, Debezium, []string{`after.kind == "rated"`, "after.rating > 3"}, "ts=after.at",
+		"user=after._id")
 	const row = `{"_id":{"$oid":"5f"},"kind":"rated","rating":{"$numberInt":"4"},"item":{"$numberLong":"12"},"at":{"$date":7000},` +
 		`"price":{"$numberDouble":"2.5"}}`
 	for name, c := range map[string]struct {

@@ -113,13 +113,8 @@ func TestDerive(t *testing.T) {
 		if i%7 == 0 {
 			item = ""
 		}
-		value := fmt.Sprintf(
-			`{"user":"u%d",%s"y":%d,"ts":%d,"tags":["a"],"before":"given","last":7,"count":{}}`,
-			r.IntN(8),
-			item,
-			1+r.IntN(5),
-			at,
-		)
+		value := fmt.Sprintf(`{"user":"u%d",%s"y":%d,"ts":%d,"tags":["a"],"before":"given","last":7,"count":{}}`,
+			r.IntN(8), item, 1+r.IntN(5), at)
 		var ev Event
 		if rejection := decoder.Decode(&ev, []byte(value), -1); rejection != nil {
 			t.Fatal(rejection)
@@ -211,10 +206,8 @@ func TestDeriveLabels(t *testing.T) {
 
 // TestPastIsDamaged: what is no past is refused, and nothing panics.
 func TestPastIsDamaged(t *testing.T) {
-	whole := AppendPast(
-		nil,
-		&Past{First: 1, Time: 1 << 40, Events: 3, Label: []string{"4"}, Last: [][]string{{"a", "bb"}, nil}},
-	)
+	whole := AppendPast(nil,
+		&Past{First: 1, Time: 1 << 40, Events: 3, Label: []string{"4"}, Last: [][]string{{"a", "bb"}, nil}})
 	if p, err := DecodePast(whole); err != nil || len(p.Last) != 2 || p.Last[0][1] != "bb" {
 		t.Fatalf("%+v: %v", p, err)
 	}

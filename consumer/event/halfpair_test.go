@@ -17,8 +17,7 @@ func TestHalfPairs(t *testing.T) {
 	m := &Mapping{Envelope: Debezium, Fields: []MappedField{{Name: "user", From: mustSource(t, `after."who\ufffd"`)}}}
 	record := Record{
 		Value: []byte(
-			`{"op":"c","after":{"who\ud83d":"a\ud83d","item":"i","rating":4,"ts":1},"source":{"db":"\udc00"}}`,
-		),
+			`{"op":"c","after":{"who\ud83d":"a\ud83d","item":"i","rating":4,"ts":1},"source":{"db":"\udc00"}}`),
 		Time: now,
 	}
 	if r, _ := NewMapped(ratings, DefaultLimits(), m, nil).DecodeRecord(&ev, &record); r != nil ||

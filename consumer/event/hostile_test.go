@@ -173,10 +173,8 @@ func TestHostileLabels(t *testing.T) {
 	} {
 		var ev Event
 		got := reason(
-			NewJSON(
-				c.schema,
-				DefaultLimits(),
-			).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1,"rating":`+c.label+`}`), now),
+			NewJSON(c.schema,
+				DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1,"rating":`+c.label+`}`), now),
 		)
 		if got != c.want {
 			t.Errorf("%s, label %s: %q, want %q", c.schema.Task, c.label, got, c.want)
@@ -201,10 +199,8 @@ func TestHostileTimes(t *testing.T) {
 	} {
 		var ev Event
 		got := reason(
-			NewJSON(
-				ratings,
-				DefaultLimits(),
-			).Decode(&ev, []byte(`{"user":"u","item":"i","rating":3,"ts":`+stamp+`}`), now),
+			NewJSON(ratings,
+				DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","rating":3,"ts":`+stamp+`}`), now),
 		)
 		if got != want {
 			t.Errorf("%s: %q, want %q", stamp, got, want)
@@ -241,10 +237,8 @@ func TestHostileIDs(t *testing.T) {
 		}
 		var ev Event
 		got := reason(
-			NewJSON(
-				ratings,
-				Limits{MaxEventBytes: 1 << 20, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 10, MaxNumber: 1e15},
-			).
+			NewJSON(ratings,
+				Limits{MaxEventBytes: 1 << 20, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 10, MaxNumber: 1e15}).
 				Decode(&ev, []byte(`{"user":"`+quoted.String()+`","item":"i","rating":3,"ts":1}`), now),
 		)
 		if got != want || got == "" && ev.Categorical[0] != id {

@@ -245,10 +245,8 @@ func TestDecodeTimes(t *testing.T) {
 		s := ratings
 		s.TimeUnit = tt.unit
 		var ev Event
-		r := NewJSON(
-			s,
-			DefaultLimits(),
-		).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3,"ts":`+tt.in+`}`), tt.recordTime)
+		r := NewJSON(s,
+			DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3,"ts":`+tt.in+`}`), tt.recordTime)
 		if r != nil || ev.Time != tt.want {
 			t.Errorf("%s %s: %d %v, want %d", tt.in, tt.unit, ev.Time, r, tt.want)
 		}
@@ -362,14 +360,8 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			values := make([][]byte, n)
 			for i := range values {
-				values[i] = fmt.Appendf(
-					nil,
-					`{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`,
-					i*7919%100000,
-					i*104729%20000,
-					1+i%5,
-					now+i,
-				)
+				values[i] = fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, i*7919%100000,
+					i*104729%20000, 1+i%5, now+i)
 			}
 			d := NewJSON(ratings, DefaultLimits())
 			var ev Event

@@ -304,9 +304,7 @@ func (d *Mapped) explainDecimal(r *Rejection) {
 		if f := &d.fields[i]; f.name == r.Field && f.isNumber && f.slot >= 0 && d.isUnscaled(&d.slots.values[f.slot]) {
 			r.Expected += fmt.Sprintf(
 				"; a DECIMAL in base64 needs its scale: input.mapping.fields: [{name: %s, path: %s, as: decimal:2}]",
-				f.name,
-				strings.Join(f.source.path, "."),
-			)
+				f.name, strings.Join(f.source.path, "."))
 		}
 	}
 }

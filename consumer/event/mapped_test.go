@@ -63,41 +63,15 @@ func headersOf(pairs ...string) []byte {
 
 // TestMapped: records of the usual kinds become the events that they are, or are refused with what is wrong.
 func TestMapped(t *testing.T) {
-	debezium := mappingOf(
-		t,
-		Debezium,
-		[]string{`source.table == "ratings"`, `after != null`, `after.stars > "0"`},
-		"rating=number:after.stars",
-		"user=key:id",
-		"ts=source.at",
-	)
-	cloud := mappingOf(
-		t,
-		CloudEvents,
-		[]string{`attribute:type in ["rated", "rated.again"]`},
-		"ts=attribute:time",
-		"user=attribute:subject",
-	)
-	nested := mappingOf(
-		t,
-		NoEnvelope,
-		[]string{"kind != 7", `header:tenant != "test"`},
-		"rating=payload.after.rating",
-		`item="a.b".c`,
-		"user=record:key",
-		"ts=record:timestamp",
-		"price=header:price",
-		"tags=payload.tags",
-	)
+	debezium := mappingOf(t, Debezium, []string{`source.table == "ratings"`, `after != null`, `after.stars > "0"`},
+		"rating=number:after.stars", "user=key:id", "ts=source.at")
+	cloud := mappingOf(t, CloudEvents, []string{`attribute:type in ["rated", "rated.again"]`}, "ts=attribute:time",
+		"user=attribute:subject")
+	nested := mappingOf(t, NoEnvelope, []string{"kind != 7", `header:tenant != "test"`}, "rating=payload.after.rating",
+		`item="a.b".c`, "user=record:key", "ts=record:timestamp", "price=header:price", "tags=payload.tags")
 	// The place of a condition is read as the field of the same place is.
-	bounded := mappingOf(
-		t,
-		Debezium,
-		[]string{"after.stars >= 0.5"},
-		"rating=number:after.stars",
-		"user=key:id",
-		"ts='3",
-	)
+	bounded := mappingOf(t, Debezium, []string{"after.stars >= 0.5"}, "rating=number:after.stars", "user=key:id",
+		"ts='3")
 	numbers := mappingOf(t, NoEnvelope, nil, "rating=number:r", "user=number:n", "ts='3", "price=number:p", "item='i")
 	textual := mappingOf(t, Debezium, []string{"after.stars >= 0.5"}, "rating=after.stars", "user=key:id", "ts='3")
 	fixed := mappingOf(t, NoEnvelope, nil, "item='i1", "price='2.5")
@@ -106,16 +80,8 @@ func TestMapped(t *testing.T) {
 	key := []byte(`{"id":"u1"}`)
 	structured := `{"specversion":"1.0","type":"rated","source":"/s","id":"1","time":"1970-01-01T00:01:40Z","subject":"u1","data":{"rating":4.5,"item":"i1"}}`
 	const cloudWant = `{"rating":4.5,"ts":"1970-01-01T00:01:40Z","user":"u1","item":"i1"}`
-	binary := headersOf(
-		"ce_specversion",
-		"1.0",
-		"ce_type",
-		"rated",
-		"ce_time",
-		"1970-01-01T00:01:40Z",
-		"ce_subject",
-		"u1",
-	)
+	binary := headersOf("ce_specversion", "1.0", "ce_type", "rated", "ce_time", "1970-01-01T00:01:40Z", "ce_subject",
+		"u1")
 	deepDown := []byte(`{"a.b":{"c":17,"d":[{}]},"payload":{"after":{"rating":4,"more":{"x":[1]}},"tags":["a","b"]}}`)
 	price := headersOf("price", "1", "price", "2.5", "other", "x")
 	for name, c := range map[string]struct {
@@ -292,14 +258,8 @@ func FuzzMapped(f *testing.F) {
 
 // BenchmarkMapped decodes a change of a row; the same event as it is takes what BenchmarkDecode says.
 func BenchmarkMapped(b *testing.B) {
-	m := mappingOf(
-		b,
-		Debezium,
-		[]string{`source.table == "ratings"`},
-		"rating=number:after.stars",
-		"user=key:id",
-		"ts=source.at",
-	)
+	m := mappingOf(b, Debezium, []string{`source.table == "ratings"`}, "rating=number:after.stars", "user=key:id",
+		"ts=source.at")
 	d := NewMapped(mappedSchema, DefaultLimits(), m, NewMissing(m))
 	r := &Record{
 		Value: []byte(

@@ -22,11 +22,8 @@ func (d *JSON) rejection(r Reason) *Rejection {
 	out := &Rejection{Reason: r, Expected: whole[r][0], Got: whole[r][1]}
 	switch r {
 	case TooLarge:
-		out.Expected, out.Got = fmt.Sprintf(
-			"at most %d bytes, and %d names in an object",
-			d.limits.MaxEventBytes,
-			d.names,
-		), "more"
+		out.Expected, out.Got = fmt.Sprintf("at most %d bytes, and %d names in an object", d.limits.MaxEventBytes,
+			d.names), "more"
 	case TooDeep:
 		out.Expected, out.Got = fmt.Sprintf("at most %d levels of nesting", d.limits.MaxDepth), "more"
 	}

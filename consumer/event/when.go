@@ -28,12 +28,8 @@ var operators = []string{"==", "!=", "<=", ">=", "<", ">", "in"}
 func ParseCondition(text string) (Condition, error) {
 	c := Condition{text: text}
 	fail := func(what string) (Condition, error) {
-		return c, fmt.Errorf(
-			"%s in %q: write a place, one of %s, and a constant, such as type == \"rating\"",
-			what,
-			text,
-			strings.Join(operators, " "),
-		)
+		return c, fmt.Errorf("%s in %q: write a place, one of %s, and a constant, such as type == \"rating\"", what,
+			text, strings.Join(operators, " "))
 	}
 	of, rest, err := cutSource(strings.TrimSpace(text))
 	if err != nil {

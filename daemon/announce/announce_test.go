@@ -221,10 +221,8 @@ func (b *bench) records() (list []*kgo.Record) {
 	}
 	end, _ := ends.Lookup(topic, 0)
 	reader, err := kgo.NewClient(
-		append(
-			b.kafka,
-			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}),
-		)...)
+		append(b.kafka,
+			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -409,10 +407,8 @@ func TestInline(t *testing.T) {
 	}
 	b.publish()
 	b.announcer(1 << 20)
-	b.within(
-		"the warning",
-		func() bool { return strings.Contains(b.logged(), "smaller records than publish.inline_max") },
-	)
+	b.within("the warning",
+		func() bool { return strings.Contains(b.logged(), "smaller records than publish.inline_max") })
 }
 
 // TestTopicIsLookedAt: a topic that is not compacted is used, and the log warns the operator.

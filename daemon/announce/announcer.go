@@ -173,17 +173,8 @@ func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *kafkasource.
 		if p.Sequence == a.sent.Sequence {
 			level = slog.LevelDebug // renewed
 		}
-		a.Log.Log(
-			ctx,
-			level,
-			"champion announced",
-			"topic",
-			a.Topic,
-			"version",
-			p.Version,
-			"inline",
-			what.Inline != nil,
-		)
+		a.Log.Log(ctx, level, "champion announced", "topic", a.Topic, "version", p.Version, "inline",
+			what.Inline != nil)
 	}
 	return err
 }

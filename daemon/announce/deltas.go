@@ -230,8 +230,7 @@ func (p *DeltaProducer) follow(ctx context.Context) (did bool, err error) {
 		key := p.prefix + strconv.FormatInt(d.Sequence, 10)
 		if last = d.Sequence; p.held[key] != d.Digest {
 			records, size = append(records, &kgo.Record{Topic: p.Topic, Key: []byte(key), Value: frame}), size+len(
-				frame,
-			)
+				frame)
 		}
 		if size >= maxSend {
 			if err := flush(); err != nil {

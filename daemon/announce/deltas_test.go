@@ -332,10 +332,8 @@ func TestDeltasFromFiles(t *testing.T) {
 	b.at(w, m)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.source(files{snapshot.DirSource{Dir: b.dir}}).Deltas(ctx, model, 1, 0); !errors.Is(
-		err,
-		context.Canceled,
-	) {
+	if _, err := b.source(files{snapshot.DirSource{Dir: b.dir}}).Deltas(ctx, model, 1, 0); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -27,17 +27,8 @@ func changed(t *testing.T, r *kgo.Record, change func(a *kafkasource.Announcemen
 		t.Fatal(err)
 	}
 	change(&a)
-	text := fmt.Sprintf(
-		"refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n",
-		a.Model,
-		a.Alias,
-		a.Version,
-		a.ManifestDigest,
-		a.Sequence,
-		a.Moved.UTC().Format(time.RFC3339Nano),
-		a.Event,
-		a.KeyID,
-	)
+	text := fmt.Sprintf("refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n", a.Model, a.Alias, a.Version, a.ManifestDigest,
+		a.Sequence, a.Moved.UTC().Format(time.RFC3339Nano), a.Event, a.KeyID)
 	a.Pointer.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))
 	value, err := json.Marshal(&a)
 	if err != nil {
@@ -74,10 +65,8 @@ func TestForgedAnnouncement(t *testing.T) {
 					changed(t, first, func(a *kafkasource.Announcement) { a.Sequence, a.KeyID, a.Signature = 1000, "", nil }))
 			}
 			b.produce(forged...)
-			b.within(
-				"the forgeries to be ignored",
-				func() bool { return source.Status().Ignored == int64(len(forged)) },
-			)
+			b.within("the forgeries to be ignored",
+				func() bool { return source.Status().Ignored == int64(len(forged)) })
 			b.publish()
 			b.produce(b.announcement())
 			b.within("version 2", func() bool { return w.Status().Version == 2 })
@@ -101,10 +90,8 @@ func TestForgedAnnouncement(t *testing.T) {
 			}
 			b.produce(b.announcement())
 			sequence := b.pointer().Sequence
-			b.within(
-				"the move after it",
-				func() bool { p := b.wait(late, snapshot.Pointer{}); return p.Sequence == sequence },
-			)
+			b.within("the move after it",
+				func() bool { p := b.wait(late, snapshot.Pointer{}); return p.Sequence == sequence })
 		})
 	}
 }

@@ -120,10 +120,8 @@ func TestRollbackOverKafka(t *testing.T) {
 	b.publish()
 	b.produce(b.announcement())
 	source := b.last
-	b.within(
-		"the refusal of an unsigned one",
-		func() bool { return errors.Is(source.Status().Err, snapshot.ErrSignature) },
-	)
+	b.within("the refusal of an unsigned one",
+		func() bool { return errors.Is(source.Status().Err, snapshot.ErrSignature) })
 	if s := w.Status(); s.Version != 1 || s.Err != nil {
 		t.Errorf("serves version %d, %v", s.Version, s.Err)
 	}

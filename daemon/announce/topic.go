@@ -25,14 +25,8 @@ const (
 // there is and says what is wrong with it, unless warned: without compaction a consumer that joins late reads all
 // records there ever were, with deletion it may find none. Of a topic that it did not create it returns the settings,
 // as far as they can be read.
-func compacted(
-	ctx context.Context,
-	client *kgo.Client,
-	topic, key string,
-	settings map[string]string,
-	log *slog.Logger,
-	warned bool,
-) (
+func compacted(ctx context.Context, client *kgo.Client, topic, key string, settings map[string]string, log *slog.Logger,
+	warned bool) (
 	created bool, found map[string]string, err error) {
 	wanted := make(map[string]*string)
 	for name, value := range settings {
@@ -83,9 +77,7 @@ func (a *Announcer) check(ctx context.Context) error {
 	if a.largest < need && a.Inline > 0 && !a.checked {
 		a.Log.Warn(
 			"topic takes smaller records than publish.inline_max asks for: larger versions are announced without their files; "+
-				"set it with kafka-configs --alter --add-config max.message.bytes="+strconv.Itoa(
-				need,
-			),
+				"set it with kafka-configs --alter --add-config max.message.bytes="+strconv.Itoa(need),
 			"topic",
 			a.Topic,
 			maxMessageBytes,

@@ -65,17 +65,13 @@ func Start(opt Options) (*Broker, error) {
 		kfake.DataDir(opt.Dir),
 		kfake.GroupMinSessionTimeout(time.Second), // the shortest shard.standby
 		kfake.BrokerConfigs(
-			map[string]string{"log.cleaner.backoff.ms": strconv.FormatInt(cleanerBackoff.Milliseconds(), 10)},
-		),
+			map[string]string{"log.cleaner.backoff.ms": strconv.FormatInt(cleanerBackoff.Milliseconds(), 10)}),
 		kfake.WithLogger(brokerLog{opt.Logger}),
 	)
 	if err != nil {
 		return nil, errors.Join(
-			fmt.Errorf(
-				"broker: broker directory %s (--dir) cannot be opened; delete it or name another: %w",
-				opt.Dir,
-				err,
-			),
+			fmt.Errorf("broker: broker directory %s (--dir) cannot be opened; delete it or name another: %w", opt.Dir,
+				err),
 			closeListener(ln),
 		)
 	}
@@ -147,9 +143,7 @@ func listen(addr string) (net.Listener, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		return nil, fmt.Errorf(
 			"broker: --listen %q names no host, and clients dial this address: give one they can reach, such as %s",
-			addr,
-			net.JoinHostPort("127.0.0.1", port),
-		)
+			addr, net.JoinHostPort("127.0.0.1", port))
 	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {

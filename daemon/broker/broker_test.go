@@ -100,12 +100,8 @@ func TestBrokerRetention(t *testing.T) {
 				return first[0] > before
 			},
 		)
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			"disk within retention and one segment",
-			func() bool { return diskUsed(t, dir) < retention+2<<20 },
-		)
+		daemontest.Within(t, daemontest.Patience, "disk within retention and one segment",
+			func() bool { return diskUsed(t, dir) < retention+2<<20 })
 		b.Close()
 	}
 }

@@ -152,24 +152,15 @@ func (k *Known) Query(ev *event.Event, in *snapshot.Input) *snapshot.Query {
 }
 
 // Place returns the place of a name in the list that a version makes, 0 if it is not in it.
-func Place(
-	version Lister,
-	q *snapshot.Query,
-	name string,
-	items []snapshot.Item,
-	scratch *snapshot.Scratch,
-) (place int, list []snapshot.Item, err error) {
+func Place(version Lister, q *snapshot.Query, name string, items []snapshot.Item,
+	scratch *snapshot.Scratch) (place int, list []snapshot.Item, err error) {
 	list, err = version.TopK(items[:0], q, scratch)
 	return 1 + slices.IndexFunc(list, func(i snapshot.Item) bool { return i.Name == name }), list, err
 }
 
 // Place returns the place of what an event chooses in the list that a version makes for it, 0 if it is not in it.
-func (k *Known) Place(
-	version Lister,
-	ev *event.Event,
-	in *snapshot.Input,
-	scratch *snapshot.Scratch,
-) (place int, err error) {
+func (k *Known) Place(version Lister, ev *event.Event, in *snapshot.Input,
+	scratch *snapshot.Scratch) (place int, err error) {
 	place, k.items, err = Place(version, k.Query(ev, in), k.Chosen(ev), k.items, scratch)
 	return place, err
 }

@@ -82,13 +82,8 @@ func TestKnown(t *testing.T) {
 		for name, at := range fresh.popular.at {
 			if i, ok := k.popular.at[name]; !ok || k.popular.counts[i] != fresh.popular.counts[at] ||
 				len(k.popular.at) != len(fresh.popular.at) {
-				t.Fatalf(
-					"%s was chosen %d times, %d in all: %v",
-					name,
-					fresh.popular.counts[at],
-					len(events),
-					k.popular,
-				)
+				t.Fatalf("%s was chosen %d times, %d in all: %v", name, fresh.popular.counts[at], len(events),
+					k.popular)
 			}
 		}
 	}

@@ -170,10 +170,8 @@ func (g *guard) next() error {
 }
 
 // errRefused ends a connection. franz-go takes it for one that broke.
-var errRefused = fmt.Errorf(
-	"a second answer on another connection contradicts the answer to a fetch: %w",
-	io.ErrUnexpectedEOF,
-)
+var errRefused = fmt.Errorf("a second answer on another connection contradicts the answer to a fetch: %w",
+	io.ErrUnexpectedEOF)
 
 // A place is a partition of a fetch.
 type place struct {

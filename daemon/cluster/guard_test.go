@@ -208,8 +208,7 @@ func reader(t *testing.T, topic string, batches int, kafka *config.Kafka, broker
 	client, err := kgo.NewClient(
 		append([]kgo.Opt{kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(0)}}),
 			kgo.FetchMaxPartitionBytes(
-				2000,
-			), kgo.ProducerLinger(0), kgo.FetchMaxWait(50 * time.Millisecond)}, options...)...)
+				2000), kgo.ProducerLinger(0), kgo.FetchMaxWait(50 * time.Millisecond)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,15 +83,8 @@ func TestOffsetsThatAreNot(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if at.Err != nil || at.Offset != want || lies == 0 || (len(refused) > 0) != c.refused {
-				t.Errorf(
-					"offset %d, %v after %d lies in %d answers, refused %q; want %d",
-					at.Offset,
-					at.Err,
-					lies,
-					answers,
-					refused,
-					want,
-				)
+				t.Errorf("offset %d, %v after %d lies in %d answers, refused %q; want %d", at.Offset, at.Err, lies,
+					answers, refused, want)
 			}
 			if c.refused && !slices.ContainsFunc(refused, func(s string) bool {
 				return strings.HasPrefix(s, "t: three answers about the start or the end of the log are [")

@@ -273,19 +273,15 @@ func (v *validator) algorithm(m *Model, path string) {
 			d,
 			fmt.Sprintf(
 				"2, or train.kernel: homogeneous: the schema has %d fields, and kernel anova multiplies different ones",
-				len(s.Names())+len(s.Numeric),
-			),
+				len(s.Names())+len(s.Numeric)),
 		)
 	}
 	task := m.Schema.Learned()
 	switch losses := a.lossesOf(task); {
 	case !slices.Contains(event.Tasks, task):
 	case len(losses) == 0:
-		v.bad(
-			path+".algorithm",
-			a.name,
-			fmt.Sprintf("%s: %s has no loss for the task %s", strings.Join(algorithmsOf(task), " or "), a.name, task),
-		)
+		v.bad(path+".algorithm", a.name,
+			fmt.Sprintf("%s: %s has no loss for the task %s", strings.Join(algorithmsOf(task), " or "), a.name, task))
 	case t.Loss != Auto:
 		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, losses...)...)
 	}
@@ -295,11 +291,8 @@ func (v *validator) algorithm(m *Model, path string) {
 	// The kernel of a fold-in on a linear model is anova; the other one would only keep it from having one.
 	if a.name == FrankWolfeSVM && t.Features != BasisFeatures && t.Kernel == solver.Homogeneous.String() &&
 		m.ownKernel() != t.Kernel {
-		v.bad(
-			path+".kernel",
-			t.Kernel,
-			"auto, or train.features: basis, whose basis vectors have a kernel ("+a.name+" has no use for it)",
-		)
+		v.bad(path+".kernel", t.Kernel,
+			"auto, or train.features: basis, whose basis vectors have a kernel ("+a.name+" has no use for it)")
 	}
 	v.marginLoss(m, path)
 	standard := DefaultModel().Train
@@ -333,19 +326,14 @@ func (v *validator) marginLoss(m *Model, path string) {
 		f.Close()
 		switch classes := m.Schema.Classes; {
 		case err != nil:
-			v.bad(
-				path+".cost",
-				t.Cost,
-				"the path of a CSV file with a cost for each class in place of each ("+err.Error()+")",
-			)
+			v.bad(path+".cost", t.Cost,
+				"the path of a CSV file with a cost for each class in place of each ("+err.Error()+")")
 		case names != nil && len(classes) > 0 && !slices.Equal(names, classes):
 			v.bad(
 				path+".cost",
 				t.Cost,
-				fmt.Sprintf(
-					"a file whose first line has the classes of the schema in their order, %q, or numbers",
-					classes,
-				),
+				fmt.Sprintf("a file whose first line has the classes of the schema in their order, %q, or numbers",
+					classes),
 			)
 		default:
 			t.Costs = costs
@@ -361,18 +349,12 @@ func (v *validator) marginLoss(m *Model, path string) {
 	case loss.Kind != margin.Structured && t.Cost != "":
 		v.bad(path+".cost", t.Cost, "train.loss: structured, or leave it out: "+string(loss.Kind)+" has no costs")
 	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != 0 && t.TopK != usualTopK:
-		v.bad(
-			path+".top_k",
-			t.TopK,
-			"train.loss: top_k or usunier, or leave it out: "+string(loss.Kind)+" looks at one margin",
-		)
+		v.bad(path+".top_k", t.TopK,
+			"train.loss: top_k or usunier, or leave it out: "+string(loss.Kind)+" looks at one margin")
 	case loss.Kind != margin.MaxHinge && loss.Kind != margin.Structured && m.Schema.Outputs() > 1 && int(
 		t.TopK) >= m.Schema.Outputs():
-		v.bad(
-			path+".top_k",
-			t.TopK,
-			fmt.Sprintf("from 1 to %d: all but the true one of %d classes", m.Schema.Outputs()-1, m.Schema.Outputs()),
-		)
+		v.bad(path+".top_k", t.TopK,
+			fmt.Sprintf("from 1 to %d: all but the true one of %d classes", m.Schema.Outputs()-1, m.Schema.Outputs()))
 	default:
 		classes := m.Schema.Outputs()
 		if err := loss.Validate(classes); err != nil && classes > 1 {
@@ -380,11 +362,8 @@ func (v *validator) marginLoss(m *Model, path string) {
 			if loss.Kind == margin.Structured && len(loss.Cost) != classes {
 				key = ".cost"
 			}
-			v.bad(
-				path+key,
-				map[string]any{".moreau": t.Moreau, ".cost": t.Cost}[key],
-				"what the loss takes ("+err.Error()+")",
-			)
+			v.bad(path+key, map[string]any{".moreau": t.Moreau, ".cost": t.Cost}[key],
+				"what the loss takes ("+err.Error()+")")
 		}
 	}
 }

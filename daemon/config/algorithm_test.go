@@ -93,12 +93,8 @@ func TestAlgorithms(t *testing.T) {
 			"line 3, column 3"},
 		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: /nowhere/costs.csv", "cost", "exists"},
 	} {
-		text := strings.Replace(
-			strings.ReplaceAll(smallest, ", baseline_by: item", ""),
-			train,
-			"train: {"+c.train+"}",
-			1,
-		)
+		text := strings.Replace(strings.ReplaceAll(smallest, ", baseline_by: item", ""), train, "train: {"+c.train+"}",
+			1)
 		if c.schema != "" {
 			text = strings.Replace(text, rating, c.schema, 1)
 		}

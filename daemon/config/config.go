@@ -164,8 +164,7 @@ func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), a
 	}
 	if len(src) > MaxFileBytes {
 		return nil, fail(
-			[]Problem{{Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}},
-		)
+			[]Problem{{Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}})
 	}
 	d.decode(src, c)
 	if !d.parsed {
@@ -241,15 +240,9 @@ func (c *Config) resolvePaths() {
 		&c.Kafka.SchemaRegistry.BasicAuthFile, &c.Kafka.SchemaRegistry.TokenFile,
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
-		paths = append(
-			paths,
-			&c.Models[i].Publish.Store,
-			&c.Models[i].Input.SchemaFile,
-			&c.Models[i].Publish.SigningKeyFile,
-			&c.Models[i].Publish.OMSKeyFile,
-			&c.Models[i].Train.Cost,
-			&c.Models[i].Notify.SecretFile,
-		)
+		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Input.SchemaFile,
+			&c.Models[i].Publish.SigningKeyFile, &c.Models[i].Publish.OMSKeyFile, &c.Models[i].Train.Cost,
+			&c.Models[i].Notify.SecretFile)
 		for j := range c.Models[i].Publish.TrustedKeys {
 			paths = append(paths, &c.Models[i].Publish.TrustedKeys[j])
 		}
@@ -280,12 +273,8 @@ func CheckPrivate(path string) error {
 		return fmt.Errorf("%s has mode %04o: %w; run chmod 600 on it", path, st.Mode().Perm(), errNotPrivate)
 	}
 	if user, others := owner(st); others {
-		return fmt.Errorf(
-			"%s belongs to user %d, not to user %d that runs this program: chown it",
-			path,
-			user,
-			os.Geteuid(),
-		)
+		return fmt.Errorf("%s belongs to user %d, not to user %d that runs this program: chown it", path, user,
+			os.Geteuid())
 	}
 	return nil
 }

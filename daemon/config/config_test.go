@@ -414,18 +414,9 @@ func TestOptionalFields(t *testing.T) {
 	}
 	plain, _ := parse(
 		t,
-		strings.NewReplacer(
-			"{name: city, optional: true}",
-			"city",
-			"{name: age, optional: true}",
-			"age",
-			"{optional: true, name: extras}",
-			"extras",
-			"{name: item}",
-			"item",
-			"{name: price, optional: false}",
-			"price",
-		).Replace(text),
+		strings.NewReplacer("{name: city, optional: true}", "city", "{name: age, optional: true}", "age",
+			"{optional: true, name: extras}", "extras", "{name: item}", "item", "{name: price, optional: false}",
+			"price").Replace(text),
 	)
 	m := c.Models[0]
 	m.Schema.Optional = nil
@@ -438,12 +429,8 @@ func TestOptionalFields(t *testing.T) {
 // TestFunctionsOfAField: what a field is said to be a function of reaches the decoder's schema, and is no part of what
 // rows depend on.
 func TestFunctionsOfAField(t *testing.T) {
-	text := strings.Replace(
-		smallest,
-		"categorical: [user, item]",
-		"categorical: [user, item, {name: age, of: user}], multi: [{name: genre, of: item}]",
-		1,
-	)
+	text := strings.Replace(smallest, "categorical: [user, item]",
+		"categorical: [user, item, {name: age, of: user}], multi: [{name: genre, of: item}]", 1)
 	c, problems := parse(t, text)
 	if problems != nil {
 		t.Fatal(problems)
@@ -456,10 +443,8 @@ func TestFunctionsOfAField(t *testing.T) {
 	if err != nil || !maps.Equal(stored.Schema.Of, want) {
 		t.Errorf("stored as %+v, %v", stored, err)
 	}
-	plain, _ := parse(
-		t,
-		strings.NewReplacer("{name: age, of: user}", "age", "{name: genre, of: item}", "genre").Replace(text),
-	)
+	plain, _ := parse(t,
+		strings.NewReplacer("{name: age, of: user}", "age", "{name: genre, of: item}", "genre").Replace(text))
 	if m := c.Models[0]; m.SampleHash() != plain.Models[0].SampleHash() || m.Hash() == plain.Models[0].Hash() {
 		t.Error("the hash of what rows depend on has the groups of fields, or that of what versions depend on has not")
 	}
@@ -468,10 +453,8 @@ func TestFunctionsOfAField(t *testing.T) {
 // TestCrosses: crosses are the last categorical fields of the decoder's schema, and a model without any is stored as
 // before there were such.
 func TestCrosses(t *testing.T) {
-	c, problems := parse(
-		t,
-		strings.Replace(smallest, "[user, item]", "[user, item, hour], cross: [[user, item], [item, hour, user]]", 1),
-	)
+	c, problems := parse(t,
+		strings.Replace(smallest, "[user, item]", "[user, item, hour], cross: [[user, item], [item, hour, user]]", 1))
 	if problems != nil {
 		t.Fatal(problems)
 	}
@@ -670,16 +653,8 @@ func TestResolve(t *testing.T) {
 		m.Resolve()
 		if got := m.Train; got.Loss != test.loss || got.Kernel != test.kernel || string(got.Augment) != test.augment ||
 			got.Refit != test.refit {
-			t.Errorf(
-				"%s %v %v: %s %s %s %s",
-				test.task,
-				test.categorical,
-				test.numeric,
-				got.Loss,
-				got.Kernel,
-				got.Augment,
-				got.Refit,
-			)
+			t.Errorf("%s %v %v: %s %s %s %s", test.task, test.categorical, test.numeric, got.Loss, got.Kernel,
+				got.Augment, got.Refit)
 		}
 		if problems := m.Validate(); problems != nil {
 			t.Errorf("%s: %+v", test.task, problems)

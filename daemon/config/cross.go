@@ -20,11 +20,8 @@ func (v *validator) crosses(s *Schema, path string, claim func(key, field string
 			v.bad(
 				at,
 				parts,
-				fmt.Sprintf(
-					"a list of 2 to %d categorical fields, such as [%s]",
-					maxCrossed,
-					strings.Join(example(s.Categorical), ", "),
-				),
+				fmt.Sprintf("a list of 2 to %d categorical fields, such as [%s]", maxCrossed,
+					strings.Join(example(s.Categorical), ", ")),
 			)
 			continue
 		}

@@ -207,12 +207,8 @@ func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
 	if suggestion == "" && t == reflect.TypeFor[SASL]() {
 		shown = redacted // like no key: it may be the password itself
 	}
-	d.add(
-		at,
-		join(path, shown),
-		fmt.Sprintf("unknown key %q %s: known are %s", shown, where, strings.Join(known, ", ")),
-		suggestion,
-	)
+	d.add(at, join(path, shown),
+		fmt.Sprintf("unknown key %q %s: known are %s", shown, where, strings.Join(known, ", ")), suggestion)
 }
 
 // findKey returns the first path in t that ends in key, or "".
@@ -320,12 +316,8 @@ func (d *decoder) plain(node ast.Node, dst reflect.Value, path string) {
 func (d *decoder) secret(node ast.Node, dst *Secret, path string) {
 	value, ok := text(node)
 	if !ok {
-		d.add(
-			place(node),
-			path,
-			"must be text: put it in quotes, or write ${NAME} for a variable of the environment",
-			"",
-		)
+		d.add(place(node), path, "must be text: put it in quotes, or write ${NAME} for a variable of the environment",
+			"")
 		return
 	}
 	if name, ok := strings.CutPrefix(value, "${"); ok && strings.HasSuffix(name, "}") {
@@ -355,10 +347,8 @@ func (d *decoder) wrongType(node ast.Node, path, want string) {
 }
 
 func (d *decoder) add(at position, key, message, suggestion string) {
-	d.problems = append(
-		d.problems,
-		Problem{Line: at.line, Column: at.column, Key: key, Message: message, Suggestion: suggestion},
-	)
+	d.problems = append(d.problems,
+		Problem{Line: at.line, Column: at.column, Key: key, Message: message, Suggestion: suggestion})
 }
 
 // sorted returns the problems in the order of the file.

@@ -57,8 +57,7 @@ func (s *Schema) GivenFields() (categorical, multi []string) {
 	}
 	names := len(s.Derived) - lists
 	return slices.Clip(
-		s.Categorical[:max(0, len(s.Categorical)-names)],
-	), slices.Clip(s.Multi[:max(0, len(s.Multi)-lists)])
+		s.Categorical[:max(0, len(s.Categorical)-names)]), slices.Clip(s.Multi[:max(0, len(s.Multi)-lists)])
 }
 
 // derivedFields returns the derived fields in the decoder's terms.
@@ -101,11 +100,8 @@ func (v *validator) derived(s *Schema, path string, claim func(key, field string
 			v.unused(at+".unit", d.Unit, d.Unit != "", kind.Name)
 		}
 		if kind.NeedsTime && s.Time == "" {
-			v.bad(
-				path+".time",
-				s.Time,
-				fmt.Sprintf("the field with the time of events: derived field %q is of that", d.Name),
-			)
+			v.bad(path+".time", s.Time,
+				fmt.Sprintf("the field with the time of events: derived field %q is of that", d.Name))
 		}
 		switch {
 		case !kind.HasField:

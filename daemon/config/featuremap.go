@@ -121,12 +121,8 @@ func (v *validator) featureMap(m *Model, path string) {
 		v.bad(
 			path,
 			f,
-			fmt.Sprintf(
-				"none or fourier:200: it makes %d columns of %d numeric fields, and a map has at most %d",
-				columns,
-				fields,
-				most,
-			),
+			fmt.Sprintf("none or fourier:200: it makes %d columns of %d numeric fields, and a map has at most %d",
+				columns, fields, most),
 		)
 	case columns > maxMapColumns:
 		v.bad(path, f, fmt.Sprintf("at most %s:%d: it makes %d columns of %d numeric fields, and a map has at most %d",

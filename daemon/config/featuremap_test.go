@@ -34,15 +34,8 @@ func TestFeatureMap(t *testing.T) {
 		if err != nil || string(text) != test.text || !slices.Equal(f.Tried(2), test.tried) ||
 			f.NumColumns(2) != test.column ||
 			f.IsAuto() != test.auto {
-			t.Errorf(
-				"%s: tries %v, %d columns, auto %t, written as %s (%v)",
-				test.text,
-				f.Tried(2),
-				f.NumColumns(2),
-				f.IsAuto(),
-				text,
-				err,
-			)
+			t.Errorf("%s: tries %v, %d columns, auto %t, written as %s (%v)", test.text, f.Tried(2), f.NumColumns(2),
+				f.IsAuto(), text, err)
 		}
 	}
 	if tried := FeatureMap(Auto).Tried(24); !slices.Equal(tried, []FeatureMap{"fourier:200"}) {

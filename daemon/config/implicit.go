@@ -98,11 +98,8 @@ func (v *validator) implicit(m *Model, path string) {
 			v.bad(at+".negatives", *n, "task: implicit in the schema, or leave negatives out")
 		}
 		if len(s.EventWeights) > 0 {
-			v.bad(
-				join(path, "schema.event_weights"),
-				len(s.EventWeights),
-				"task: implicit in the schema, or leave event_weights out",
-			)
+			v.bad(join(path, "schema.event_weights"), len(s.EventWeights),
+				"task: implicit in the schema, or leave event_weights out")
 		}
 		return
 	}
@@ -120,10 +117,8 @@ func (v *validator) implicit(m *Model, path string) {
 	}
 	v.eventWeights(s, join(path, "schema"))
 	if len(m.Sample.Quotas) > 0 {
-		v.refuse(
-			join(path, "sample.quotas"),
-			"needs labels of several classes: every event of task: implicit is a choice",
-		)
+		v.refuse(join(path, "sample.quotas"),
+			"needs labels of several classes: every event of task: implicit is a choice")
 	}
 }
 

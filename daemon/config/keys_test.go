@@ -54,8 +54,7 @@ func TestKeysTable(t *testing.T) {
 				continue
 			}
 			if reload := changes[rows[0]] == "reload"; reload != reloadable.MatchString(
-				strings.ReplaceAll(key, "[]", "[0]"),
-			) {
+				strings.ReplaceAll(key, "[]", "[0]")) {
 				t.Errorf("%s: the table says %q, a running daemon takes it up: %t", key, changes[rows[0]], !reload)
 			}
 		}

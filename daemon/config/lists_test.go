@@ -11,18 +11,15 @@ import (
 // what rows do; mean is the same as none.
 func TestListWeights(t *testing.T) {
 	of := func(multi string) *Model {
-		c, problems := parse(
-			t,
-			strings.Replace(smallest, "categorical: [user, item]", "categorical: [user, item], multi: "+multi, 1),
-		)
+		c, problems := parse(t,
+			strings.Replace(smallest, "categorical: [user, item]", "categorical: [user, item], multi: "+multi, 1))
 		if problems != nil {
 			t.Fatal(problems)
 		}
 		return &c.Models[0]
 	}
 	plain, mean, root := of("[tags, words]"), of(
-		"[{name: tags, weight: mean}, words]",
-	), of("[tags, {name: words, weight: sqrt}]")
+		"[{name: tags, weight: mean}, words]"), of("[tags, {name: words, weight: sqrt}]")
 	if plain.Hash() != mean.Hash() || plain.SampleHash() != mean.SampleHash() || bytes.Contains(plain.Stored(), []byte(
 		"weights")) ||
 		!bytes.Equal(plain.Stored(), mean.Stored()) || plain.Schema.Event().MultiWeights != nil ||

@@ -131,11 +131,8 @@ func (v *validator) mapping(m *Model, path string) {
 	for i, text := range c.When {
 		at := fmt.Sprintf("%s.when[%d]", path, i)
 		if _, err := event.ParseCondition(text); err != nil || len(text) > maxMappedBytes {
-			v.bad(
-				at,
-				text,
-				fmt.Sprintf("a condition such as type == \"rating\", of at most %d bytes (%v)", maxMappedBytes, err),
-			)
+			v.bad(at, text,
+				fmt.Sprintf("a condition such as type == \"rating\", of at most %d bytes (%v)", maxMappedBytes, err))
 		} else if isAttribute(text) {
 			v.bad(at, text, "envelope: cloudevents with it, which has attributes")
 		}
@@ -170,11 +167,8 @@ func (v *validator) mapping(m *Model, path string) {
 		switch scale, isDecimal := f.decimalScale(); {
 		case f.As == "" || f.As == asNumber:
 		case !isDecimal || scale < 0 || scale > event.MaxDecimalScale:
-			v.bad(
-				at+".as",
-				f.As,
-				fmt.Sprintf("number, or decimal:SCALE with a scale from 0 to %d", event.MaxDecimalScale),
-			)
+			v.bad(at+".as", f.As,
+				fmt.Sprintf("number, or decimal:SCALE with a scale from 0 to %d", event.MaxDecimalScale))
 		case c.Envelope != string(event.Debezium):
 			v.bad(at+".as", f.As, "envelope: debezium with it, whose DECIMALs are base64")
 		}

@@ -41,11 +41,8 @@ func (v *validator) notify(n *Notify, path string) {
 		v.bad(path+".url", redacted, want)
 	}
 	if n.SecretFile == "" {
-		v.bad(
-			path+".secret_file",
-			"",
-			"the path of a file that only its owner may read, with what notices are signed with",
-		)
+		v.bad(path+".secret_file", "",
+			"the path of a file that only its owner may read, with what notices are signed with")
 		return
 	}
 	text := v.private(path+".secret_file", n.SecretFile)
@@ -61,11 +58,8 @@ func (v *validator) notify(n *Notify, path string) {
 		text = string(key)
 	}
 	if len(text) < minNotifyKey {
-		v.bad(
-			path+".secret_file",
-			n.SecretFile,
-			fmt.Sprintf("a file with %d bytes at least, or whsec_ and the base64 of as many", minNotifyKey),
-		)
+		v.bad(path+".secret_file", n.SecretFile,
+			fmt.Sprintf("a file with %d bytes at least, or whsec_ and the base64 of as many", minNotifyKey))
 		return
 	}
 	n.key = NewSecret(text)

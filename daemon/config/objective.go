@@ -148,13 +148,8 @@ func (m *Model) Objective() (Objective, error) {
 			return o, nil
 		}
 	}
-	return Objective{}, fmt.Errorf(
-		"config: no loss %q for the task %q and the algorithm %s: use %s",
-		m.Train.Loss,
-		m.Schema.Task,
-		a.name,
-		strings.Join(a.lossesOf(task), ", "),
-	)
+	return Objective{}, fmt.Errorf("config: no loss %q for the task %q and the algorithm %s: use %s", m.Train.Loss,
+		m.Schema.Task, a.name, strings.Join(a.lossesOf(task), ", "))
 }
 
 // Losses returns the names of the losses of the given tasks, without any of all, the default of a task before its

@@ -33,10 +33,8 @@ func TestObjectives(t *testing.T) {
 		}
 		for _, loss := range losses {
 			m.Train.Loss = loss
-			of := slices.IndexFunc(
-				algorithms,
-				func(a *algorithm) bool { return slices.Contains(a.lossesOf(task), loss) },
-			)
+			of := slices.IndexFunc(algorithms,
+				func(a *algorithm) bool { return slices.Contains(a.lossesOf(task), loss) })
 			if of < 0 {
 				t.Errorf("%s by %s: no algorithm minimises it", task, loss)
 				continue

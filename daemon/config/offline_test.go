@@ -33,10 +33,8 @@ func TestOfflineNeedsNoBroker(t *testing.T) {
 		keys = append(keys, p.Key)
 	}
 	slices.Sort(keys)
-	if want := []string{"kafka.bootstrap_servers", "kafka.group_id", "models[0].input.topics"}; !slices.Equal(
-		keys,
-		want,
-	) {
+	if want := []string{"kafka.bootstrap_servers", "kafka.group_id", "models[0].input.topics"}; !slices.Equal(keys,
+		want) {
 		t.Errorf("a daemon misses %q, want %q", keys, want)
 	}
 }

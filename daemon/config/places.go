@@ -32,9 +32,7 @@ func (v *validator) stateNames(models []Model) {
 					models[i].Name,
 					fmt.Sprintf(
 						"a name that does not end in %s: restore, rebuild or forget of models[%d] may write there",
-						added,
-						j,
-					),
+						added, j),
 				)
 			}
 		}
@@ -49,11 +47,8 @@ func (v *validator) directories(c *Config) {
 			real[path] = realPath(path)
 		}
 		if path != "" && real[path] == "" {
-			v.bad(
-				key,
-				path[:min(len(path), 100)],
-				fmt.Sprintf("the path of a directory, of at most %d bytes", maxPathBytes),
-			)
+			v.bad(key, path[:min(len(path), 100)],
+				fmt.Sprintf("the path of a directory, of at most %d bytes", maxPathBytes))
 		}
 		return real[path]
 	}
@@ -70,12 +65,8 @@ func (v *validator) directories(c *Config) {
 				v.bad(
 					key,
 					path,
-					fmt.Sprintf(
-						"the directory of models[%d].publish.store, or one apart from it: it %s %s",
-						j,
-						how,
-						c.Models[j].Publish.Store,
-					),
+					fmt.Sprintf("the directory of models[%d].publish.store, or one apart from it: it %s %s", j, how,
+						c.Models[j].Publish.Store),
 				)
 			}
 		}

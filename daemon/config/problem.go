@@ -43,9 +43,7 @@ func (e *FileError) Error() string {
 		b.WriteString(p.Message)
 		if 0 < p.Line && p.Line <= len(lines) {
 			text, column := excerpt(
-				visible(lines[p.Line-1], from[p.Line-1], p.Key[strings.LastIndexByte(p.Key, '.')+1:]),
-				p.Column,
-			)
+				visible(lines[p.Line-1], from[p.Line-1], p.Key[strings.LastIndexByte(p.Key, '.')+1:]), p.Column)
 			fmt.Fprintf(&b, "\n%6d | %s\n       | %s^", p.Line, text, strings.Repeat(" ", column-1))
 		}
 		if p.Suggestion != "" {

@@ -17,10 +17,8 @@ type RestartError struct{ Keys []string }
 
 // Error names the keys and what to do.
 func (e *RestartError) Error() string {
-	return fmt.Sprintf(
-		"config: %s changed, which a running daemon does not take up: restart refitd, or change back",
-		strings.Join(e.Keys, ", "),
-	)
+	return fmt.Sprintf("config: %s changed, which a running daemon does not take up: restart refitd, or change back",
+		strings.Join(e.Keys, ", "))
 }
 
 // Reloadable returns a *RestartError unless a running daemon can go from the configuration old to next.

@@ -31,11 +31,8 @@ models:
 		"shown g-score-a clicks g-score-b" {
 		t.Errorf("topics and groups %s", got)
 	}
-	without, err := Parse(
-		"c.yaml",
-		[]byte(strings.ReplaceAll(text, "score: {topic: scores, input: [shown]}", "serve: {max_items: 5}")),
-		noEnv,
-	)
+	without, err := Parse("c.yaml",
+		[]byte(strings.ReplaceAll(text, "score: {topic: scores, input: [shown]}", "serve: {max_items: 5}")), noEnv)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,11 +174,8 @@ func TestSecretsOfEveryShape(t *testing.T) {
 			try(shape+" for its section in braces", inBraces("kafka.sasl", "sasl", value))
 			try(
 				shape+" after its file",
-				"kafka: {sasl: {mechanism: plain, password_file: x, "+own+":"+strings.ReplaceAll(
-					value,
-					"%s",
-					" ",
-				)+"}}\n",
+				"kafka: {sasl: {mechanism: plain, password_file: x, "+own+":"+strings.ReplaceAll(value, "%s",
+					" ")+"}}\n",
 			)
 		}
 		if !strings.HasPrefix(shape, "private key") && !strings.ContainsAny(value[1:2], "|[{") {

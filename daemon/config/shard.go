@@ -148,8 +148,7 @@ func (s *Shard) numberOn(host string) (int, error) {
 		if found == nil {
 			return 0, fmt.Errorf(
 				"config: shard.index is ordinal, but the host's name %q does not end in a number, such as refitd-0",
-				host,
-			)
+				host)
 		}
 		text = found[1]
 	}
@@ -185,11 +184,8 @@ func (v *validator) shard(c *Config) {
 		v.bad("shard.index", s.Index, "none where shard.group is set: the group decides")
 	case s.Group != "":
 	case c.Role == RoleShard && s.Index != Ordinal && (err != nil || n < 0 || n >= s.Count):
-		v.bad(
-			"shard.index",
-			s.Index,
-			fmt.Sprintf("0 to %d, or ordinal for the number at the end of the host's name", s.Count-1),
-		)
+		v.bad("shard.index", s.Index,
+			fmt.Sprintf("0 to %d, or ordinal for the number at the end of the host's name", s.Count-1))
 	}
 	v.mergeTopic(c, "shard.topic", s.Topic, "the topic that the shards write to and the trainer reads")
 	if s.LiveTopic == s.Topic {
@@ -224,28 +220,19 @@ func (v *validator) group(c *Config) {
 	case !isTopic(s.Group):
 		v.bad("shard.group", s.Group, "1 to 249 letters, digits, '.', '_' or '-': the name of a group and of its topic")
 	case s.Group == c.Kafka.GroupID:
-		v.bad(
-			"shard.group",
-			s.Group,
-			"another group than kafka.group_id: brokers take no offsets from outside of a group that has members",
-		)
+		v.bad("shard.group", s.Group,
+			"another group than kafka.group_id: brokers take no offsets from outside of a group that has members")
 	case s.Instance != "" && !isTopic(s.Instance):
-		v.bad(
-			"shard.instance_id",
-			s.Instance,
-			"1 to 249 letters, digits, '.', '_' or '-', or hostname for the name of the host",
-		)
+		v.bad("shard.instance_id", s.Instance,
+			"1 to 249 letters, digits, '.', '_' or '-', or hostname for the name of the host")
 	case s.Session.Std() < minSession || s.Session.Std() > maxSession:
 		v.bad("shard.session", s.Session, fmt.Sprintf("%v to %v", minSession, maxSession))
 	}
 	for i := range c.Models {
 		if m := &c.Models[i]; s.Group == m.Shard.Topic || s.Group == m.Shard.LiveTopic ||
 			slices.Contains(m.Input.Topics, s.Group) {
-			v.bad(
-				"shard.group",
-				s.Group,
-				"a name that no other topic has: the group's own has a partition for each shard, and no records",
-			)
+			v.bad("shard.group", s.Group,
+				"a name that no other topic has: the group's own has a partition for each shard, and no records")
 		}
 	}
 }
@@ -262,11 +249,8 @@ func (v *validator) mergeTopic(c *Config, key, topic, what string) {
 // shared checks that a model can be divided over processes.
 func (v *validator) shared(role string, m *Model, path string) {
 	if m.Sample.Seed == nil {
-		v.bad(
-			path+"sample.seed",
-			nil,
-			"a number, the same for the trainer and all shards: it decides which events are kept",
-		)
+		v.bad(path+"sample.seed", nil,
+			"a number, the same for the trainer and all shards: it decides which events are kept")
 	}
 	if len(m.Schema.Derived) > 0 {
 		v.bad("role", role, "all: fields of "+path+"schema.derived follow from events that one process has read")
@@ -297,11 +281,8 @@ func (v *validator) standby(c *Config) {
 	case c.Role != RoleTrainer:
 		v.bad("shard.standby", standby, "0s: only a trainer may be a standby")
 	case standby.Std() < minStandby || standby.Std() > maxStandby:
-		v.bad(
-			"shard.standby",
-			standby,
-			fmt.Sprintf("0s for a trainer that is the only one, or %v to %v", minStandby, maxStandby),
-		)
+		v.bad("shard.standby", standby,
+			fmt.Sprintf("0s for a trainer that is the only one, or %v to %v", minStandby, maxStandby))
 	}
 }
 
@@ -310,11 +291,8 @@ func (v *validator) liveTopic(m *Model, path string) {
 	const key = "shard.live_topic"
 	switch topic := m.Shard.LiveTopic; {
 	case topic == "" && (m.Publish.Deltas.Every > 0 || m.Serve.Live):
-		v.bad(
-			key,
-			topic,
-			"a topic, or neither "+path+"publish.deltas nor serve.live: without it nothing is learned between refits",
-		)
+		v.bad(key, topic,
+			"a topic, or neither "+path+"publish.deltas nor serve.live: without it nothing is learned between refits")
 	case topic != "" && !m.Train.FoldIn.Enabled:
 		v.bad(key, topic, "none, or "+path+"train.fold_in.enabled: true: without it nothing is learned between refits")
 	}
@@ -328,11 +306,8 @@ func (v *validator) from(c *Config) {
 	case c.Role == RoleTrainer:
 		v.bad("shard.from.topic", from.Topic, "none: a trainer begins with an empty state and the new topic")
 	case from.Topic == c.Shard.Topic:
-		v.bad(
-			"shard.from.topic",
-			from.Topic,
-			"the topic that the shards wrote to before there were others, which is not shard.topic",
-		)
+		v.bad("shard.from.topic", from.Topic,
+			"the topic that the shards wrote to before there were others, which is not shard.topic")
 	case from.Count == 0:
 		v.bad("shard.from.count", from.Count, "the number of shards that wrote shard.from.topic")
 	default:

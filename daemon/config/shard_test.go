@@ -122,13 +122,8 @@ models:
 	if n, err := own.Models[0].Shard.Number(); err != nil || n != 7 ||
 		own.StatePath(&own.Models[0]) != "/state/shard-7/a" ||
 		c.Models[0].Shard.Index != "" {
-		t.Errorf(
-			"shard %d, %v, in %s; the process has index %q",
-			n,
-			err,
-			own.StatePath(&own.Models[0]),
-			c.Models[0].Shard.Index,
-		)
+		t.Errorf("shard %d, %v, in %s; the process has index %q", n, err, own.StatePath(&own.Models[0]),
+			c.Models[0].Shard.Index)
 	}
 	for name, want := range map[string]string{"": "", "me": "me"} {
 		if got, err := (&Shard{Instance: name}).Member(); err != nil || got != want {

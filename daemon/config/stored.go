@@ -44,8 +44,7 @@ const (
 
 // ErrNoModelFile is returned where a state directory has no ModelFile.
 var ErrNoModelFile = errors.New(
-	"config: the state does not say what its fields are called: start the daemon on it once with this build",
-)
+	"config: the state does not say what its fields are called: start the daemon on it once with this build")
 
 // ErrModelFileDamaged is returned for a ModelFile that cannot be read as one. It is a note, which the next start of the
 // daemon writes anew.

@@ -181,11 +181,8 @@ func (v *validator) sasl(k *Kafka, loopback bool) {
 	v.oneOf("kafka.sasl.mechanism", s.Mechanism, mechanisms...)
 	if s.Mechanism == "none" {
 		if s.Username != "" || s.PasswordFile != "" || s.Password.Reveal() != "" {
-			v.bad(
-				"kafka.sasl.mechanism",
-				s.Mechanism,
-				"plain, scram-sha-256 or scram-sha-512, or leave username and password out",
-			)
+			v.bad("kafka.sasl.mechanism", s.Mechanism,
+				"plain, scram-sha-256 or scram-sha-512, or leave username and password out")
 		}
 		return
 	}
@@ -271,19 +268,13 @@ func (v *validator) privateKey(key, path string) {
 // not be taken back.
 func (v *validator) trustedKeys(p *Publish, path string) {
 	if len(p.TrustedKeys) > 0 && p.SigningKeyFile == "" {
-		v.bad(
-			path,
-			p.TrustedKeys,
-			"nothing without publish.signing_key_file: unsigned versions of this daemon's own would be refused",
-		)
+		v.bad(path, p.TrustedKeys,
+			"nothing without publish.signing_key_file: unsigned versions of this daemon's own would be refused")
 	}
 	for i, file := range p.TrustedKeys {
 		if _, err := format.LoadKeys(file); err != nil {
-			v.bad(
-				fmt.Sprintf("%s[%d]", path, i),
-				file,
-				"a file with public keys in PEM, .pub of refitd keys new ("+err.Error()+")",
-			)
+			v.bad(fmt.Sprintf("%s[%d]", path, i), file,
+				"a file with public keys in PEM, .pub of refitd keys new ("+err.Error()+")")
 		}
 	}
 }
@@ -453,11 +444,8 @@ func (v *validator) sample(m *Model, path string) {
 	v.present(&m.Schema, path+".cap.by", s.Cap.By)
 	v.whole(path+".holdout.size", s.Holdout.Size, 0, 1_000_000_000)
 	if s.HalfLife > 0 && s.Holdout.HalfLife > s.HalfLife || s.Holdout.HalfLife < 0 {
-		v.bad(
-			path+".holdout.half_life",
-			s.Holdout.HalfLife,
-			fmt.Sprintf("at most sample.half_life, which is %s", s.HalfLife),
-		)
+		v.bad(path+".holdout.half_life", s.Holdout.HalfLife,
+			fmt.Sprintf("at most sample.half_life, which is %s", s.HalfLife))
 	}
 	v.quotas(m, path+".quotas")
 	v.cap(m, path+".cap")

@@ -184,8 +184,7 @@ type TopK int
 const usualTopK = 5
 
 var errTopK = errors.New(
-	"is not a number of margins: write auto, or a whole number from 1 to one less than the classes",
-)
+	"is not a number of margins: write auto, or a whole number from 1 to one less than the classes")
 
 // UnmarshalText parses auto or a positive whole number.
 func (k *TopK) UnmarshalText(text []byte) error {

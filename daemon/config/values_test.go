@@ -99,12 +99,8 @@ const canary = "hunter2-canary"
 
 // TestSecretsStayHidden prints a configuration with a password in every way there is.
 func TestSecretsStayHidden(t *testing.T) {
-	text := strings.Replace(
-		smallest,
-		"group_id: refitd-ratings",
-		`group_id: g, sasl: {mechanism: plain, username: u, password: "${PASSWORD}"}`,
-		1,
-	)
+	text := strings.Replace(smallest, "group_id: refitd-ratings",
+		`group_id: g, sasl: {mechanism: plain, username: u, password: "${PASSWORD}"}`, 1)
 	env := func(name string) (string, bool) { return canary, name == "PASSWORD" }
 	c, err := Parse("r.yaml", []byte(text), env)
 	if err != nil {
@@ -171,12 +167,8 @@ func TestSecretSources(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sasl := "sasl: {mechanism: scram-sha-512, username: u, " + test.sasl + "}"
-			text := strings.Replace(
-				smallest,
-				"group_id: refitd-ratings",
-				"group_id: g, "+sasl+strings.TrimSuffix(", "+test.tls, ", "),
-				1,
-			)
+			text := strings.Replace(smallest, "group_id: refitd-ratings",
+				"group_id: g, "+sasl+strings.TrimSuffix(", "+test.tls, ", "), 1)
 			c, err := Parse(filepath.Join(dir, "r.yaml"), []byte(text), noEnv)
 			if test.want == "" {
 				if err != nil || c.Kafka.SASL.Password.Reveal() != canary {
@@ -193,12 +185,8 @@ func TestSecretSources(t *testing.T) {
 			}
 		})
 	}
-	_, problems := parse(t, strings.NewReplacer(
-		"127.0.0.1:9092",
-		"kafka.example:9092",
-		"group_id: refitd-ratings",
-		"group_id: g, sasl: {mechanism: plain, username: u, password: a}",
-	).Replace(smallest))
+	_, problems := parse(t, strings.NewReplacer("127.0.0.1:9092", "kafka.example:9092", "group_id: refitd-ratings",
+		"group_id: g, sasl: {mechanism: plain, username: u, password: a}").Replace(smallest))
 	if len(problems) != 1 || problems[0].Key != "kafka.tls.enabled" {
 		t.Errorf("password in the clear: problems %+v", problems)
 	}
@@ -242,12 +230,8 @@ func TestClassesAreNeeded(t *testing.T) {
 	for _, classes := range []string{"", "classes: [], ", "classes: [a], "} {
 		for _, task := range []string{"multiclass", "multilabel"} {
 			path := filepath.Join(t.TempDir(), "c.yaml")
-			text := strings.Replace(
-				smallest,
-				"task: ordinal, label: rating, levels: 5, ",
-				"task: "+task+", label: rating, "+classes,
-				1,
-			)
+			text := strings.Replace(smallest, "task: ordinal, label: rating, levels: 5, ",
+				"task: "+task+", label: rating, "+classes, 1)
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -119,11 +119,8 @@ func (v *validator) web(w *Web) {
 	v.file("web.config_file", w.ConfigFile)
 	if path, ok := strings.CutPrefix(w.HealthAddress, unixPrefix); ok {
 		if path == "" || len(path) > maxSocketPath {
-			v.bad(
-				"web.health_address",
-				w.HealthAddress,
-				fmt.Sprintf("unix: and a path of 1 to %d bytes", maxSocketPath),
-			)
+			v.bad("web.health_address", w.HealthAddress,
+				fmt.Sprintf("unix: and a path of 1 to %d bytes", maxSocketPath))
 		}
 	} else if _, _, err := net.SplitHostPort(w.HealthAddress); w.HealthAddress != "" && err != nil {
 		v.bad("web.health_address", w.HealthAddress, "host:port, such as 127.0.0.1:9465, or unix: and a path")
@@ -140,11 +137,8 @@ func (v *validator) web(w *Web) {
 // tracing checks where traces go.
 func (v *validator) tracing(t *Tracing) {
 	if t.Endpoint != "" && !isPlainURL(t.Endpoint) {
-		v.bad(
-			"tracing.endpoint",
-			redacted,
-			"an http or https URL without user and password, such as http://localhost:4318",
-		)
+		v.bad("tracing.endpoint", redacted,
+			"an http or https URL without user and password, such as http://localhost:4318")
 	}
 	v.oneOf("tracing.protocol", t.Protocol, TracingHTTP, TracingGRPC)
 	if !(t.SamplingFraction > 0 && t.SamplingFraction <= 1) {

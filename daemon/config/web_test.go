@@ -124,10 +124,8 @@ func TestReloadable(t *testing.T) {
 			t.Errorf("%v shows values", err)
 		}
 	}
-	two, _ := parse(
-		t,
-		smallest+strings.Replace(smallest[strings.Index(smallest, "  - name"):], "name: ratings", "name: more", 1),
-	)
+	two, _ := parse(t,
+		smallest+strings.Replace(smallest[strings.Index(smallest, "  - name"):], "name: ratings", "name: more", 1))
 	if restart, ok := errors.AsType[*RestartError](Reloadable(old, two)); !ok ||
 		!slices.Equal(restart.Keys, []string{"models"}) {
 		t.Errorf("another model: %v", restart)

@@ -66,13 +66,8 @@ type Journal struct {
 // Open reads what an earlier process left in dir, counts its death if it died, and begins anew. ledger is that of the
 // state: what it has passed is no suspect any more. exclusive is shared by the journals of a process: one at a time has
 // a single record in hand, so that a death names one. now is the time of the start.
-func Open(
-	dir string,
-	ledger []sketch.LedgerRow,
-	exclusive *sync.Mutex,
-	now time.Time,
-	log *slog.Logger,
-) (_ *Journal, err error) {
+func Open(dir string, ledger []sketch.LedgerRow, exclusive *sync.Mutex, now time.Time,
+	log *slog.Logger) (_ *Journal, err error) {
 	j := &Journal{dir: dir, log: log, exclusive: exclusive, suspects: make(map[place]suspect)}
 	if j.hand, err = os.OpenFile(filepath.Join(dir, handFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("crash: %w", err)
@@ -104,19 +99,8 @@ func (j *Journal) count(held string, ledger []sketch.LedgerRow, now time.Time) e
 	j.deaths.passed(ledger)
 	for _, s := range parseHeld(held, ledger) {
 		s = j.deaths.add(s)
-		j.log.Warn(
-			"the last process died with records in hand",
-			"topic",
-			s.Topic,
-			"partition",
-			s.Partition,
-			"from",
-			s.From,
-			"to",
-			s.To,
-			"deaths",
-			s.Deaths,
-		)
+		j.log.Warn("the last process died with records in hand", "topic", s.Topic, "partition", s.Partition, "from",
+			s.From, "to", s.To, "deaths", s.Deaths)
 	}
 	switch err := os.Remove(filepath.Join(j.dir, trainingFile)); {
 	case err == nil:

@@ -130,13 +130,8 @@ func Open(path string, log *slog.Logger) *Ring {
 func (r *Ring) restore(c *Curves) error {
 	n := len(c.At)
 	if len(c.Events) != n || len(c.Lag) != n || n > maxPoints || len(c.Marks) > maxMarks {
-		return fmt.Errorf(
-			"curves: columns of %d, %d and %d points, %d marks",
-			n,
-			len(c.Events),
-			len(c.Lag),
-			len(c.Marks),
-		)
+		return fmt.Errorf("curves: columns of %d, %d and %d points, %d marks", n, len(c.Events), len(c.Lag),
+			len(c.Marks))
 	}
 	r.points, r.marks = make([]point, n), c.Marks
 	for i := range r.points {
@@ -215,10 +210,8 @@ func (r *Ring) Mark(at time.Time, kind string, version int64, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.moved = true
-	r.marks = append(
-		r.marks,
-		Mark{at.UnixMilli(), kind, version, strings.ToValidUTF8(text[:min(len(text), maxText)], "")},
-	)
+	r.marks = append(r.marks,
+		Mark{at.UnixMilli(), kind, version, strings.ToValidUTF8(text[:min(len(text), maxText)], "")})
 	if len(r.marks) > maxMarks {
 		gone := max(0, slices.IndexFunc(r.marks, func(m Mark) bool { return m.Kind == Update }))
 		r.marks = slices.Delete(r.marks, gone, gone+1)

@@ -143,15 +143,8 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 	if calls != len(lambdas)+2 || found.Lambda != lambdas[best] || found.Rough || r.Status != solver.Converged ||
 		r.GapRelative > task.StreamTolerance ||
 		len(r.Dual) != j.Rows.Problem.X.NumRows()*j.Rows.Problem.Outputs {
-		t.Errorf(
-			"%d solves, λ %g of %g, rough %t, %v with a gap of %g",
-			calls,
-			found.Lambda,
-			lambdas,
-			found.Rough,
-			r.Status,
-			r.GapRelative,
-		)
+		t.Errorf("%d solves, λ %g of %g, rough %t, %v with a gap of %g", calls, found.Lambda, lambdas, found.Rough,
+			r.Status, r.GapRelative)
 	}
 }
 

@@ -62,13 +62,8 @@ func TestPrescoringChangesNothing(t *testing.T) {
 							used++
 						}
 					}
-					c.Observe(
-						&events[i],
-						i%10 > 1,
-						rows.Position{Topic: "t", Offset: int64(from + i)},
-						rows.AppendEvent(nil, &events[i]),
-						score,
-					)
+					c.Observe(&events[i], i%10 > 1, rows.Position{Topic: "t", Offset: int64(from + i)},
+						rows.AppendEvent(nil, &events[i]), score)
 				}
 			}
 			return used, []any{c.Progressive(), c.progress.Names(), c.progress.progressive.Sums, c.publisher.comparison}

@@ -191,10 +191,8 @@ func (e *ensemble) candidateOfStack(v *encode.Vocabulary, next bool) (of updates
 	for i, l := range parts {
 		if l != nil {
 			sign = e.stackedSign(i)
-			of.Sum.Parts = append(
-				of.Sum.Parts,
-				mixture.Term{Learner: l, Factor: 0, Steady: stackedVariants[i].nonForgetting(e.common)},
-			)
+			of.Sum.Parts = append(of.Sum.Parts,
+				mixture.Term{Learner: l, Factor: 0, Steady: stackedVariants[i].nonForgetting(e.common)})
 		}
 		of.Sum.Parts[len(of.Sum.Parts)-1].Factor += sign * w.Factors[i]
 	}

@@ -86,12 +86,8 @@ func TestBlendOfNumbers(t *testing.T) {
 	if err := want.SolveVec(normal, right); err != nil {
 		t.Fatal(err)
 	}
-	w, ok := b.Solution(
-		f,
-		[]float64{0},
-		slopes,
-		[]float64{mixture.BlendHold, 0, mixture.BlendHold, mixture.BlendHold, mixture.BlendHold, mixture.BlendHold},
-	)
+	w, ok := b.Solution(f, []float64{0}, slopes,
+		[]float64{mixture.BlendHold, 0, mixture.BlendHold, mixture.BlendHold, mixture.BlendHold, mixture.BlendHold})
 	if !ok || floats.Distance(w, want.RawVector().Data, math.Inf(1)) > 1e-9 {
 		t.Errorf("weights %v, by least squares %v", w, want.RawVector().Data)
 	}
@@ -274,12 +270,8 @@ func TestUpdatesAreBlends(t *testing.T) {
 		for _, p := range c.Progressive().Parts {
 			if p.Name == "sgd_bias" && p.InVersions != (c.publisher.race.Chosen == mixture.FormBlend) ||
 				p.Name == "last_label" && p.InVersions {
-				t.Errorf(
-					"updates of %s: %s in versions: %t",
-					variants[c.publisher.race.Chosen].name,
-					p.Name,
-					p.InVersions,
-				)
+				t.Errorf("updates of %s: %s in versions: %t", variants[c.publisher.race.Chosen].name, p.Name,
+					p.InVersions)
 			}
 		}
 		return loss, blends
@@ -348,14 +340,8 @@ func TestBlendAsks(t *testing.T) {
 			N:    1,
 		}, test.advances
 		if got := c.ensemble.stackedAsks(f, mixture.BlendErrors); got != test.want {
-			t.Errorf(
-				"form %d, blend %t at %g with %d advances: %t",
-				test.form,
-				test.has,
-				test.square,
-				len(test.advances),
-				got,
-			)
+			t.Errorf("form %d, blend %t at %g with %d advances: %t", test.form, test.has, test.square,
+				len(test.advances), got)
 		}
 	}
 }

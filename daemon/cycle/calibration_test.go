@@ -41,15 +41,8 @@ func TestCalibrationIsOfTheWindow(t *testing.T) {
 		}
 		if n != int64(len(window)) || len(all.Live) < 10 || len(all.Live) > evaluate.CalibrationBins ||
 			math.Abs(observed/float64(n)-labels) > 1e-9 {
-			t.Errorf(
-				"%s: %d events in %d bins, mean label %g; want %d and %g",
-				name,
-				n,
-				len(all.Live),
-				observed/float64(n),
-				len(window),
-				labels,
-			)
+			t.Errorf("%s: %d events in %d bins, mean label %g; want %d and %g", name, n, len(all.Live),
+				observed/float64(n), len(window), labels)
 		}
 		if len(all.Published) != 0 {
 			t.Errorf("%s: a version that there is not has bins %v", name, all.Published)

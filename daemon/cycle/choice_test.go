@@ -35,10 +35,8 @@ func inverted(events []event.Event) (clean, attacked *encode.Sample) {
 // choose the strength of the penalty. Without a cap it does.
 func TestOneEntityChoosesNoStrength(t *testing.T) {
 	lambda := func(share float64, s *encode.Sample) float64 {
-		c := newCycle(
-			t,
-			cycletest.PublicModel(func(m *config.Model) { m.Train.Cap.Share, m.Train.Refit = share, "output" }),
-		)
+		c := newCycle(t,
+			cycletest.PublicModel(func(m *config.Model) { m.Train.Cap.Share, m.Train.Refit = share, "output" }))
 		own := *s
 		return float64(mustRefit(t, c, &own).Version.Lambda)
 	}
@@ -109,14 +107,8 @@ func TestChoicesAreCapped(t *testing.T) {
 				// limit·S of an uncapped sum S, over what is left of it
 				share := experts.ShareOfEach(0.01, len(names))
 				if most := share / (1 - 0.6); (own/all > most) != unbounded {
-					t.Errorf(
-						"%s rows, horizon %d, unbounded %t: one entity has %.3f of the weight, want at most %.3f",
-						what,
-						h,
-						unbounded,
-						own/all,
-						most,
-					)
+					t.Errorf("%s rows, horizon %d, unbounded %t: one entity has %.3f of the weight, want at most %.3f",
+						what, h, unbounded, own/all, most)
 				}
 			}
 		}
@@ -235,10 +227,7 @@ func TestFoldsAreCapped(t *testing.T) {
 		}
 	}
 	if !choose.IsBetter(a, b, weights, 0) || choose.IsBetter(a, b, nil, 0) {
-		t.Errorf(
-			"a form that is better for others is taken %t, without weights %t",
-			choose.IsBetter(a, b, weights, 0),
-			choose.IsBetter(a, b, nil, 0),
-		)
+		t.Errorf("a form that is better for others is taken %t, without weights %t", choose.IsBetter(a, b, weights, 0),
+			choose.IsBetter(a, b, nil, 0))
 	}
 }

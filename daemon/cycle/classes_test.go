@@ -38,12 +38,8 @@ func TestClassesOfNewUsers(t *testing.T) {
 		}
 		with, without := accuracy(true), accuracy(false)
 		if with < without+0.05 {
-			t.Errorf(
-				"%s: %.3f of the classes of new users are right with the fold-in, %.3f without",
-				task,
-				with,
-				without,
-			)
+			t.Errorf("%s: %.3f of the classes of new users are right with the fold-in, %.3f without", task, with,
+				without)
 		}
 		t.Logf("%s: %.3f with, %.3f without", task, with, without)
 	}

@@ -95,12 +95,8 @@ func TestCrossIsLearned(t *testing.T) {
 		}
 		for i := range again.Golden {
 			if !slices.Equal(again.Golden[i].Categorical, ch.Golden[i].Categorical) {
-				t.Errorf(
-					"golden event %d: %q after a restart, %q before",
-					i,
-					again.Golden[i].Categorical,
-					ch.Golden[i].Categorical,
-				)
+				t.Errorf("golden event %d: %q after a restart, %q before", i, again.Golden[i].Categorical,
+					ch.Golden[i].Categorical)
 			}
 		}
 	}

@@ -37,14 +37,8 @@ func TestCubicRefitIsRepeated(t *testing.T) {
 				if ch.Model.Kernel.Degree() != 3 || v.Form != "convex" || v.Sweeps != 0 ||
 					v.GapKind != string(solver.Estimated) ||
 					v.Gap == nil {
-					t.Errorf(
-						"version of degree %d, form %s after %d sweeps, gap %v (%s)",
-						ch.Model.Kernel.Degree(),
-						v.Form,
-						v.Sweeps,
-						v.Gap,
-						v.GapKind,
-					)
+					t.Errorf("version of degree %d, form %s after %d sweeps, gap %v (%s)", ch.Model.Kernel.Degree(),
+						v.Form, v.Sweeps, v.Gap, v.GapKind)
 				}
 			})
 			restoresCheckpoint(t, s.model(), cycletest.By(s.model(), config.ConditionalGradient, 2), s.events(1200))

@@ -210,10 +210,8 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		}
 		if ahead == nil && of.counts.IsShared() {
 			c.ensemble.numbers.Learn(label)
-			alone.alarms = c.watchDrift(
-				o[evaluate.Live].Judged(c.target.IsNumeric()),
-				c.publisher.refitLoss(&o[evaluate.Published], prescored),
-			)
+			alone.alarms = c.watchDrift(o[evaluate.Live].Judged(c.target.IsNumeric()),
+				c.publisher.refitLoss(&o[evaluate.Published], prescored))
 		}
 		for _, a := range alone.alarms {
 			c.alarmed(a, ev)
@@ -309,10 +307,8 @@ func (e *ensemble) lastLabel(versus evaluate.Compared) evaluate.EventOutcome {
 	o := evaluate.EventOutcome{Present: true, Correct: versus.Last, Class: versus.Before}
 	if p != nil {
 		o.Lossy, o.Loss = true, e.mixture.Loss(p, nil, e.targets)
-		chance := min(
-			max(p.Value[min(int(o.Class), len(p.Value)-1)], evaluate.LeastProbability),
-			1-evaluate.LeastProbability,
-		)
+		chance := min(max(p.Value[min(int(o.Class), len(p.Value)-1)], evaluate.LeastProbability),
+			1-evaluate.LeastProbability)
 		o.Score = float32(math.Log(chance) - math.Log1p(-chance))
 	}
 	return o
@@ -369,12 +365,8 @@ func (e *ensemble) Recall(payload []byte, first, recent bool) error {
 }
 
 // again decodes a stored event for something to learn from it.
-func (e *ensemble) again(
-	position rows.Position,
-	payload []byte,
-	first bool,
-	learn func(*event.Event, *rows.Counted),
-) error {
+func (e *ensemble) again(position rows.Position, payload []byte, first bool,
+	learn func(*event.Event, *rows.Counted)) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.reportMu.Lock()
@@ -475,14 +467,8 @@ const (
 // maxPool is how many names of relearned events are kept for the next ones. Chosen by hand.
 const maxPool = 4096
 
-func (e *ensemble) relearn(
-	l experts.Learner,
-	others []*experts.Expert,
-	events []rows.Pending,
-	ev *event.Event,
-	targets []float64,
-	low, high, heaviest float64,
-) {
+func (e *ensemble) relearn(l experts.Learner, others []*experts.Expert, events []rows.Pending, ev *event.Event,
+	targets []float64, low, high, heaviest float64) {
 	if !e.config.Train.FoldIn.Enabled {
 		return
 	}
@@ -514,21 +500,15 @@ func (e *ensemble) relearn(
 	clear(e.pool)
 }
 
-func (c *Cycle) install(
-	ch *fitted.Fitted,
-	refit fitted.FixedModel,
-	next experts.FoldInLearner,
-	others []*experts.Expert,
-) {
+func (c *Cycle) install(ch *fitted.Fitted, refit fitted.FixedModel, next experts.FoldInLearner,
+	others []*experts.Expert) {
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()
 	if c.Forwarded {
 		c.lineage.known.Advance(ch.Version.Cut, ch.Watermark)
 	}
 	c.champion, c.ensemble.learner, c.ensemble.experts, c.lineage.fallback, c.lineage.rejections = ch, next, c.carryOver(
-		ch,
-		others,
-	), nil, 0
+		ch, others), nil, 0
 	c.publisher.stopDeltas()
 	c.publisher.endPending()
 	c.publisher.published, c.publisher.chainEnded = &updates.Served{

@@ -96,13 +96,8 @@ func TestCycleLearnsAndPromotes(t *testing.T) {
 		observeAll(c, test.events[:half])
 		ch := mustRefit(t, c, sampleOf(test.events[:half]))
 		if ch.Version.Decision != "promoted" || ch.Version.K == 0 {
-			t.Fatalf(
-				"%s: first version %s with %d basis vectors: %s",
-				test.model.Name,
-				ch.Version.Decision,
-				ch.Version.K,
-				ch.Version.Reason,
-			)
+			t.Fatalf("%s: first version %s with %d basis vectors: %s", test.model.Name, ch.Version.Decision,
+				ch.Version.K, ch.Version.Reason)
 		}
 		c.Install(ch)
 		observeAll(c, test.events[half:])
@@ -114,13 +109,8 @@ func TestCycleLearnsAndPromotes(t *testing.T) {
 			if pub, item, sgd := *p.Window.Published.RMSE, *p.Baselines.ItemMean.RMSE,
 				*p.Baselines.SGDBias.RMSE; pub > 0.8*item ||
 				*p.Window.Live.RMSE > 0.8*sgd {
-				t.Errorf(
-					"ratings: published %.3f, live %.3f, item mean %.3f, sgd bias %.3f",
-					pub,
-					*p.Window.Live.RMSE,
-					item,
-					sgd,
-				)
+				t.Errorf("ratings: published %.3f, live %.3f, item mean %.3f, sgd bias %.3f", pub, *p.Window.Live.RMSE,
+					item, sgd)
 			}
 		} else if w, major := p.Window, *p.Baselines.Majority.Accuracy; *w.Published.Accuracy < 0.85 ||
 			*w.Live.Accuracy < 0.85 || major > 0.6 {
@@ -155,11 +145,8 @@ func TestUnlearnedEventsTeachNothing(t *testing.T) {
 		return c.Progressive()
 	}
 	if with, without := run(true), run(false); !reflect.DeepEqual(with.All, without.All) {
-		t.Errorf(
-			"events that were scored alone changed later predictions: %v, without them %v",
-			*with.All.Live.RMSE,
-			*without.All.Live.RMSE,
-		)
+		t.Errorf("events that were scored alone changed later predictions: %v, without them %v", *with.All.Live.RMSE,
+			*without.All.Live.RMSE)
 	}
 }
 
@@ -319,20 +306,14 @@ func TestCheckpointIsRestored(t *testing.T) {
 	t.Run("ordinal", func(t *testing.T) {
 		restoresCheckpoint(t, cycletest.RatingsModel(nil), cycletest.RatingsModel(smaller), cycletest.Stream(8, 3000))
 	})
-	t.Run(
-		"entities held out",
-		func(t *testing.T) { restoresCheckpoint(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) },
-	)
+	t.Run("entities held out",
+		func(t *testing.T) { restoresCheckpoint(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) })
 	t.Run("groups", func(t *testing.T) {
 		restoresCheckpoint(t, sideModel(nil), sideModel(smaller), withSides(cycletest.Stream(8, 3000)))
 	})
 	t.Run("multiclass", func(t *testing.T) {
-		restoresCheckpoint(
-			t,
-			cycletest.ClassesModel(event.Multiclass, nil),
-			cycletest.ClassesModel(event.Multiclass, smaller),
-			cycletest.ClassStream(event.Multiclass, 2000),
-		)
+		restoresCheckpoint(t, cycletest.ClassesModel(event.Multiclass, nil),
+			cycletest.ClassesModel(event.Multiclass, smaller), cycletest.ClassStream(event.Multiclass, 2000))
 	})
 }
 
@@ -372,18 +353,13 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 		t.Fatal(err)
 	}
 	if len(again.Golden) != len(opened.Contents().Golden) {
-		t.Errorf(
-			"revived with %d golden events, the version has %d: an update of it cannot be published",
-			len(again.Golden),
-			len(opened.Contents().Golden),
-		)
+		t.Errorf("revived with %d golden events, the version has %d: an update of it cannot be published",
+			len(again.Golden), len(opened.Contents().Golden))
 	}
 	if !reflect.DeepEqual(again.Posterior, ch.Posterior) || !reflect.DeepEqual(again.Model, ch.Model) ||
 		!reflect.DeepEqual(again.Means, ch.Means) ||
-		!reflect.DeepEqual(
-			again.Gaussian,
-			ch.Gaussian,
-		) || !reflect.DeepEqual(again.WithoutHoldout, ch.WithoutHoldout) ||
+		!reflect.DeepEqual(again.Gaussian,
+			ch.Gaussian) || !reflect.DeepEqual(again.WithoutHoldout, ch.WithoutHoldout) ||
 		!reflect.DeepEqual(again.HeldOut, ch.HeldOut) || !reflect.DeepEqual(again.Dual, ch.Dual) ||
 		again.Scale != ch.Scale ||
 		again.Precisions != ch.Precisions ||
@@ -455,13 +431,8 @@ func TestAdoptedChampionIsCompared(t *testing.T) {
 	next := mustRefit(t, c, sampleOf(events))
 	if g := next.Version.ChampionGate; next.Version.Decision != "promoted" || g == nil ||
 		float64(*g.RMSE) < 1.2*float64(*next.Version.Gate.RMSE) {
-		t.Errorf(
-			"%s: %s; gate %+v, champion %+v: the poor version would lose clearly",
-			next.Version.Decision,
-			next.Version.Reason,
-			next.Version.Gate,
-			g,
-		)
+		t.Errorf("%s: %s; gate %+v, champion %+v: the poor version would lose clearly", next.Version.Decision,
+			next.Version.Reason, next.Version.Gate, g)
 	}
 	few := sampleOf(events)
 	few.Gate = few.Gate[:min(len(few.Gate), m.Publish.Gate.MinRows-1)]

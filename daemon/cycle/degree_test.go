@@ -82,13 +82,8 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 			}
 			if again.Model.Kernel != kernel ||
 				tensors == format.F64 && !reflect.DeepEqual(again.Model.Basis, model.Basis) {
-				t.Errorf(
-					"kernel %v of degree %d came back as %v of degree %d",
-					kernel,
-					kernel.Degree(),
-					again.Model.Kernel,
-					again.Model.Kernel.Degree(),
-				)
+				t.Errorf("kernel %v of degree %d came back as %v of degree %d", kernel, kernel.Degree(),
+					again.Model.Kernel, again.Model.Kernel.Degree())
 			}
 			trainer, events := fitted.NewScorer(model, of.Vocabulary), visits(2, 1000)
 			tolerance := map[string]float64{format.F64: 1e-9, format.F32: 1e-5}[tensors]
@@ -98,15 +93,8 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 				trainer.Outputs(want, &events[i])
 				in := fitted.InputOf(of.Vocabulary.Schema, &events[i])
 				if published.Score(got, &in, &s); !(math.Abs(got[0]-want[0]) <= tolerance*(1+math.Abs(want[0]))) {
-					t.Fatalf(
-						"%v of degree %d in %s, event %d: published %g, trainer %g",
-						kernel,
-						kernel.Degree(),
-						tensors,
-						i,
-						got[0],
-						want[0],
-					)
+					t.Fatalf("%v of degree %d in %s, event %d: published %g, trainer %g", kernel, kernel.Degree(),
+						tensors, i, got[0], want[0])
 				}
 			}
 		}

@@ -37,12 +37,8 @@ func stale(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant) string {
 
 // encodeDelta makes a delta of what was touched since the last one, nil if nothing has changed, or says why a whole
 // version has to come first. c.mu is held.
-func encodeDelta(
-	f *updates.DeltaEncoder,
-	c *Cycle,
-	form mixture.Variant,
-	popular *updates.MovedPopularity,
-) (d *format.Delta, whole string) {
+func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
+	popular *updates.MovedPopularity) (d *format.Delta, whole string) {
 	if whole = stale(f, c, form); whole != "" {
 		return nil, whole
 	}

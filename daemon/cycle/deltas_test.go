@@ -257,13 +257,8 @@ func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.M
 	}
 	since, deltas := half, 0
 	for i := half; i < min(half+1000, len(f.events)); i++ {
-		c.Observe(
-			&f.events[i],
-			true,
-			rows.Position{Topic: "t", Offset: int64(i)},
-			rows.AppendEvent(nil, &f.events[i]),
-			nil,
-		)
+		c.Observe(&f.events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, rows.AppendEvent(nil, &f.events[i]),
+			nil)
 		if (i+1)%f.ticks != 0 {
 			continue
 		}
@@ -365,13 +360,8 @@ func (f *deltaCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model,
 				t.Fatalf("output %d is %.12g by deltas, %.12g by the live model", o, got[o], want[o])
 			}
 			if got[o] != own[o] || got[o] != score.Outputs[o] {
-				t.Fatalf(
-					"output %d is %g at the consumer, %g of Live, %g as losses are taken",
-					o,
-					got[o],
-					own[o],
-					score.Outputs[o],
-				)
+				t.Fatalf("output %d is %g at the consumer, %g of Live, %g as losses are taken", o, got[o], own[o],
+					score.Outputs[o])
 			}
 		}
 	}
@@ -385,10 +375,8 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rounds := 0
 			var last *snapshot.Model
-			c := test.play(
-				t,
-				func(c *Cycle, consumer *snapshot.Model, _ []event.Event) { rounds, last = rounds+1, consumer },
-			)
+			c := test.play(t,
+				func(c *Cycle, consumer *snapshot.Model, _ []event.Event) { rounds, last = rounds+1, consumer })
 			for i := range 50 { // events since the last delta: not in the update
 				ev := &test.events[len(test.events)-1-i]
 				c.Observe(ev, true, rows.Position{Topic: "t", Offset: int64(5000 + i)}, rows.AppendEvent(nil, ev), nil)
@@ -432,10 +420,8 @@ func TestNoRoomForNames(t *testing.T) {
 	test := deltaCases()["ordinal"]
 	test.model.Train.MaxFeatures = 105
 	most := 0
-	c := test.play(
-		t,
-		func(_ *Cycle, consumer *snapshot.Model, _ []event.Event) { most = max(most, consumer.NumColumns()) },
-	)
+	c := test.play(t,
+		func(_ *Cycle, consumer *snapshot.Model, _ []event.Event) { most = max(most, consumer.NumColumns()) })
 	if most != 105 {
 		t.Errorf("%d columns, want 105", most)
 	}
@@ -495,10 +481,8 @@ func TestDeltasEnd(t *testing.T) {
 		t.Errorf("%d deltas wait", len(c.publisher.deltas.Queue))
 	}
 	c = begin()
-	c.publisher.deltas.Queue = append(
-		c.publisher.deltas.Queue,
-		updates.TakenDelta{Delta: &format.Delta{Basis: make([]float64, updates.DeltaRowBytes/8+1)}},
-	)
+	c.publisher.deltas.Queue = append(c.publisher.deltas.Queue,
+		updates.TakenDelta{Delta: &format.Delta{Basis: make([]float64, updates.DeltaRowBytes/8+1)}})
 	if c.TakeDelta(time.UnixMilli(1)) == "" {
 		t.Error("deltas wait for a store that takes none, without a bound to their bytes")
 	}

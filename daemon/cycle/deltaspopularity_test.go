@@ -83,11 +83,9 @@ func TestDeltasBringPopularity(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.publisher.PublishDelta()
-		items, err := consumer.TopK(
-			nil,
+		items, err := consumer.TopK(nil,
 			&snapshot.Query{Input: snapshot.Input{Categorical: []string{"u1", ""}}, Over: "item", K: 2},
-			&snapshot.Scratch{},
-		)
+			&snapshot.Scratch{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,13 +132,8 @@ func TestDeltasKeepWhatWasLearned(t *testing.T) {
 	after := make([]float64, 1)
 	model.Score(after, &in, &snapshot.Scratch{})
 	if d := after[0] - popular.Of(like) - own; math.Abs(d) > 1e-6 || math.Abs(after[0]-before[0]) < 0.1 {
-		t.Errorf(
-			"the model says %g without popularity, it said %g; with it %g, it said %g",
-			own+d,
-			own,
-			after[0],
-			before[0],
-		)
+		t.Errorf("the model says %g without popularity, it said %g; with it %g, it said %g", own+d, own, after[0],
+			before[0])
 	}
 	scored := make([]float64, 1)
 	fitted.NewFrozenScorer(&c.publisher.published.Update).Outputs(scored, like)

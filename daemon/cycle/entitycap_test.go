@@ -56,10 +56,8 @@ func TestOneEntityMovesLittle(t *testing.T) {
 		var then []event.Event
 		for i := range attacks {
 			if attacked {
-				then = append(
-					then,
-					event.Event{Label: 1, Weight: 1, Time: 5000, Categorical: []string{"invented", "i7"}},
-				)
+				then = append(then,
+					event.Event{Label: 1, Weight: 1, Time: 5000, Categorical: []string{"invented", "i7"}})
 			}
 			if between {
 				then = append(then, events[5000+i])
@@ -72,23 +70,13 @@ func TestOneEntityMovesLittle(t *testing.T) {
 		live, update := run(0.01, between, false)
 		movedLive, movedUpdate := run(0.01, between, true)
 		if math.Abs(movedLive-live) > mostMoved || math.Abs(movedUpdate-update) > mostMoved {
-			t.Errorf(
-				"between others %t: from %.2f to %.2f live, from %.2f to %.2f in updates",
-				between,
-				live,
-				movedLive,
-				update,
-				movedUpdate,
-			)
+			t.Errorf("between others %t: from %.2f to %.2f live, from %.2f to %.2f in updates", between, live,
+				movedLive, update, movedUpdate)
 		}
 		_, update = run(0, between, false)
 		if _, moved := run(0, between, true); math.Abs(moved-update) < 2*mostMoved {
-			t.Errorf(
-				"between others %t, no cap: from %.2f to %.2f in updates: the attack shows nothing",
-				between,
-				update,
-				moved,
-			)
+			t.Errorf("between others %t, no cap: from %.2f to %.2f in updates: the attack shows nothing", between,
+				update, moved)
 		}
 	}
 }
@@ -137,10 +125,8 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	observe(events[4000:]...)
 	flood := func(n int) (list []event.Event) {
 		for i := range n {
-			list = append(
-				list,
-				event.Event{Label: 5, Weight: 1, Time: 5000, Categorical: []string{"heavy", fmt.Sprint("i", i%60)}},
-			)
+			list = append(list,
+				event.Event{Label: 5, Weight: 1, Time: 5000, Categorical: []string{"heavy", fmt.Sprint("i", i%60)}})
 		}
 		return list
 	}
@@ -151,10 +137,8 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	}
 	observe(flood(120)...)
 	if c.ensemble.Held(experts.HeldEntity) != 20 {
-		t.Errorf(
-			"%d of 120 events of one entity are beyond 1 %% of two windows of 5,000, want 20",
-			c.ensemble.Held(experts.HeldEntity),
-		)
+		t.Errorf("%d of 120 events of one entity are beyond 1 %% of two windows of 5,000, want 20",
+			c.ensemble.Held(experts.HeldEntity))
 	}
 	first, before, n := own(), mixed(t, c), c.progress.progressive.Sums.N
 	for range 10 {
@@ -165,11 +149,8 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	}
 	if c.progress.progressive.Sums.N != n+600 || c.progress.progressive.Sums.All[evaluate.Live].N != n+600 ||
 		c.progress.progressive.Window()[evaluate.Live].N != 5000 {
-		t.Errorf(
-			"%d events are reported, and %d in the window",
-			c.progress.progressive.Sums.N-n,
-			c.progress.progressive.Window()[evaluate.Live].N,
-		)
+		t.Errorf("%d events are reported, and %d in the window", c.progress.progressive.Sums.N-n,
+			c.progress.progressive.Window()[evaluate.Live].N)
 	}
 	if last := own(); !(last > first) || last < 4.5 {
 		t.Errorf("the entity's own prediction went from %.2f to %.2f after 600 events more that say 5", first, last)
@@ -240,11 +221,8 @@ func TestIdentityIsLearnedOnce(t *testing.T) {
 		t.Errorf("20,000 copies of one identity change what is learned:\n%s\n%s", want, got)
 	}
 	if again.ensemble.Held(experts.HeldIdentity) != 20_000 || once.ensemble.Held(experts.HeldIdentity) != 0 {
-		t.Errorf(
-			"%d and %d events came again, want 20,000 and 0",
-			again.ensemble.Held(experts.HeldIdentity),
-			once.ensemble.Held(experts.HeldIdentity),
-		)
+		t.Errorf("%d and %d events came again, want 20,000 and 0", again.ensemble.Held(experts.HeldIdentity),
+			once.ensemble.Held(experts.HeldIdentity))
 	}
 	if again.backlog.Length != once.backlog.Length {
 		t.Errorf("%d events wait for the next refit, want %d", again.backlog.Length, once.backlog.Length)
@@ -285,19 +263,14 @@ func TestCapDoesNotDependOnProcessors(t *testing.T) {
 		for i := 0; i < len(events); i += chunk {
 			var all []Observation
 			for k := i; k < min(i+chunk, len(events)); k++ {
-				all = append(
-					all,
-					Observation{Event: &events[k], Learn: true, Position: rows.Position{Topic: "t", Offset: int64(k)}},
-				)
+				all = append(all,
+					Observation{Event: &events[k], Learn: true, Position: rows.Position{Topic: "t", Offset: int64(k)}})
 			}
 			c.ObserveAll(all, func(i int, value any) { t.Fatal(i, value) })
 		}
 		if c.ensemble.Held(experts.HeldEntity) == 0 || c.ensemble.Held(experts.HeldName) == 0 {
-			t.Fatalf(
-				"%d events are beyond the share of all, %d of a name's",
-				c.ensemble.Held(experts.HeldEntity),
-				c.ensemble.Held(experts.HeldName),
-			)
+			t.Fatalf("%d events are beyond the share of all, %d of a name's", c.ensemble.Held(experts.HeldEntity),
+				c.ensemble.Held(experts.HeldName))
 		}
 		var outputs []float64
 		for i := range events[:200] {

@@ -47,15 +47,8 @@ func amounts(seed uint64, n int, field, text string, times int) []string {
 		if (i+1)%(n/times) == 0 {
 			fields[field] = text
 		}
-		lines[i] = fmt.Sprintf(
-			`{"user":"u%d","item":"i%d","a":%s,"b":%s,"w":%s,"amount":%s}`,
-			user,
-			item,
-			fields["a"],
-			fields["b"],
-			fields["w"],
-			fields["amount"],
-		)
+		lines[i] = fmt.Sprintf(`{"user":"u%d","item":"i%d","a":%s,"b":%s,"w":%s,"amount":%s}`, user, item, fields["a"],
+			fields["b"], fields["w"], fields["amount"])
 	}
 	return lines
 }

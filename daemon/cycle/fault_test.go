@@ -24,8 +24,7 @@ func TestTimeBudget(t *testing.T) {
 	const budget = 400 * time.Millisecond
 	events := cycletest.Stream(9, 20_000)
 	m := cycletest.RatingsModel(
-		func(m *config.Model) { m.Train.MaxBasis, m.Train.TimeBudget = 60, config.Duration(budget) },
-	)
+		func(m *config.Model) { m.Train.MaxBasis, m.Train.TimeBudget = 60, config.Duration(budget) })
 	best := time.Hour
 	for range 8 {
 		c := newCycle(t, m)
@@ -55,10 +54,8 @@ func TestTimeBudget(t *testing.T) {
 func TestDegenerateData(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	classes, binary := cycletest.ClassesModel(
-		event.Multiclass,
-		func(m *config.Model) { m.Train.MaxBasis = 2 },
-	), switchModel()
+	classes, binary := cycletest.ClassesModel(event.Multiclass,
+		func(m *config.Model) { m.Train.MaxBasis = 2 }), switchModel()
 	binary.Publish.Gate.MinRows, binary.Train.MaxBasis = 20, 4
 	for name, c := range map[string]struct {
 		model  *config.Model

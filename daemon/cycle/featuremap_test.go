@@ -74,13 +74,8 @@ func TestFeatureMapIsChosen(t *testing.T) {
 		}
 		ch := mustRefit(t, newCycle(t, m), sampleOf(chess(1, 4000, 1, test.linear)))
 		if ch.Version.FeatureMap != test.want || (ch.Model.Map != nil) != (test.want != "") {
-			t.Errorf(
-				"%s, linear %t: the version has map %q, want %q",
-				test.asked,
-				test.linear,
-				ch.Version.FeatureMap,
-				test.want,
-			)
+			t.Errorf("%s, linear %t: the version has map %q, want %q", test.asked, test.linear, ch.Version.FeatureMap,
+				test.want)
 		}
 		if got := float64(*ch.Version.Gate.Accuracy); got < test.least {
 			t.Errorf("%s, linear %t: gate accuracy %g, want at least %g", test.asked, test.linear, got, test.least)

@@ -52,11 +52,8 @@ func TestMapIsJudgedOnNewerRows(t *testing.T) {
 		}
 		asked := m
 		asked.Train.FeatureMap = "fourier:200"
-		with, without := mustRefit(t, newCycle(t, &asked), sampleOf(events)), mustRefit(
-			t,
-			newCycle(t, &m),
-			sampleOf(events),
-		)
+		with, without := mustRefit(t, newCycle(t, &asked), sampleOf(events)), mustRefit(t, newCycle(t, &m),
+			sampleOf(events))
 		if a, b := float64(*with.Version.Gate.Loss), float64(*without.Version.Gate.Loss); a > b {
 			t.Errorf(
 				"seed %d: held-out rows have a log loss of %g with the map, %g without: they are not what auto could be fooled by",

@@ -39,11 +39,8 @@ func TestOverlayIsTheDaemonsFoldIn(t *testing.T) {
 					e.Label = math.Round((e.Label - 1) / 4)
 				}
 				if len(m.Schema.Categorical) > 2 {
-					e.Categorical = append(
-						e.Categorical,
-						"a"+e.Categorical[0][len(e.Categorical[0])-1:],
-						"y"+e.Categorical[1][len(e.Categorical[1])-1:],
-					)
+					e.Categorical = append(e.Categorical, "a"+e.Categorical[0][len(e.Categorical[0])-1:],
+						"y"+e.Categorical[1][len(e.Categorical[1])-1:])
 				}
 			}
 			observeAll(c, events)
@@ -109,12 +106,8 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []
 	} else { // which has no covariances
 		state = c.ensemble.learner.(*experts.FoldIn).State(version.Vocabulary, foldInVariant.nonForgetting(c.common))
 	}
-	live := experts.NewFoldIn(
-		c.config,
-		&c.schema,
-		c.target,
-		&fitted.Fitted{Vocabulary: version.Vocabulary, Posterior: certain(state)},
-	)
+	live := experts.NewFoldIn(c.config, &c.schema, c.target,
+		&fitted.Fitted{Vocabulary: version.Vocabulary, Posterior: certain(state)})
 	over, err := model.Fold(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -136,13 +129,8 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []
 		over.Score(consumer, &in, &scratch)
 		for o := range daemon {
 			if math.Abs(daemon[o]-consumer[o]) > 1e-5*(1+math.Abs(daemon[o])) {
-				t.Fatalf(
-					"%s, event %d: the daemon's fold-in has outputs %v, the consumer's %v",
-					version.Version.Kind,
-					i,
-					daemon,
-					consumer,
-				)
+				t.Fatalf("%s, event %d: the daemon's fold-in has outputs %v, the consumer's %v", version.Version.Kind,
+					i, daemon, consumer)
 			}
 		}
 		if !c.target.Encode(targets, &ev) {

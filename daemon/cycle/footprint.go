@@ -122,10 +122,7 @@ func MapFootprint(n, p, columns, outputs int) int64 {
 	weights := int64(columns+1) * int64(outputs)
 	const models = 8
 	return 8*(int64(n)*int64(2*p)+models*weights+int64(columns)*int64(p+1)) + solver.DenseFootprint(
-		min(n, choose.MapRows(columns)),
-		columns,
-		outputs,
-	)
+		min(n, choose.MapRows(columns)), columns, outputs)
 }
 
 // observedBytes is an event of the progressive window. Measured; tests compare it.

@@ -77,11 +77,8 @@ func TestCapFootprint(t *testing.T) {
 	limits, counts := experts.NewEntityCap(m, &schema), new(rows.Counted)
 	for i := range 2*experts.RememberedIdentities - 1 { // both halves of each map are full
 		user := fmt.Sprintf("user-%011d", i%(2*m.Train.FoldIn.MaxRows))
-		limits.Take(
-			counts,
-			&event.Event{Identity: fmt.Sprint(i), Categorical: []string{user, fmt.Sprint("i", i)}},
-			rows.Position{Topic: "t", Offset: int64(i)},
-		)
+		limits.Take(counts, &event.Event{Identity: fmt.Sprint(i), Categorical: []string{user, fmt.Sprint("i", i)}},
+			rows.Position{Topic: "t", Offset: int64(i)})
 	}
 	if took, said := cycletest.Heap()-before, CapFootprint(m, 16); took > said || 3*took < said {
 		t.Errorf("it takes %d bytes, the footprint is %d", took, said)

@@ -253,16 +253,10 @@ func TestGateOfFewRows(t *testing.T) {
 	}
 	judge(less(events, 300, 300), "not_worse", "gate loss")
 	judge(less(events, 300, 60), "not_worse", "select and gate loss")
-	judge(
-		less(events, 30, 20),
-		"not_worse",
-		"on 50 rows: not shown to be worse by more than publish.gate.tolerance 0.002 (evidence ",
-	)
-	judge(
-		less(lies, 30, 20),
-		"worse",
-		"on 50 rows: shown to be worse by more than publish.gate.tolerance 0.002 (evidence ",
-	)
+	judge(less(events, 30, 20), "not_worse",
+		"on 50 rows: not shown to be worse by more than publish.gate.tolerance 0.002 (evidence ")
+	judge(less(lies, 30, 20), "worse",
+		"on 50 rows: shown to be worse by more than publish.gate.tolerance 0.002 (evidence ")
 	judge(less(events, 3, 2), "not_worse", "on 5 rows: not shown")
 	judge(less(events, 0, 0), "not_worse", "no held-out row and no event since the version before can judge it")
 	observeAll(c, events[2000:])
@@ -315,10 +309,7 @@ func TestGateAgainstAnUpdate(t *testing.T) {
 		t.Errorf("RMSE of the champion %v, of an update %v: %s", a, b, update.Version.Reason)
 	}
 	if *other.Version.ChampionGate.RMSE != b {
-		t.Errorf(
-			"what the gate compares with has learned from held-out rows: RMSE %v, of other labels %v",
-			b,
-			*other.Version.ChampionGate.RMSE,
-		)
+		t.Errorf("what the gate compares with has learned from held-out rows: RMSE %v, of other labels %v", b,
+			*other.Version.ChampionGate.RMSE)
 	}
 }

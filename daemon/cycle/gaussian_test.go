@@ -50,10 +50,8 @@ func TestGaussianExpert(t *testing.T) {
 				t.Fatalf("%d events: the expert is not refitted, or published", to)
 			}
 			c.Install(ch)
-			if !slices.ContainsFunc(
-				c.ensemble.experts,
-				func(of *experts.Expert) bool { return of.Name == experts.PartGaussian },
-			) {
+			if !slices.ContainsFunc(c.ensemble.experts,
+				func(of *experts.Expert) bool { return of.Name == experts.PartGaussian }) {
 				t.Fatalf("%d events: none of %d experts is the Gaussian one", to, len(c.ensemble.experts))
 			}
 		}

@@ -102,13 +102,8 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 	}
 	if j.Rows.Problem.X.NumRows() != train || len(j.Rows.Gate.Events) != held || train+held+len(
 		j.Rows.Select_.Events) != len(events) {
-		t.Errorf(
-			"%d training rows and %d gate rows, want %d and %d",
-			j.Rows.Problem.X.NumRows(),
-			len(j.Rows.Gate.Events),
-			train,
-			held,
-		)
+		t.Errorf("%d training rows and %d gate rows, want %d and %d", j.Rows.Problem.X.NumRows(),
+			len(j.Rows.Gate.Events), train, held)
 	}
 	for f, n := range byField {
 		if n == 0 || n > 320 {
@@ -123,13 +118,8 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 	for i := range j.Rows.Gate.Events { // stream numbers its events by their time
 		if age := float64(int64(len(events)) - j.Rows.Gate.Events[i].Time); j.Rows.Sample.GateAge[i] != age ||
 			j.Rows.Sample.HeldOutWeights[len(j.Rows.Select_.Events)+i] != age {
-			t.Fatalf(
-				"gate row %d: age %g, weight %g, want %g",
-				i,
-				j.Rows.Sample.GateAge[i],
-				j.Rows.Sample.HeldOutWeights[len(j.Rows.Select_.Events)+i],
-				age,
-			)
+			t.Fatalf("gate row %d: age %g, weight %g, want %g", i, j.Rows.Sample.GateAge[i],
+				j.Rows.Sample.HeldOutWeights[len(j.Rows.Select_.Events)+i], age)
 		}
 	}
 	if len(j.Rows.Weights) != train || len(j.Rows.Sample.TrainAge) != train || !slices.Equal(j.Rows.Weights,
@@ -170,8 +160,7 @@ func TestEntitiesThatAreLeft(t *testing.T) {
 		}
 	}
 	if held := drawn(&task.Task{Model: crowdModel(func(m *config.Model) { m.Sample.Holdout.By = "user" })}); len(
-		held[0],
-	) != 0 ||
+		held[0]) != 0 ||
 		len(held[1]) == 0 {
 		t.Errorf("held out by user: %v", held)
 	}

@@ -27,12 +27,8 @@ func withSides(events []event.Event) []event.Event {
 		var u, v int
 		fmt.Sscanf(events[i].Categorical[0], "u%d", &u)
 		fmt.Sscanf(events[i].Categorical[1], "i%d", &v)
-		events[i].Categorical = append(
-			events[i].Categorical[:2:2],
-			fmt.Sprint("a", u%7),
-			fmt.Sprint("j", u%11),
-			fmt.Sprint("y", v%5),
-		)
+		events[i].Categorical = append(events[i].Categorical[:2:2], fmt.Sprint("a", u%7), fmt.Sprint("j", u%11),
+			fmt.Sprint("y", v%5))
 	}
 	return events
 }
@@ -61,20 +57,10 @@ func TestSideFieldsDoNoHarm(t *testing.T) {
 	}
 	two, twoFresh := run(cycletest.RatingsModel(nil), cycletest.Stream(9, 7000))
 	all, allFresh := run(sideModel(nil), withSides(cycletest.Stream(9, 7000)))
-	t.Logf(
-		"squared error of known and new users: two fields %.3f %.3f, with side fields %.3f %.3f",
-		two,
-		twoFresh,
-		all,
-		allFresh,
-	)
+	t.Logf("squared error of known and new users: two fields %.3f %.3f, with side fields %.3f %.3f", two, twoFresh, all,
+		allFresh)
 	if all > 1.1*two || allFresh > 1.1*twoFresh {
-		t.Errorf(
-			"squared error of known and new users: two fields %.3f %.3f, with side fields %.3f %.3f",
-			two,
-			twoFresh,
-			all,
-			allFresh,
-		)
+		t.Errorf("squared error of known and new users: two fields %.3f %.3f, with side fields %.3f %.3f", two,
+			twoFresh, all, allFresh)
 	}
 }

@@ -146,20 +146,13 @@ func TestFloodsDoNotReachConsumers(t *testing.T) {
 					c.Observe(&ev, true, rows.Position{Topic: "t", Offset: int64(3000 + i)}, nil, nil)
 				}
 				if worst > floodBound*max(start, refitted) {
-					t.Errorf(
-						"a clean consumer's loss went from %.4f to %.4f, of the refit alone it is %.4f",
-						start,
-						worst,
-						refitted,
-					)
+					t.Errorf("a clean consumer's loss went from %.4f to %.4f, of the refit alone it is %.4f", start,
+						worst, refitted)
 				}
 				if worstLive > floodBound*max(start, refitted) {
 					t.Errorf(
 						"the loss of what serve.live answers went from %.4f to %.4f, of the refit alone it is %.4f",
-						start,
-						worstLive,
-						refitted,
-					)
+						start, worstLive, refitted)
 				}
 				if limit := c.champion.Version.OutputLimit; limit != nil && largest > float64(*limit) {
 					t.Errorf("an output of magnitude %.1f, the refit supports %.1f", largest, float64(*limit))
@@ -333,10 +326,8 @@ func TestOutputLimit(t *testing.T) {
 			t.Fatalf("outputs %v of what consumers have, the limit is %g", score.Outputs, low)
 		}
 	}
-	regression := newCycle(
-		t,
-		cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "regression", 0 }),
-	)
+	regression := newCycle(t,
+		cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "regression", 0 }))
 	if limit := guard.OutputLimit(&fitted.Fitted{Target: regression.target,
 		Version: report.Version{Rows: 1}}); limit != nil {
 		t.Errorf("limit %v of numbers", *limit)

@@ -61,12 +61,8 @@ func TestHorizonFollowsAChange(t *testing.T) {
 	forgetting, chosen := run(true, true)
 	keeping, _ := run(true, false)
 	if chosen == 0 || forgetting > 0.9*keeping {
-		t.Errorf(
-			"after a change: loss %.3f with horizon %g, %.3f without",
-			forgetting,
-			fitted.HalfLives[chosen],
-			keeping,
-		)
+		t.Errorf("after a change: loss %.3f with horizon %g, %.3f without", forgetting, fitted.HalfLives[chosen],
+			keeping)
 	}
 	if _, chosen := run(false, true); chosen != 0 {
 		t.Errorf("a stream that does not change is forgotten with horizon %g", fitted.HalfLives[chosen])
@@ -102,10 +98,8 @@ func TestHorizonOfClasses(t *testing.T) {
 			if to <= moved {
 				continue
 			}
-			scorer, outputs, targets, loss := fitted.NewScorer(ch.Model, ch.Vocabulary), make(
-				[]float64,
-				3,
-			), make([]float64, 3), 0.0
+			scorer, outputs, targets, loss := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64,
+				3), make([]float64, 3), 0.0
 			for i := range events[to : to+1000] {
 				ev := &events[to+i]
 				scorer.Outputs(outputs, ev)
@@ -119,12 +113,8 @@ func TestHorizonOfClasses(t *testing.T) {
 			s := sampleOf(events)
 			setAges(s, n, 20)
 			if again := mustRefit(t, c, s); again.Version.Warm || again.Horizon != chosen {
-				t.Errorf(
-					"%s: a refit from nothing has horizon %g, the last one %g",
-					asked,
-					fitted.HalfLives[again.Horizon],
-					fitted.HalfLives[chosen],
-				)
+				t.Errorf("%s: a refit from nothing has horizon %g, the last one %g", asked,
+					fitted.HalfLives[again.Horizon], fitted.HalfLives[chosen])
 			}
 		}
 		return losses, chosen
@@ -134,13 +124,8 @@ func TestHorizonOfClasses(t *testing.T) {
 		forgetting, chosen := run(asked, linear, true, true)
 		keeping, _ := run(asked, linear, true, false)
 		if last := len(keeping) - 1; chosen == 0 || forgetting[last/2] > 0.9*keeping[last] {
-			t.Errorf(
-				"%s: after a change losses %.3f with horizon %g, %.3f without",
-				asked,
-				forgetting,
-				fitted.HalfLives[chosen],
-				keeping,
-			)
+			t.Errorf("%s: after a change losses %.3f with horizon %g, %.3f without", asked, forgetting,
+				fitted.HalfLives[chosen], keeping)
 		}
 		if _, chosen := run(asked, linear, false, true); chosen != 0 {
 			t.Errorf("%s: a stream that does not change is forgotten with horizon %g", asked, fitted.HalfLives[chosen])

@@ -15,8 +15,7 @@ import (
 // taggedModel is RatingsModel with a field that carries nothing before user and item, and one after.
 func taggedModel() *config.Model {
 	return cycletest.RatingsModel(
-		func(m *config.Model) { m.Schema.Categorical = []string{"tag", "user", "item", "page"} },
-	)
+		func(m *config.Model) { m.Schema.Categorical = []string{"tag", "user", "item", "page"} })
 }
 
 // withTags draws names for the fields that taggedModel has more.
@@ -35,11 +34,8 @@ func TestFieldsThatCarryNothing(t *testing.T) {
 	tier.NotUnderRace(t)
 	plain, tagged := newCycle(t, cycletest.RatingsModel(nil)), newCycle(t, taggedModel())
 	for _, n := range []int{4000, 6000, 9000} {
-		without, with := mustRefit(t, plain, sampleOf(cycletest.Stream(5, n))), mustRefit(
-			t,
-			tagged,
-			sampleOf(withTags(cycletest.Stream(5, n))),
-		)
+		without, with := mustRefit(t, plain, sampleOf(cycletest.Stream(5, n))), mustRefit(t, tagged,
+			sampleOf(withTags(cycletest.Stream(5, n))))
 		if got := with.Version.MainEffects; !slices.Equal(got, []string{"tag", "page"}) {
 			t.Fatalf("%d events: fields with linear weights alone: %v", n, got)
 		}
@@ -67,8 +63,7 @@ func TestEntitiesInteractWhileNothingIsClear(t *testing.T) {
 	c := newCycle(
 		t,
 		cycletest.RatingsModel(
-			func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age", "year", "tag"} },
-		),
+			func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age", "year", "tag"} }),
 	)
 	r := rand.New(rand.NewPCG(13, 13))
 	events := withSides(cycletest.Stream(5, 3000))
@@ -78,12 +73,8 @@ func TestEntitiesInteractWhileNothingIsClear(t *testing.T) {
 	}
 	ch := mustRefit(t, c, sampleOf(events))
 	if want := []bool{false, false, false, false, true}; !slices.Equal(ch.Posterior.MainOnly, want) {
-		t.Errorf(
-			"fields with linear weights alone: %v, want %v; groups %v",
-			ch.Posterior.MainOnly,
-			want,
-			ch.Posterior.Group,
-		)
+		t.Errorf("fields with linear weights alone: %v, want %v; groups %v", ch.Posterior.MainOnly, want,
+			ch.Posterior.Group)
 	}
 }
 

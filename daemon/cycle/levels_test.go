@@ -146,8 +146,7 @@ func TestUpdatesSayWhatNumbersMean(t *testing.T) {
 	u := c.ensemble.candidates(false)[mixture.FormNumbers]
 	for o, bias := range u.Model.Bias {
 		if want := b.Link.Threshold[o] - b.Link.Slope*b.Learner.(*experts.FoldIn).FoldIn.Base().Bias[0]; math.Abs(
-			bias-want,
-		) > 1e-9 {
+			bias-want) > 1e-9 {
 			t.Errorf("bias %d is %g, by the link %g", o, bias, want)
 		}
 	}

@@ -92,10 +92,8 @@ func TestLiveShares(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := newCycle(t, cycletest.RatingsModel(nil)).Live(time.Now(), time.Time{}, ""); !errors.Is(
-		err,
-		updates.ErrNoChampion,
-	) {
+	if _, _, err := newCycle(t, cycletest.RatingsModel(nil)).Live(time.Now(), time.Time{}, ""); !errors.Is(err,
+		updates.ErrNoChampion) {
 		t.Errorf("without a champion: %v", err)
 	}
 }

@@ -37,8 +37,7 @@ func TestTakeLosses(t *testing.T) {
 				n[l.Name], baseline[l.Name] = n[l.Name]+l.N, l.Baseline
 				if l.N > 0 {
 					sums[l.Name], right[l.Name] = sums[l.Name]+l.Loss*float64(
-						l.N,
-					), right[l.Name]+l.Accuracy*float64(l.N)
+						l.N), right[l.Name]+l.Accuracy*float64(l.N)
 				}
 			}
 		}
@@ -55,15 +54,8 @@ func TestTakeLosses(t *testing.T) {
 			got := sums[name] / float64(n[name])
 			if want := w[role].Judged(numeric); n[name] != w[role].N ||
 				math.Abs(got-want) > 1e-9*want && (numeric || role == evaluate.Live || math.Abs(got-want) > 1e-3) {
-				t.Errorf(
-					"%s: %s lost %g over %d events, in the window %g over %d",
-					name,
-					name,
-					got,
-					n[name],
-					want,
-					w[role].N,
-				)
+				t.Errorf("%s: %s lost %g over %d events, in the window %g over %d", name, name, got, n[name], want,
+					w[role].N)
 			}
 			if want := float64(w[role].Correct); !numeric && right[name] != want && math.Abs(right[name]-want) > 1e-6 {
 				t.Errorf("%s: %s right %g times, in the window %g", name, name, right[name], want)

@@ -39,18 +39,8 @@ func colours() *config.Model {
 // palette is colours with 12 classes, of which the first 3, 5 and 10 are not all.
 func palette() *config.Model {
 	m := colours()
-	m.Schema.Classes = append(
-		m.Schema.Classes,
-		"cyan",
-		"magenta",
-		"yellow",
-		"black",
-		"white",
-		"grey",
-		"brown",
-		"pink",
-		"orange",
-	)
+	m.Schema.Classes = append(m.Schema.Classes, "cyan", "magenta", "yellow", "black", "white", "grey", "brown", "pink",
+		"orange")
 	return m
 }
 
@@ -202,13 +192,8 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 				if want := missed / float64(len(recent)); float64(*live.Top5Error) != want ||
 					*live.Top3Error < *live.Top5Error ||
 					*live.Top10Error > *live.Top5Error {
-					t.Fatalf(
-						"the class is not among the first 3, 5 and 10 in %v, %v and %v, want %g of 5",
-						*live.Top3Error,
-						*live.Top5Error,
-						*live.Top10Error,
-						want,
-					)
+					t.Fatalf("the class is not among the first 3, 5 and 10 in %v, %v and %v, want %g of 5",
+						*live.Top3Error, *live.Top5Error, *live.Top10Error, want)
 				}
 			} else if live.Top3Error != nil {
 				t.Fatalf("%s: top-3 error %v", name, *live.Top3Error)
@@ -290,12 +275,8 @@ func TestBaselinesCarryEveryMetric(t *testing.T) {
 	p := c.Progressive()
 	majority, after := p.Baselines.Majority, p.Baselines.LastLabel
 	if math.Abs(float64(*majority.Loss)-entropy/800) > 1e-9 || math.Abs(float64(*majority.EntropyNormalised)-1) > 0.05 {
-		t.Errorf(
-			"majority: loss %v, want %g; %v of the base rate",
-			text(majority.Loss),
-			entropy/800,
-			text(majority.EntropyNormalised),
-		)
+		t.Errorf("majority: loss %v, want %g; %v of the base rate", text(majority.Loss), entropy/800,
+			text(majority.EntropyNormalised))
 	}
 	majority.KappaLast, majority.EntropyNormalised = nil, nil
 	w := want.Metrics()
@@ -401,14 +382,8 @@ func TestSlicesByDefinition(t *testing.T) {
 			got.KnownEntity.Published.N != known ||
 			fresh == 0 ||
 			known == 0 {
-			t.Errorf(
-				"%v: %d new and %d known, want %d and %d",
-				by,
-				got.NewEntity.Published.N,
-				got.KnownEntity.Published.N,
-				fresh,
-				known,
-			)
+			t.Errorf("%v: %d new and %d known, want %d and %d", by, got.NewEntity.Published.N,
+				got.KnownEntity.Published.N, fresh, known)
 		}
 		if v := float64(*got.NewEntity.Published.RMSE); math.Abs(v-math.Sqrt(square/float64(fresh))) > 1e-9 {
 			t.Errorf("%v: RMSE %g, want %g", by, v, math.Sqrt(square/float64(fresh)))
@@ -496,12 +471,8 @@ func TestLossBelowZeroIsCounted(t *testing.T) {
 		p.Add(&o, evaluate.Compared{Known: true})
 	}
 	if p.Invalid != 1 || *p.Report().All.Live.Loss != 0.5 || *p.Report().Window.Live.Loss != 0.5 {
-		t.Errorf(
-			"%d counted, losses %v and %v",
-			p.Invalid,
-			text(p.Report().All.Live.Loss),
-			text(p.Report().Window.Live.Loss),
-		)
+		t.Errorf("%d counted, losses %v and %v", p.Invalid, text(p.Report().All.Live.Loss),
+			text(p.Report().Window.Live.Loss))
 	}
 }
 

@@ -101,14 +101,8 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 						total, best = total+mixed[i], best+each[p][i]
 					}
 					if total/interval > 1.01*best/interval+0.001 {
-						t.Fatalf(
-							"events %d to %d: loss %.4f, part %d alone %.4f",
-							from,
-							from+interval,
-							total/interval,
-							p,
-							best/interval,
-						)
+						t.Fatalf("events %d to %d: loss %.4f, part %d alone %.4f", from, from+interval, total/interval,
+							p, best/interval)
 					}
 				}
 			}
@@ -223,23 +217,13 @@ func TestBaselinesByDefinition(t *testing.T) {
 		}
 		if ok := mean.Predict(got, &events[i]); ok != (i > 0) ||
 			ok && math.Abs(got[0]-(experts.BaselinePrior*all+sum)/(experts.BaselinePrior+n)) > 1e-9 {
-			t.Fatalf(
-				"event %d: mean of the name %g (%v), by definition %g",
-				i,
-				got[0],
-				ok,
-				(experts.BaselinePrior*all+sum)/(experts.BaselinePrior+n),
-			)
+			t.Fatalf("event %d: mean of the name %g (%v), by definition %g", i, got[0], ok,
+				(experts.BaselinePrior*all+sum)/(experts.BaselinePrior+n))
 		}
 		if ok := after.Predict(got, &events[i]); ok != known ||
 			ok && math.Abs(got[0]-(experts.BaselinePrior*all+sumAfter)/(experts.BaselinePrior+nAfter)) > 1e-9 {
-			t.Fatalf(
-				"event %d: mean after the entity's last label %g (%v), by definition %g",
-				i,
-				got[0],
-				ok,
-				(experts.BaselinePrior*all+sumAfter)/(experts.BaselinePrior+nAfter),
-			)
+			t.Fatalf("event %d: mean after the entity's last label %g (%v), by definition %g", i, got[0], ok,
+				(experts.BaselinePrior*all+sumAfter)/(experts.BaselinePrior+nAfter))
 		}
 		mean.Learn(&events[i], nil, nil)
 		after.Learn(&events[i], nil, nil)

@@ -122,10 +122,8 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 	for p := range g.each {
 		g.each[p] = make([]float64, events+1)
 	}
-	off, targets, outputs := make([]float64, parts), make(
-		[]float64,
-		target.Outputs(),
-	), make([]float64, target.Outputs())
+	off, targets, outputs := make([]float64, parts), make([]float64,
+		target.Outputs()), make([]float64, target.Outputs())
 	for i := range events {
 		ev := label(r, target)
 		entity := r.IntN(entities)
@@ -168,34 +166,16 @@ func (g *game) check(t *testing.T, interval int) {
 		for p := range g.each {
 			loss := over(g.each[p]) + 1e-6
 			if over(g.weighed) > cycletest.BoundFactor*(loss+cost) {
-				t.Fatalf(
-					"events %d to %d: loss %.1f by the weights, of part %d %.1f",
-					from,
-					from+interval,
-					over(g.weighed),
-					p,
-					loss,
-				)
+				t.Fatalf("events %d to %d: loss %.1f by the weights, of part %d %.1f", from, from+interval,
+					over(g.weighed), p, loss)
 			}
 			if over(g.likely) > loss+cost {
-				t.Fatalf(
-					"events %d to %d: %.1f by likelihood, of part %d %.1f",
-					from,
-					from+interval,
-					over(g.likely),
-					p,
-					loss,
-				)
+				t.Fatalf("events %d to %d: %.1f by likelihood, of part %d %.1f", from, from+interval, over(g.likely), p,
+					loss)
 			}
 			if over(g.live) > loss+cost {
-				t.Fatalf(
-					"events %d to %d: live log loss %.1f, of part %d %.1f",
-					from,
-					from+interval,
-					over(g.live),
-					p,
-					loss,
-				)
+				t.Fatalf("events %d to %d: live log loss %.1f, of part %d %.1f", from, from+interval, over(g.live), p,
+					loss)
 			}
 		}
 	}

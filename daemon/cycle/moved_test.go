@@ -98,13 +98,8 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 				says := strings.Contains(next.Version.Reason, "trained from nothing because version")
 				if other := ch.Model.Kernel.String() != m.Train.Kernel && !m.Train.ConvexAlone(); other == next.Version.Warm ||
 					other != says {
-					t.Errorf(
-						"version %d of kernel %v: warm %t, and it says %q",
-						v,
-						ch.Model.Kernel,
-						next.Version.Warm,
-						next.Version.Reason,
-					)
+					t.Errorf("version %d of kernel %v: warm %t, and it says %q", v, ch.Model.Kernel, next.Version.Warm,
+						next.Version.Reason)
 				}
 				if says {
 					cold.Add(1)
@@ -135,10 +130,8 @@ func TestRefitAfterAFailedOne(t *testing.T) {
 	}
 	next := mustRefit(t, c, sampleOf(events))
 	if next.Version.Warm ||
-		!strings.Contains(
-			next.Version.Reason,
-			"trained from nothing because a refit that continued from version 7 failed",
-		) {
+		!strings.Contains(next.Version.Reason,
+			"trained from nothing because a refit that continued from version 7 failed") {
 		t.Errorf("warm %t: %s", next.Version.Warm, next.Version.Reason)
 	}
 	c.Install(next)

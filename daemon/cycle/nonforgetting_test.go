@@ -78,13 +78,8 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 		if units, errors := c.publisher.race.Difference(mixture.FormMixed, mixture.FormNumbers); (mixed > 5) != changes ||
 			math.Abs(errors) < 1 ||
 			(units > 0) != changes {
-			t.Errorf(
-				"%t: %d updates that forget in all fields, which are better by %g units, %g standard errors",
-				changes,
-				mixed,
-				units,
-				errors,
-			)
+			t.Errorf("%t: %d updates that forget in all fields, which are better by %g units, %g standard errors",
+				changes, mixed, units, errors)
 		}
 		forms := c.ensemble.candidates(false)
 		for j, f := range forms[mixture.FormMixed].Folded.Field {
@@ -116,13 +111,8 @@ func TestSteadyFields(t *testing.T) {
 		schema := test.m.Schema.Event()
 		got := updates.NonForgettingFields(test.m, &schema)
 		if (got == nil) != (test.want == nil) || NumVariants(test.m) != test.forms {
-			t.Errorf(
-				"steady %v, want %v; %d further variants, want %d",
-				got,
-				test.want,
-				NumVariants(test.m),
-				test.forms,
-			)
+			t.Errorf("steady %v, want %v; %d further variants, want %d", got, test.want, NumVariants(test.m),
+				test.forms)
 		}
 		for f, want := range test.want {
 			if got[f] != want {

@@ -40,16 +40,8 @@ func TestGapIsOfThePublishedModel(t *testing.T) {
 		first := mustRefit(t, c, sampleOf(x.events))
 		v := &first.Version
 		if some, all := hasGap(v); v.Form != x.form || all != (x.form == format.FormConvex) || some != all {
-			t.Errorf(
-				"%s by %s: form %q with gap %v, %v %q, within the basis %v",
-				x.model.Name,
-				v.Solver,
-				v.Form,
-				v.Gap,
-				v.GapRelative,
-				v.GapKind,
-				v.BasisGap,
-			)
+			t.Errorf("%s by %s: form %q with gap %v, %v %q, within the basis %v", x.model.Name, v.Solver, v.Form, v.Gap,
+				v.GapRelative, v.GapKind, v.BasisGap)
 		} else if all && (*v.GapRelative < 0 || *v.GapRelative > 1 || *v.BasisGapRelative < 0 || *v.BasisGap > *v.Gap) {
 			t.Errorf("%s: gap %v of objective %v, within the basis %v", x.model.Name, *v.Gap, v.Objective, *v.BasisGap)
 		}

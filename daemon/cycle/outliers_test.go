@@ -87,32 +87,16 @@ func TestOutliersOfNumbers(t *testing.T) {
 					bad[i].Numeric[field] = outlier
 				}
 				p, l := rmse(bad)
-				t.Logf(
-					"%s, field %d, %g: published %.4f for %.4f, live %.4f for %.4f",
-					name,
-					field,
-					outlier,
-					p,
-					published,
-					l,
-					live,
-				)
+				t.Logf("%s, field %d, %g: published %.4f for %.4f, live %.4f for %.4f", name, field, outlier, p,
+					published, l, live)
 				allowed := 1.01
 				if field == 2 &&
 					outlier > 0 { // three of a hundred ones are then none: the select rows may choose another stage
 					allowed = 1.05
 				}
 				if p > allowed*published || l > 1.01*live {
-					t.Errorf(
-						"%s, three values of %g in field %d: RMSE %.4f, live %.4f; without them %.4f and %.4f",
-						name,
-						outlier,
-						field,
-						p,
-						l,
-						published,
-						live,
-					)
+					t.Errorf("%s, three values of %g in field %d: RMSE %.4f, live %.4f; without them %.4f and %.4f",
+						name, outlier, field, p, l, published, live)
 				}
 			}
 		}

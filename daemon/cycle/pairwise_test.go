@@ -97,11 +97,8 @@ func TestNamesFindPairs(t *testing.T) {
 	if p := l.Terms[1].Precision; p < .7 || p > 2 {
 		t.Errorf("items of variance .81: precision %g", p)
 	}
-	l2 := experts.NewPairwise(
-		&event.Schema{Categorical: []string{"user", "item", "hour"}},
-		targetOf(t, "binary"),
-		20_000,
-	)
+	l2 := experts.NewPairwise(&event.Schema{Categorical: []string{"user", "item", "hour"}}, targetOf(t, "binary"),
+		20_000)
 	l2.Terms = l2.Terms[:3] // no pairs
 	if plain := plainLoss(t, l2, clicked(30_000, 0, 1, 1)); alone > plain-.015 {
 		t.Errorf("log loss %.4f with pairs, %.4f without", alone, plain)
@@ -127,11 +124,8 @@ func TestNamesCostNothing(t *testing.T) {
 	if got := in(l); got != nil {
 		t.Errorf("pairs %v", got)
 	}
-	plain := experts.NewPairwise(
-		&event.Schema{Categorical: []string{"user", "item", "hour", "a", "b"}},
-		targetOf(t, "binary"),
-		20_000,
-	)
+	plain := experts.NewPairwise(&event.Schema{Categorical: []string{"user", "item", "hour", "a", "b"}},
+		targetOf(t, "binary"), 20_000)
 	plain.Terms = plain.Terms[:5]
 	if without := plainLoss(t, plain, events); with > without+.0004 {
 		t.Errorf("log loss %.5f with pairs, %.5f without", with, without)

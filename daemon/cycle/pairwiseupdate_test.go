@@ -56,13 +56,8 @@ func TestUpdateFromNames(t *testing.T) {
 		observeWithUpdates(c, events[10_000:], 500)
 		u := c.Update()
 		if c.publisher.race.Chosen != mixture.FormNames || u.Model.NumBasis != 0 || u.Vocabulary.Own != own {
-			t.Fatalf(
-				"crosses %t: of %s, %d basis vectors, %d own crosses",
-				crossed,
-				variants[c.publisher.race.Chosen].name,
-				u.Model.NumBasis,
-				u.Vocabulary.Own,
-			)
+			t.Fatalf("crosses %t: of %s, %d basis vectors, %d own crosses", crossed,
+				variants[c.publisher.race.Chosen].name, u.Model.NumBasis, u.Vocabulary.Own)
 		}
 		l := c.ensemble.onNamesLearner(t)
 		published, err := scorer.NewModel(u.Contents(m))
@@ -92,14 +87,8 @@ func TestUpdateFromNames(t *testing.T) {
 			if want := l.Output; math.Abs(got[0]-want) > 1e-9*(1+math.Abs(want)) ||
 				math.Abs(read[0]-want) > 1e-6*(1+math.Abs(want)) ||
 				kept[0] != got[0] {
-				t.Fatalf(
-					"event %d: the update says %g, published %g, read again %g, the learner %g",
-					i,
-					got,
-					read,
-					kept,
-					want,
-				)
+				t.Fatalf("event %d: the update says %g, published %g, read again %g, the learner %g", i, got, read,
+					kept, want)
 			}
 			pairs := 0.0
 			for _, a := range l.Active {

@@ -140,13 +140,8 @@ func TestObserveAllIsObserve(t *testing.T) {
 					runtime.GOMAXPROCS(before)
 					for i := range want {
 						if string(got[i]) != string(want[i]) {
-							t.Fatalf(
-								"runs of %d on %d processors:\n%s\none by one:\n%s",
-								length,
-								processors,
-								got[i],
-								want[i],
-							)
+							t.Fatalf("runs of %d on %d processors:\n%s\none by one:\n%s", length, processors, got[i],
+								want[i])
 						}
 					}
 					if !reflect.DeepEqual(other, model) {

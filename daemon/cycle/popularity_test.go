@@ -75,11 +75,9 @@ func listOf(t *testing.T, m *config.Model, ch *fitted.Fitted, user string) (name
 	if err != nil {
 		t.Fatal(err)
 	}
-	items, err := version.TopK(
-		nil,
+	items, err := version.TopK(nil,
 		&snapshot.Query{Input: snapshot.Input{Categorical: []string{user, ""}}, Over: "item", K: 10},
-		&snapshot.Scratch{},
-	)
+		&snapshot.Scratch{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,13 +100,8 @@ func TestListsAreOfPopularityOrBetter(t *testing.T) {
 		ch := mustRefit(t, newCycle(t, m), choicesSample(events))
 		if ch.Version.Decision != "promoted" || ch.PopularOnly == taste ||
 			strings.Contains(ch.Version.Reason, "popularity alone") == taste {
-			t.Fatalf(
-				"taste %t: %s, popularity alone %t: %s",
-				taste,
-				ch.Version.Decision,
-				ch.PopularOnly,
-				ch.Version.Reason,
-			)
+			t.Fatalf("taste %t: %s, popularity alone %t: %s", taste, ch.Version.Decision, ch.PopularOnly,
+				ch.Version.Reason)
 		}
 		if ch.Version.Gate.Recall10 == nil || ch.Version.Gate.NDCG10 == nil {
 			t.Errorf("taste %t: no figures of lists: %+v", taste, ch.Version.Gate)
@@ -117,13 +110,8 @@ func TestListsAreOfPopularityOrBetter(t *testing.T) {
 		if !taste {
 			for k := 1; k < len(list); k++ {
 				if counts[list[k]] > counts[list[k-1]]+1 { // by shares that have faded a little
-					t.Errorf(
-						"%s, chosen %d times, is listed behind %s, %d",
-						list[k],
-						counts[list[k]],
-						list[k-1],
-						counts[list[k-1]],
-					)
+					t.Errorf("%s, chosen %d times, is listed behind %s, %d", list[k], counts[list[k]], list[k-1],
+						counts[list[k-1]])
 				}
 			}
 			continue

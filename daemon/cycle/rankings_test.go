@@ -50,11 +50,8 @@ func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 		t.Fatalf("log loss of the update %.3f, of the refit %.3f", loss[0].Mean(), loss[1].Mean())
 	}
 	if c.publisher.comparison.N < updates.UpdateEvents || c.publisher.comparison.Prefers(true) {
-		t.Errorf(
-			"updates that list worse are preferred after %.0f judged choices: %.3f",
-			c.publisher.comparison.N,
-			c.publisher.comparison.Sum/c.publisher.comparison.N,
-		)
+		t.Errorf("updates that list worse are preferred after %.0f judged choices: %.3f", c.publisher.comparison.N,
+			c.publisher.comparison.Sum/c.publisher.comparison.N)
 	}
 	if units, errors := c.publisher.race.Difference(mixture.FormMixed, mixture.FormFoldIn); !(units > 0) ||
 		!(errors > 1) {

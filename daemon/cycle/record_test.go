@@ -57,8 +57,7 @@ var stages = []stage{
 	}, func(n int) []event.Event { return cycletest.Stream(6, n) }},
 	{"output, svrg, fixed lambda", func() *config.Model {
 		return cycletest.RatingsModel(
-			func(m *config.Model) { m.Train.Refit, m.Train.Solver, m.Train.Lambda = "output", "svrg", 3 },
-		)
+			func(m *config.Model) { m.Train.Refit, m.Train.Solver, m.Train.Lambda = "output", "svrg", 3 })
 	}, func(n int) []event.Event { return cycletest.Stream(7, n) }},
 	{"full", func() *config.Model {
 		return cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "full", "fista" })
@@ -106,15 +105,8 @@ func repeated(t *testing.T, ch *fitted.Fitted, m *config.Model, workers int) {
 	}
 	if got, want := payloadOf(t, again, m), payloadOf(t, ch, m); got != want ||
 		again.Version.Status != ch.Version.Status {
-		t.Errorf(
-			"cut %+v, warm %t: %s with status %s, was %s with %s",
-			ch.CutShort,
-			ch.Version.Warm,
-			got,
-			again.Version.Status,
-			want,
-			ch.Version.Status,
-		)
+		t.Errorf("cut %+v, warm %t: %s with status %s, was %s with %s", ch.CutShort, ch.Version.Warm, got,
+			again.Version.Status, want, ch.Version.Status)
 	}
 }
 
@@ -275,8 +267,7 @@ func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
 func TestRefitEndsWithItsBudget(t *testing.T) {
 	const budget, wait = 10 * time.Second, time.Second
 	m := cycletest.RatingsModel(
-		func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true },
-	)
+		func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true })
 	sample := func() *encode.Sample { return sampleOf(cycletest.Stream(1, 1500)) }
 	run := func(from int) (ch *fitted.Fitted, calls int, took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
@@ -310,15 +301,8 @@ func TestRefitEndsWithItsBudget(t *testing.T) {
 		}
 		if took > budget+wait || kind != "whole" && took < budget ||
 			(kind == "sweeps" || kind == "solve") && v.HeldOutSweeps > 0 {
-			t.Errorf(
-				"slow from block %d of %d on: %s, ended at %d after %v, cut %+v",
-				from,
-				all,
-				kind,
-				calls,
-				took,
-				ch.CutShort,
-			)
+			t.Errorf("slow from block %d of %d on: %s, ended at %d after %v, cut %+v", from, all, kind, calls, took,
+				ch.CutShort)
 		}
 		if !kinds[kind] {
 			repeated(t, ch, m, 2)
@@ -370,12 +354,8 @@ func TestBudgetCountsSweeps(t *testing.T) {
 			loss /= 2 // each is better
 			return loss
 		}
-		fit, err := variational.Sweep(
-			ctx,
-			j,
-			variational.NewPosterior(j, nil, prior, 3),
-			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: &j.Budget},
-		)
+		fit, err := variational.Sweep(ctx, j, variational.NewPosterior(j, nil, prior, 3),
+			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: &j.Budget})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -397,13 +377,8 @@ func TestBudgetCountsSweeps(t *testing.T) {
 		t.Errorf("the sweeps yield %d times", yields)
 	}
 	if again.Sweeps != 3 || again.Evidence != first.Evidence {
-		t.Errorf(
-			"sweep %d with evidence %g, was %d with %g",
-			again.Sweeps,
-			again.Evidence,
-			first.Sweeps,
-			first.Evidence,
-		)
+		t.Errorf("sweep %d with evidence %g, was %d with %g", again.Sweeps, again.Evidence, first.Sweeps,
+			first.Evidence)
 	}
 }
 

@@ -101,13 +101,8 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 	}
 	challenger, err := runFrom(ctx, j, c)
 	if err != nil {
-		return nil, fmt.Errorf(
-			"%w (%d rows to train on, %d to select on, %d for the gate)",
-			err,
-			rows,
-			len(sample.Select),
-			len(sample.Gate),
-		)
+		return nil, fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, rows,
+			len(sample.Select), len(sample.Gate))
 	}
 	challenger.Version.OutputLimit = guard.OutputLimit(challenger, sample.Gate, sample.Select)
 	c.mu.Lock()

@@ -23,14 +23,8 @@ func TestNumbersAndNames(t *testing.T) {
 		ch := mustRefit(t, c, sampleOf(events[:n]))
 		if rmse := float64(*ch.Version.Gate.RMSE); ch.Version.Decision != "promoted" ||
 			rmse > 1.15*cycletest.TripNoise {
-			t.Errorf(
-				"%d events: %s (%s) with a gate RMSE of %.3f, the noise is %.1f",
-				n,
-				ch.Version.Decision,
-				ch.Version.Reason,
-				rmse,
-				cycletest.TripNoise,
-			)
+			t.Errorf("%d events: %s (%s) with a gate RMSE of %.3f, the noise is %.1f", n, ch.Version.Decision,
+				ch.Version.Reason, rmse, cycletest.TripNoise)
 		}
 		c.Install(ch)
 	}

@@ -65,11 +65,8 @@ func TestSchedule(t *testing.T) {
 	s.Updated(at(100), 10)
 	wants("an update that nobody asked for", s.UpdateDue(withDeltas, at(159), 11), false)
 	s.AskUpdate()
-	wants(
-		"an update that is asked for without deltas",
-		s.UpdateDue(&config.Publish{UpdateEvery: withDeltas.UpdateEvery}, at(159), 11),
-		false,
-	)
+	wants("an update that is asked for without deltas",
+		s.UpdateDue(&config.Publish{UpdateEvery: withDeltas.UpdateEvery}, at(159), 11), false)
 	wants("an update that is asked for, before two deltas", s.UpdateDue(withDeltas, at(103), 11), false)
 	wants("an update that is asked for, after two deltas", s.UpdateDue(withDeltas, at(104), 11), true)
 	s.UpdateEnded(at(103))

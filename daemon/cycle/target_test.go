@@ -70,13 +70,8 @@ func TestEveryObjective(t *testing.T) {
 					if task.HasClasses() {
 						correct = slices.Equal(p.Classes, ev.Classes)
 						if got := here.Correct(p.Outputs, targets); got != correct {
-							t.Fatalf(
-								"outputs %v: %v there, for %v; correct %t here",
-								p.Outputs,
-								p.Classes,
-								ev.Classes,
-								got,
-							)
+							t.Fatalf("outputs %v: %v there, for %v; correct %t here", p.Outputs, p.Classes, ev.Classes,
+								got)
 						}
 					} else {
 						if value := here.Clip(here.Value(p.Outputs)); math.Abs(value-p.Value) > 1e-12 {

@@ -71,13 +71,8 @@ func TestTriplesOfAStream(t *testing.T) {
 						namesTriples(t, ch.Contents(&m))
 					}
 				}
-				t.Logf(
-					"progressive loss of degree 2 and 3: published %.4f and %.4f, live %.4f and %.4f",
-					published[2],
-					published[3],
-					live[2],
-					live[3],
-				)
+				t.Logf("progressive loss of degree 2 and 3: published %.4f and %.4f, live %.4f and %.4f", published[2],
+					published[3], live[2], live[3])
 				if !(published[3] < 0.8*published[2]) || !(live[3] < 0.8*live[2]) {
 					t.Error("degree 3 is not a fifth below")
 				}

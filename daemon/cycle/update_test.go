@@ -132,24 +132,12 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 			c.Observe(&test.events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
 		}
 		if !closeTo(c.publisher.comparison.Sum, slow.Sum) || !closeTo(c.publisher.comparison.N, slow.N) {
-			t.Errorf(
-				"%s: compared %g over %g, by the models themselves %g over %g",
-				name,
-				c.publisher.comparison.Sum,
-				c.publisher.comparison.N,
-				slow.Sum,
-				slow.N,
-			)
+			t.Errorf("%s: compared %g over %g, by the models themselves %g over %g", name, c.publisher.comparison.Sum,
+				c.publisher.comparison.N, slow.Sum, slow.N)
 		}
 		if published < test.least || published > test.most || again != test.again || withUpdates > test.worse*without {
-			t.Errorf(
-				"%s: %d updates, of these the refit %d times again, loss %g, of the refit alone %g",
-				name,
-				published,
-				again,
-				withUpdates,
-				without,
-			)
+			t.Errorf("%s: %d updates, of these the refit %d times again, loss %g, of the refit alone %g", name,
+				published, again, withUpdates, without)
 		}
 	}
 }
@@ -182,12 +170,7 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 			forms := c.ensemble.candidates(false)
 			if c.publisher.race.Chosen != want ||
 				u != nil && !u.Again && !slices.Equal(u.Model.Bias, forms[want].Model.Bias) {
-				t.Fatalf(
-					"event %d: of %s, want %s",
-					i,
-					variants[c.publisher.race.Chosen].name,
-					variants[want].name,
-				)
+				t.Fatalf("event %d: of %s, want %s", i, variants[c.publisher.race.Chosen].name, variants[want].name)
 			}
 			foldIn = fitted.NewScorer(forms[mixture.FormFoldIn].Model, forms[mixture.FormFoldIn].Vocab)
 			numbers = fitted.NewScorer(forms[mixture.FormNumbers].Model, forms[mixture.FormNumbers].Vocab)
@@ -209,22 +192,13 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 		slow.Add(loss(numbers), loss(foldIn), 0)
 		c.Observe(&events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
 		if !closeTo(pair.Sum, slow.Sum) || pair.N != slow.N {
-			t.Fatalf(
-				"event %d: compared %g over %g, by the models themselves %g over %g",
-				i,
-				pair.Sum,
-				pair.N,
-				slow.Sum,
-				slow.N,
-			)
+			t.Fatalf("event %d: compared %g over %g, by the models themselves %g over %g", i, pair.Sum, pair.N,
+				slow.Sum, slow.N)
 		}
 	}
 	if kinds[mixture.FormFoldIn] == 0 || kinds[mixture.FormNumbers] == 0 {
-		t.Errorf(
-			"%d updates of the fold-in, %d of that of numbers",
-			kinds[mixture.FormFoldIn],
-			kinds[mixture.FormNumbers],
-		)
+		t.Errorf("%d updates of the fold-in, %d of that of numbers", kinds[mixture.FormFoldIn],
+			kinds[mixture.FormNumbers])
 	}
 	for _, p := range c.Progressive().Parts {
 		blended := c.publisher.race.Chosen == mixture.FormBlend &&

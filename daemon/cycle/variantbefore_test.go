@@ -54,10 +54,8 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 					t.Fatalf("event %d: the fold-in from before is kept: %t", i, has)
 				}
 				if !before {
-					c.ensemble.experts = slices.DeleteFunc(
-						c.ensemble.experts,
-						func(b *experts.Expert) bool { return b.Name == experts.PartBefore },
-					)
+					c.ensemble.experts = slices.DeleteFunc(c.ensemble.experts,
+						func(b *experts.Expert) bool { return b.Name == experts.PartBefore })
 				}
 			}
 			if u, _ := c.NextUpdate(); u != nil {
@@ -65,12 +63,8 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 					forms[c.publisher.race.Chosen]++
 				}
 				if u.Model.NumOutputs != 4 || !u.Model.IsFinite() || u.Folded == nil {
-					t.Fatalf(
-						"event %d: an update of %s with %d outputs",
-						i,
-						variants[c.publisher.race.Chosen].name,
-						u.Model.NumOutputs,
-					)
+					t.Fatalf("event %d: an update of %s with %d outputs", i, variants[c.publisher.race.Chosen].name,
+						u.Model.NumOutputs)
 				}
 			}
 			had := c.progress.progressive.Sums.All[evaluate.Published]
@@ -84,12 +78,7 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 	with, made := run(true)
 	without, other := run(false)
 	if !(with < without) || made[mixture.FormBefore] == 0 || other[mixture.FormBefore] > 0 {
-		t.Errorf(
-			"published loss %.1f with updates of the fold-in from before (%v), %.1f without (%v)",
-			with,
-			made,
-			without,
-			other,
-		)
+		t.Errorf("published loss %.1f with updates of the fold-in from before (%v), %.1f without (%v)", with, made,
+			without, other)
 	}
 }

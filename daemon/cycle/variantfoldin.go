@@ -95,12 +95,7 @@ func foldInCandidate(e *ensemble, v *variant, _ *candidates, next bool) (of upda
 }
 
 // followFoldIn returns the encoder of a variant that is a fold-in.
-func followFoldIn(
-	e *ensemble,
-	v *variant,
-	of *updates.DeltaStream,
-	made *updates.Candidate,
-) *updates.DeltaEncoder {
+func followFoldIn(e *ensemble, v *variant, of *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder {
 	switch l := v.learner(e).(type) {
 	case *experts.FoldIn:
 		r := posteriorRows(e, v, l, made)
@@ -121,12 +116,7 @@ func followFoldIn(
 }
 
 // posteriorRows are the rows of a variant that is a fold-in in closed form, or a sum that begins with l.
-func posteriorRows(
-	e *ensemble,
-	v *variant,
-	l *experts.FoldIn,
-	made *updates.Candidate,
-) *updates.PosteriorRows {
+func posteriorRows(e *ensemble, v *variant, l *experts.FoldIn, made *updates.Candidate) *updates.PosteriorRows {
 	r := &updates.PosteriorRows{Learner: l, Steady: v.nonForgetting(e.common), Sum: made.Sum,
 		Loadings: made.Folded.Loadings(), Outputs: e.target.Outputs(), Linear: 1}
 	if made.Folded.Separate {

@@ -126,11 +126,8 @@ func (v *variant) learner(e *ensemble) experts.Learner {
 
 // newDeltaEncoder returns an encoder of what changes after a variant of an update was made just now. It is nil if
 // deltas cannot follow the variant. c.mu is held.
-func (e *ensemble) newDeltaEncoder(
-	of *updates.DeltaStream,
-	f mixture.Variant,
-	made *updates.Candidate,
-) *updates.DeltaEncoder {
+func (e *ensemble) newDeltaEncoder(of *updates.DeltaStream, f mixture.Variant,
+	made *updates.Candidate) *updates.DeltaEncoder {
 	if of.Of.PopularOnly {
 		l := e.variantLearner(f)
 		return &updates.DeltaEncoder{Learner: l, Source: new(updates.Source), Rows: updates.PopularRows{}}

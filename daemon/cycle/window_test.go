@@ -71,12 +71,8 @@ func TestErrorsStayFinite(t *testing.T) {
 			o[i].Loss = evaluate.BoundedError(v * v)
 		}
 		c.progress.progressive.Add(&o, evaluate.Compared{})
-		o[evaluate.Live] = evaluate.Outcome(
-			c.target,
-			&event.Event{Label: 3},
-			[]float64{v, v, v, v},
-			[]float64{1, 1, -1, -1},
-		)
+		o[evaluate.Live] = evaluate.Outcome(c.target, &event.Event{Label: 3}, []float64{v, v, v, v},
+			[]float64{1, 1, -1, -1})
 		c.progress.progressive.Add(&o, evaluate.Compared{})
 	}
 	if _, err := c.progress.Sums(); err != nil {

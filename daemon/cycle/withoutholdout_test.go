@@ -36,12 +36,8 @@ func TestRefitsContinueFromTheCleanState(t *testing.T) {
 			ch = mustRefit(t, c, sampleOf(events[:1500]))
 			if ch.Cause = "first_version"; ch.Version.HeldOutSweeps == 0 ||
 				ch.Version.HeldOutSweeps != ch.Version.Sweeps {
-				t.Fatalf(
-					"%d sweeps, %d over all rows: %s",
-					ch.Version.Sweeps,
-					ch.Version.HeldOutSweeps,
-					ch.Version.Reason,
-				)
+				t.Fatalf("%d sweeps, %d over all rows: %s", ch.Version.Sweeps, ch.Version.HeldOutSweeps,
+					ch.Version.Reason)
 			}
 			c.Install(ch)
 			observeAll(c, events[1500:])
@@ -68,10 +64,8 @@ func TestRefitsContinueFromTheCleanState(t *testing.T) {
 			t.Errorf("%s: the version did not learn from the gate rows", m.Schema.Task)
 		}
 		if !reflect.DeepEqual(ch.ModelWithoutHoldout(), other.ModelWithoutHoldout()) {
-			t.Errorf(
-				"%s: the model that the next challenger is compared with has learned from the gate rows",
-				m.Schema.Task,
-			)
+			t.Errorf("%s: the model that the next challenger is compared with has learned from the gate rows",
+				m.Schema.Task)
 		}
 	}
 }
@@ -127,10 +121,8 @@ func TestSweepsOverAllRows(t *testing.T) {
 	if all.Vocab.Column(0, "held out") < 0 || !reflect.DeepEqual(all.Vocab.Numeric, j.Vocab.Numeric) {
 		t.Error("the names of the held-out events are missing, or numbers are scaled otherwise")
 	}
-	j.Choices.HalfLife, j.Rows.Sample.TrainAge, j.Rows.Sample.SelectAge, j.Rows.Sample.GateAge = 4, make(
-		[]float64,
-		len(sample.Weights),
-	), make([]float64, 120), make([]float64, 120)
+	j.Choices.HalfLife, j.Rows.Sample.TrainAge, j.Rows.Sample.SelectAge, j.Rows.Sample.GateAge = 4, make([]float64,
+		len(sample.Weights)), make([]float64, 120), make([]float64, 120)
 	for i := range j.Rows.Sample.GateAge {
 		j.Rows.Sample.GateAge[i] = fitted.HalfLives[4]
 	}

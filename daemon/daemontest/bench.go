@@ -67,14 +67,8 @@ func Rating(r *rand.Rand) []byte {
 	u, v := r.IntN(60), r.IntN(40)
 	trait := func(n int) float64 { return float64(n%7)/3 - 1 }
 	level := 3 + int(2.4*trait(u)*trait(v*3)+0.5*r.NormFloat64())
-	return fmt.Appendf(
-		nil,
-		`{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`,
-		u,
-		v,
-		min(max(level, 1), 5),
-		1700000000000+int64(r.IntN(1e6)),
-	)
+	return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, u, v, min(max(level, 1), 5),
+		1700000000000+int64(r.IntN(1e6)))
 }
 
 // Produce sends values to the topic, spread over its partitions.
@@ -150,10 +144,8 @@ func (b *Bench) Run(path string) Outcome {
 		b.T.Fatal(err)
 	}
 	var out bytes.Buffer
-	d, err := daemon.New(
-		b.T.Context(),
-		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: Quiet()},
-	)
+	d, err := daemon.New(b.T.Context(),
+		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: Quiet()})
 	if err == nil {
 		err = d.Run(b.T.Context())
 	}

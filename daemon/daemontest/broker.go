@@ -14,8 +14,7 @@ import (
 func StartBroker(t *testing.T, dir, listen string) *broker.Broker {
 	t.Helper()
 	b, err := broker.Start(
-		broker.Options{Dir: dir, Listen: listen, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))},
-	)
+		broker.Options{Dir: dir, Listen: listen, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,10 +36,8 @@ func LogRange(t *testing.T, client *kafka.Client, topic string, partitions int) 
 	for p := range partitions {
 		ask = append(ask, kafka.FirstOffsetOf(p), kafka.LastOffsetOf(p))
 	}
-	res, err := client.ListOffsets(
-		t.Context(),
-		&kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: ask}},
-	)
+	res, err := client.ListOffsets(t.Context(),
+		&kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: ask}})
 	if err != nil {
 		t.Fatal(err)
 	}

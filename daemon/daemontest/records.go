@@ -15,13 +15,7 @@ var Malformed = map[event.Reason]string{
 	event.NotObject:    `["u","i",3]`,
 	event.TrailingData: `{"user":"u","item":"i","rating":1,"ts":1} x`,
 	event.DuplicateKey: `{"user":"u","user":"v","item":"i","rating":1,"ts":1}`,
-	event.TooDeep: `{"user":"u","item":"i","rating":1,"ts":1,"x":` + strings.Repeat(
-		"[",
-		100,
-	) + strings.Repeat(
-		"]",
-		100,
-	) + `}`,
+	event.TooDeep:      `{"user":"u","item":"i","rating":1,"ts":1,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
 	event.TooLarge:     `{"user":"u","item":"i","rating":1,"ts":1,"x":"` + strings.Repeat("x", 70_000) + `"}`,
 	event.MissingField: `{"user":"u","rating":1,"ts":1}`,
 	event.WrongType:    `{"user":"u","item":{},"rating":1,"ts":1}`,

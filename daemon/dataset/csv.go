@@ -46,11 +46,8 @@ func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 	case err != nil:
 		return nil, err
 	case names != nil && bad == nil && len(cells) != len(names):
-		return nil, fmt.Errorf(
-			"the first line has %d columns, and %d names of columns are given",
-			len(cells),
-			len(names),
-		)
+		return nil, fmt.Errorf("the first line has %d columns, and %d names of columns are given", len(cells),
+			len(names))
 	case names != nil:
 		rows.first, rows.ready = firstRow{slices.Clone(cells), line, bad}, true
 	case bad != nil:
@@ -137,12 +134,8 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 }
 
 // each calls visit with what next returns, until the end of the file at path, and counts what is none.
-func each[T any](
-	path string,
-	next func() (T, int, *event.Rejection, error),
-	skipped *Skipped,
-	visit func(row T, line int) error,
-) error {
+func each[T any](path string, next func() (T, int, *event.Rejection, error), skipped *Skipped,
+	visit func(row T, line int) error) error {
 	for {
 		row, line, bad, err := next()
 		switch {

@@ -157,8 +157,7 @@ func badLine(r event.Reason) *event.Rejection {
 
 // ErrNoTime says that a file cannot be put into time order.
 var ErrNoTime = errors.New(
-	"dataset: --order time needs an event time in every line, and the file has none: use --order file or shuffle",
-)
+	"dataset: --order time needs an event time in every line, and the file has none: use --order file or shuffle")
 
 // Arrange puts the examples into the given order and then keeps the first limit of them; 0 keeps all.
 func (s *Set) Arrange(order Order, seed uint64, limit int) error {

@@ -108,10 +108,8 @@ func TestReadMovieLens(t *testing.T) {
 }
 
 func TestMovieLensWithoutTimes(t *testing.T) {
-	s, err := Read(
-		write(t, "r.dat", "1::1::5\n1::48::5\n"),
-		Options{Format: MovieLens, Schema: ratings, Decode: decodeRating()},
-	)
+	s, err := Read(write(t, "r.dat", "1::1::5\n1::48::5\n"),
+		Options{Format: MovieLens, Schema: ratings, Decode: decodeRating()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,10 +177,8 @@ func TestReadLIBSVM(t *testing.T) {
 			}
 		})
 	}
-	s, err := Read(
-		write(t, "x.libsvm", "15 1:1 2:0 3:.5\n"),
-		Options{Format: LIBSVM, Schema: event.Schema{Task: event.Regression}},
-	)
+	s, err := Read(write(t, "x.libsvm", "15 1:1 2:0 3:.5\n"),
+		Options{Format: LIBSVM, Schema: event.Schema{Task: event.Regression}})
 	if err != nil || !slices.Equal(s.Examples[0].Sparse, []Entry{{0, 1}, {2, 0.5}}) {
 		t.Errorf("entries %+v, %v: want zeros left out and indices from 0", s.Examples, err)
 	}
@@ -275,10 +271,8 @@ func TestSplit(t *testing.T) {
 		t.Error("another seed gives the same split")
 	}
 	byTime := SplitTime([]int64{5, 1, 1, 9, 0, 3, 8, 7}, f)
-	if want := (Parts{Train: []int{4, 1, 2, 5}, Valid: []int{0, 7}, Test: []int{6, 3}}); !reflect.DeepEqual(
-		byTime,
-		want,
-	) {
+	if want := (Parts{Train: []int{4, 1, 2, 5}, Valid: []int{0, 7}, Test: []int{6, 3}}); !reflect.DeepEqual(byTime,
+		want) {
 		t.Errorf("by time %v, want %v", byTime, want)
 	}
 	for _, bad := range []string{"", "1", "0.5,0.5", "0.5,0.5,0.5", "0,0.5,0.5", "-1,1,1", "a,b,c", "NaN,0,1",

@@ -75,11 +75,8 @@ func errDirectory(path string) error {
 		return fmt.Errorf("dataset: %s is a directory: name a file in it", path)
 	}
 	return fmt.Errorf(
-		"dataset: %s is a directory of %d part files: name one of them, such as %s, or write them as one file",
-		path,
-		len(files),
-		files[0],
-	)
+		"dataset: %s is a directory of %d part files: name one of them, such as %s, or write them as one file", path,
+		len(files), files[0])
 }
 
 // countedFile reports how far a file has been read.

@@ -70,10 +70,8 @@ func wholeParquet(r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("dataset: standard input: %w", err)
 	}
 	if len(content) > maxParquetStdin {
-		return nil, fmt.Errorf(
-			"dataset: a Parquet file of more than %d bytes has to be named: it is read from its end",
-			maxParquetStdin,
-		)
+		return nil, fmt.Errorf("dataset: a Parquet file of more than %d bytes has to be named: it is read from its end",
+			maxParquetStdin)
 	}
 	return content, nil
 }

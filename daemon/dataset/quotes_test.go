@@ -145,8 +145,7 @@ func TestAccountOfLines(t *testing.T) {
 		for range rapid.IntRange(0, 30).Draw(t, "rows") {
 			cells := rapid.SliceOfN(cell, 2, 4).Draw(t, "cells")
 			b.WriteString(
-				strings.Join(cells, separator) + rapid.SampledFrom([]string{"\n", "\r\n", "\n\n"}).Draw(t, "end"),
-			)
+				strings.Join(cells, separator) + rapid.SampledFrom([]string{"\n", "\r\n", "\n\n"}).Draw(t, "end"))
 		}
 		rows, err := newCSVRows(strings.NewReader(b.String()), nil)
 		if err != nil {

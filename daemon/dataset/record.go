@@ -50,12 +50,8 @@ func (f *Fields) validate(format Format) error {
 	case len(f.Names) > 0 && format != CSV:
 		return fmt.Errorf("dataset: --columns is for --format %s, which may have no header, not for %s", CSV, format)
 	case len(f.Of) > 0 && format != CSV && format != Parquet:
-		return fmt.Errorf(
-			"dataset: --map is for --format %s and %s, which have columns, not for %s",
-			CSV,
-			Parquet,
-			format,
-		)
+		return fmt.Errorf("dataset: --map is for --format %s and %s, which have columns, not for %s", CSV, Parquet,
+			format)
 	}
 	return nil
 }
@@ -63,13 +59,8 @@ func (f *Fields) validate(format Format) error {
 // ScanRecords calls visit with each record of a file, in the order of the file. Lines that are not records of the
 // format are counted and skipped; with format lines every line is a record. progress, if not nil, gets how many bytes
 // of the file have been read, and how many it has.
-func ScanRecords(
-	path string,
-	format Format,
-	fields Fields,
-	progress func(read, size int64),
-	visit func(Record) error,
-) (Skipped, error) {
+func ScanRecords(path string, format Format, fields Fields, progress func(read, size int64),
+	visit func(Record) error) (Skipped, error) {
 	var skipped Skipped
 	if err := fields.validate(format); err != nil {
 		return skipped, err

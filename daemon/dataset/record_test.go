@@ -212,10 +212,8 @@ func TestScanStops(t *testing.T) {
 		t.Errorf("ErrStop: %d records, %v", n, err)
 	}
 	broken := errors.New("broken")
-	if _, err := ScanRecords(path, Lines, Fields{}, nil, func(Record) error { return broken }); !errors.Is(
-		err,
-		broken,
-	) {
+	if _, err := ScanRecords(path, Lines, Fields{}, nil, func(Record) error { return broken }); !errors.Is(err,
+		broken) {
 		t.Errorf("error %v", err)
 	}
 }

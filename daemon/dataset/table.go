@@ -37,10 +37,8 @@ func (c *Columns) of(names []string) ([]string, error) {
 			continue
 		}
 		if to := fields[i]; to != "" && to != names[i] {
-			err = errors.Join(
-				err,
-				fmt.Errorf("--map: the column %q cannot be two fields, %q and %q", names[i], to, field),
-			)
+			err = errors.Join(err,
+				fmt.Errorf("--map: the column %q cannot be two fields, %q and %q", names[i], to, field))
 		}
 		fields[i] = field
 	}
@@ -48,13 +46,8 @@ func (c *Columns) of(names []string) ([]string, error) {
 }
 
 func noColumn(name, field string, names []string) error {
-	return fmt.Errorf(
-		"no column %q for the field %q: there are %s. --map %s=COLUMN names another",
-		name,
-		field,
-		strings.Join(names, ", "),
-		field,
-	)
+	return fmt.Errorf("no column %q for the field %q: there are %s. --map %s=COLUMN names another", name, field,
+		strings.Join(names, ", "), field)
 }
 
 // LabelField is what the label's field is called in Columns.Of, whatever the schema calls it.
@@ -121,13 +114,8 @@ func newParquetTable(file *parquetRows, schema *event.Schema, columns Columns, l
 		if column := &file.columns[c.column]; column.fits(c.kind) != "" {
 			err = errors.Join(
 				err,
-				fmt.Errorf(
-					"the column %q for the field %q: expected %s, got %s",
-					column.name,
-					c.field,
-					column.fits(c.kind),
-					column.What,
-				),
+				fmt.Errorf("the column %q for the field %q: expected %s, got %s", column.name, c.field,
+					column.fits(c.kind), column.What),
 			)
 		}
 	}

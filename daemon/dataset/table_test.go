@@ -105,10 +105,8 @@ func TestTable(t *testing.T) {
 			}
 		})
 	}
-	if got := rowsOf(t, "user,item\na,b\n", tableSchema(event.Ordinal), Columns{}, false); !slices.Equal(
-		got,
-		[]string{`{"user":"a","item":"b"}`},
-	) {
+	if got := rowsOf(t, "user,item\na,b\n", tableSchema(event.Ordinal), Columns{}, false); !slices.Equal(got,
+		[]string{`{"user":"a","item":"b"}`}) {
 		t.Errorf("rows without labels %q", got)
 	}
 }

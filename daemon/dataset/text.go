@@ -92,10 +92,7 @@ func (e *expanding) Read(b []byte) (int, error) {
 	if e.n += int64(n); e.n > anyExpansion && e.n > maxExpansion*e.packed.n {
 		return 0, fmt.Errorf(
 			"its first %d bytes became %d, more than %d times as many: if that is right, decompress it first",
-			e.packed.n,
-			e.n,
-			maxExpansion,
-		)
+			e.packed.n, e.n, maxExpansion)
 	}
 	return n, err
 }

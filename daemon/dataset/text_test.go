@@ -34,8 +34,7 @@ func wide(text string, big, mark bool) string {
 func TestForms(t *testing.T) {
 	const csv, json = "user,item\nü1,a\nu2,b\n", "{\"user\":\"ü1\",\"item\":\"a\"}\n{\"user\":\"u2\",\"item\":\"b\"}\n"
 	bzip, err := base64.StdEncoding.DecodeString(
-		"QlpoOTFBWSZTWR0pB1EAAAlZjAAQAAQwADIiHgAABAgAIAAhqGIyH6oKYAAeJjNBSDHU4L1/i7kinChIDpSDqIA=",
-	)
+		"QlpoOTFBWSZTWR0pB1EAAAlZjAAQAAQwADIiHgAABAgAIAAhqGIyH6oKYAAeJjNBSDHU4L1/i7kinChIDpSDqIA=")
 	if err != nil {
 		t.Fatal(err)
 	}

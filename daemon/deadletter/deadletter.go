@@ -58,15 +58,8 @@ func New(o Options) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	connect = append(
-		connect,
-		kgo.DefaultProduceTopic(o.Topic),
-		kgo.RecordDeliveryTimeout(sendTimeout),
-		kgo.RecordRetries(attempts),
-		kgo.UnknownTopicRetries(1),
-		kgo.MetadataMinAge(time.Second),
-		kgo.ProducerLinger(0),
-	)
+	connect = append(connect, kgo.DefaultProduceTopic(o.Topic), kgo.RecordDeliveryTimeout(sendTimeout),
+		kgo.RecordRetries(attempts), kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(time.Second), kgo.ProducerLinger(0))
 	s := &Sender{Options: o, connect: connect, timeout: sendTimeout, grace: lastTimeout, wake: make(chan struct{}, 1)}
 	o.Metrics.sent.WithLabelValues(o.Model)
 	o.Metrics.failures.WithLabelValues(o.Model)
@@ -134,15 +127,8 @@ func (s *Sender) Run(ctx context.Context) error {
 			return storage.err
 		}
 		if err != nil {
-			s.Log.Warn(
-				"dead letters wait for the next start",
-				"topic",
-				s.Topic,
-				"pending",
-				s.Store.OutboxLen(),
-				"reason",
-				explain(s.Topic, err),
-			)
+			s.Log.Warn("dead letters wait for the next start", "topic", s.Topic, "pending", s.Store.OutboxLen(),
+				"reason", explain(s.Topic, err))
 		}
 		return nil
 	}
@@ -189,17 +175,8 @@ func (s *Sender) fail(err error, pause time.Duration) {
 	s.Metrics.failures.WithLabelValues(s.Model).Inc()
 	text := explain(s.Topic, err)
 	if old := s.trouble.Swap(&text); old == nil || *old != text {
-		s.Log.Warn(
-			"dead letters cannot be sent",
-			"topic",
-			s.Topic,
-			"pending",
-			s.Store.OutboxLen(),
-			"reason",
-			text,
-			"next_try",
-			pause,
-		)
+		s.Log.Warn("dead letters cannot be sent", "topic", s.Topic, "pending", s.Store.OutboxLen(), "reason", text,
+			"next_try", pause)
 	}
 }
 
@@ -222,10 +199,8 @@ func explain(topic string, err error) string {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return fmt.Sprintf("the cluster has no topic %s any more: it is created at the next attempt", topic)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return fmt.Sprintf(
-			"not allowed to write: the user needs the ACL operations Write and Describe on topic %s",
-			topic,
-		)
+		return fmt.Sprintf("not allowed to write: the user needs the ACL operations Write and Describe on topic %s",
+			topic)
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
 		return "not allowed to write: brokers before 2.8 want the ACL operation IdempotentWrite on the cluster"
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
@@ -234,9 +209,7 @@ func explain(topic string, err error) string {
 		return fmt.Sprintf("topic %s takes only records smaller than 2 KiB: raise its max.message.bytes", topic)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):
 		return fmt.Sprintf(
-			"topic %s does not acknowledge: its leader, or too many of its replicas, are down or cannot write",
-			topic,
-		)
+			"topic %s does not acknowledge: its leader, or too many of its replicas, are down or cannot write", topic)
 	}
 	return err.Error()
 }

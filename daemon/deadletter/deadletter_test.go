@@ -107,11 +107,8 @@ func (r *rig) run() (stop func()) {
 // received reads n records of the dead-letter topic, by key, and how many more there are of each.
 func (r *rig) received(n int) map[string][]*kgo.Record {
 	r.t.Helper()
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(r.broker.ListenAddrs()...),
-		kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -305,11 +302,8 @@ func TestTopicIsMissing(t *testing.T) {
 	})
 	r.reject(5)
 	stop := r.run()
-	within(
-		t,
-		"the trouble in words",
-		func() bool { return strings.Contains(r.Trouble(), "the cluster has no topic rejected: create it") },
-	)
+	within(t, "the trouble in words",
+		func() bool { return strings.Contains(r.Trouble(), "the cluster has no topic rejected: create it") })
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.ListenAddrs()...))
 	if err != nil {
 		t.Fatal(err)

@@ -21,10 +21,8 @@ type producer struct {
 }
 
 // send returns the dead letters that were acknowledged, and the first error of the others.
-func (p *producer) send(
-	ctx context.Context,
-	letters []sketch.DeadLetter,
-) (acknowledged []sketch.DeadLetter, err error) {
+func (p *producer) send(ctx context.Context,
+	letters []sketch.DeadLetter) (acknowledged []sketch.DeadLetter, err error) {
 	fresh := p.client == nil
 	if fresh {
 		if p.client, err = produce.NewClient(p.connect...); err != nil {

@@ -14,8 +14,7 @@ import (
 
 // ErrIncomparable is returned for two versions whose predictions are not of the same kind or whose fields differ.
 var ErrIncomparable = errors.New(
-	"diff: the versions have different tasks, classes, levels or fields: their predictions cannot be compared",
-)
+	"diff: the versions have different tasks, classes, levels or fields: their predictions cannot be compared")
 
 // comparable returns ErrIncomparable unless both models take the same events and predict the same thing.
 func comparable(a, b *snapshot.Schema) error {
@@ -54,11 +53,8 @@ func Golden(a, b *snapshot.Model) ([]snapshot.Input, error) {
 // same compares two events; a missing number equals a missing number.
 func same(a, b *snapshot.Input) bool {
 	return slices.Equal(a.Categorical, b.Categorical) && reflect.DeepEqual(a.Multi, b.Multi) &&
-		slices.EqualFunc(
-			a.Numeric,
-			b.Numeric,
-			func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) },
-		)
+		slices.EqualFunc(a.Numeric, b.Numeric,
+			func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) })
 }
 
 // Churn compares the predictions of two comparable versions on events. One that either refuses is left out: it lacks a

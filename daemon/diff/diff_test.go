@@ -243,10 +243,8 @@ func TestChurn(t *testing.T) {
 	b.Bias = []float64{0.1, 0.9}
 	var events []snapshot.Input
 	for range 50 {
-		events = append(
-			events,
-			snapshot.Input{Categorical: []string{fmt.Sprint("u", rng.IntN(10)), fmt.Sprint("i", rng.IntN(9))}},
-		)
+		events = append(events,
+			snapshot.Input{Categorical: []string{fmt.Sprint("u", rng.IntN(10)), fmt.Sprint("i", rng.IntN(9))}})
 	}
 	strict := *a
 	strict.Schema.Optional = slices.Clone(a.Schema.Categorical[1:])

@@ -134,10 +134,8 @@ func partners(c *format.Contents, column, field, o int, names []string) []report
 		if math.Abs(weight) <= least {
 			continue
 		}
-		best = append(
-			best,
-			report.Interaction{Features: []string{names[column], names[other.column]}, Weight: report.Number(weight)},
-		)
+		best = append(best,
+			report.Interaction{Features: []string{names[column], names[other.column]}, Weight: report.Number(weight)})
 		slices.SortStableFunc(best, func(p, q report.Interaction) int {
 			return cmp.Compare(math.Abs(float64(q.Weight)), math.Abs(float64(p.Weight)))
 		})

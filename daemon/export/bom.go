@@ -102,15 +102,8 @@ func BOM(m *snapshot.Manifest) ([]byte, error) {
 			Approach: map[string]string{"type": "supervised"},
 			Task:     m.Schema.Task,
 			Family:   "factorization machine",
-			Architecture: fmt.Sprintf(
-				"%s of degree %d, %d basis vectors, %d features, %d outputs, link %s",
-				m.Kernel,
-				m.Degree,
-				m.NumBasis,
-				m.NumFeatures,
-				m.NumOutputs,
-				m.Link,
-			),
+			Architecture: fmt.Sprintf("%s of degree %d, %d basis vectors, %d features, %d outputs, link %s", m.Kernel,
+				m.Degree, m.NumBasis, m.NumFeatures, m.NumOutputs, m.Link),
 		},
 	}
 	for _, c := range m.Cut {
@@ -158,10 +151,8 @@ func BOM(m *snapshot.Manifest) ([]byte, error) {
 		Metadata: bomMetadata{Timestamp: m.Created.UTC().Format(time.RFC3339), Component: model,
 			Tools: bomTools{[]bomComponent{{Type: "application", Name: name, Version: version}}}}}
 	for _, f := range m.ReadFiles() {
-		out.Parts = append(
-			out.Parts,
-			bomComponent{Type: "file", Name: f.Name, Hashes: []bomHash{{"SHA-256", bare(f.SHA256)}}},
-		)
+		out.Parts = append(out.Parts,
+			bomComponent{Type: "file", Name: f.Name, Hashes: []bomHash{{"SHA-256", bare(f.SHA256)}}})
 	}
 	return out.encode()
 }

@@ -30,10 +30,8 @@ func ProgramBOM(info *debug.BuildInfo, version string, licences map[string][]str
 		case "vcs.time":
 			out.Metadata.Timestamp = s.Value
 		case "vcs.revision", "vcs.modified", "GOOS", "GOARCH", "CGO_ENABLED", "-tags", "-trimpath":
-			program.Properties = append(
-				program.Properties,
-				bomProperty{"refitd:build:" + strings.TrimLeft(s.Key, "-"), s.Value},
-			)
+			program.Properties = append(program.Properties,
+				bomProperty{"refitd:build:" + strings.TrimLeft(s.Key, "-"), s.Value})
 		}
 	}
 	out.Parts = []bomComponent{module("std", strings.TrimPrefix(info.GoVersion, "go"))}

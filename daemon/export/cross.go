@@ -35,10 +35,8 @@ func (b *builder) crossed(parts []string, inputs map[string]string, names []stri
 	ids := b.partNumbers(inputs[parts[0]], numbers[0])
 	for p := 1; p < len(parts); p++ {
 		width := int64(len(numbers[p])) + 1
-		pair := b.node(
-			"Add",
-			[]string{b.node("Mul", []string{ids, b.whole(width)}), b.partNumbers(inputs[parts[p]], numbers[p])},
-		)
+		pair := b.node("Add",
+			[]string{b.node("Mul", []string{ids, b.whole(width)}), b.partNumbers(inputs[parts[p]], numbers[p])})
 		ahead, missing := make(map[int64]int64), int64(0) // the number of each pair
 		if p == len(parts)-1 {
 			missing = unseen
@@ -58,15 +56,8 @@ func (b *builder) crossed(parts []string, inputs map[string]string, names []stri
 			values[i] = ahead[key]
 		}
 		ids = b.fresh()
-		b.add(
-			mlDomain,
-			"LabelEncoder",
-			ids,
-			[]string{pair},
-			intsAttribute("keys_int64s", keys),
-			intsAttribute("values_int64s", values),
-			intAttribute("default_int64", missing),
-		)
+		b.add(mlDomain, "LabelEncoder", ids, []string{pair}, intsAttribute("keys_int64s", keys),
+			intsAttribute("values_int64s", values), intAttribute("default_int64", missing))
 	}
 	return ids
 }
@@ -79,15 +70,8 @@ func (b *builder) partNumbers(input string, numbers map[string]int64) string {
 		values[i] = numbers[key]
 	}
 	ids := b.fresh()
-	b.add(
-		mlDomain,
-		"LabelEncoder",
-		ids,
-		[]string{input},
-		stringsAttribute("keys_strings", keys),
-		intsAttribute("values_int64s", values),
-		intAttribute("default_int64", 0),
-	)
+	b.add(mlDomain, "LabelEncoder", ids, []string{input}, stringsAttribute("keys_strings", keys),
+		intsAttribute("values_int64s", values), intAttribute("default_int64", 0))
 	return ids
 }
 

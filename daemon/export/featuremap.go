@@ -53,17 +53,11 @@ func (b *builder) featureMap(value, finite string) {
 	for j, phase := range m.Phases {
 		quarter[j] = phase + math.Pi/2
 	}
-	cosines := b.node(
-		"Sin",
-		[]string{b.node("Add", []string{angle, b.constantOf(float64Type, []int{1, m.Count}, quarter)})},
-	)
+	cosines := b.node("Sin",
+		[]string{b.node("Add", []string{angle, b.constantOf(float64Type, []int{1, m.Count}, quarter)})})
 	// An event without any of the numbers has no columns.
-	present := b.node(
-		"ReduceMax",
-		[]string{b.cast(finite, float64Type)},
-		intsAttribute("axes", []int64{1}),
-		intAttribute("keepdims", 1),
-	)
+	present := b.node("ReduceMax", []string{b.cast(finite, float64Type)}, intsAttribute("axes", []int64{1}),
+		intAttribute("keepdims", 1))
 	weights := make([]float64, len(b.c.MapWeights))
 	for i, w := range b.c.MapWeights {
 		weights[i] = w * m.Amplitude()
@@ -76,14 +70,10 @@ func (b *builder) featureMap(value, finite string) {
 func (b *builder) bins(m *format.FeatureMap, z, finite string) {
 	p, edges, outputs := len(m.Scaling), m.Count-1, b.c.NumOutputs
 	z = b.node("Where", []string{finite, z, b.constantOf(float64Type, nil, []float64{math.Inf(-1)})})
-	below := b.node(
-		"Less",
-		[]string{b.node("Unsqueeze", []string{z, b.axes(2)}), b.constantOf(float64Type, []int{1, p, edges}, m.Edges)},
-	)
-	reached := b.node(
-		"Reshape",
-		[]string{b.cast(b.node("Not", []string{below}), float64Type), b.axes(-1, int64(p*edges))},
-	)
+	below := b.node("Less",
+		[]string{b.node("Unsqueeze", []string{z, b.axes(2)}), b.constantOf(float64Type, []int{1, p, edges}, m.Edges)})
+	reached := b.node("Reshape",
+		[]string{b.cast(b.node("Not", []string{below}), float64Type), b.axes(-1, int64(p*edges))})
 	lowest, steps := make([]float64, 0, p*outputs), make([]float64, 0, p*edges*outputs)
 	for f := range p {
 		rows := b.c.MapWeights[f*m.Count*outputs : (f+1)*m.Count*outputs]
@@ -115,8 +105,6 @@ func (b *builder) mapPart(columns string, rows int, weights []float64) {
 	if b.real != float64Type {
 		columns = b.cast(columns, b.real)
 	}
-	b.linear = append(
-		b.linear,
-		b.node("MatMul", []string{columns, b.constant([]int{rows, b.c.NumOutputs}, weights...)}),
-	)
+	b.linear = append(b.linear,
+		b.node("MatMul", []string{columns, b.constant([]int{rows, b.c.NumOutputs}, weights...)}))
 }

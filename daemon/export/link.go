@@ -37,12 +37,8 @@ func (b *builder) link(outputs string) {
 		}
 	case format.Ordinal:
 		if b.c.Link == format.Identity {
-			b.result(
-				b.node("Clip", []string{first(), b.scalar(1), b.scalar(float64(s.Levels))}),
-				"prediction",
-				b.real,
-				"n",
-			)
+			b.result(b.node("Clip", []string{first(), b.scalar(1), b.scalar(float64(s.Levels))}), "prediction", b.real,
+				"n")
 			return
 		}
 		b.ordinal(outputs)

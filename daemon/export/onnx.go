@@ -147,12 +147,8 @@ func (b *builder) build() ([]Field, error) {
 	d, k, m := b.c.NumFeatures, b.c.NumBasis, b.c.NumOutputs
 	if s.Augment {
 		last := d - 1
-		b.part(
-			func(table string) string { return table },
-			b.rows(b.c.Basis, last, d, k, 0),
-			b.rows(b.c.Linear, last, d, m, 0),
-			nil,
-		)
+		b.part(func(table string) string { return table }, b.rows(b.c.Basis, last, d, k, 0),
+			b.rows(b.c.Linear, last, d, m, 0), nil)
 	}
 	// The bias is spread over the events of the first input, so that there is a row for each even where nothing else
 	// has one.
@@ -262,10 +258,8 @@ func (b *builder) namedFields() {
 				lacks := b.node("Equal", []string{ids, b.whole(missing)})
 				b.absent = append(
 					b.absent,
-					b.node(
-						"Unsqueeze",
-						[]string{b.node("Where", []string{lacks, b.scalar(math.NaN()), b.scalar(0)}), b.axes(1)},
-					),
+					b.node("Unsqueeze",
+						[]string{b.node("Where", []string{lacks, b.scalar(math.NaN()), b.scalar(0)}), b.axes(1)}),
 				)
 			}
 			b.part(func(table string) string { return b.node("Gather", []string{table, ids}) }, basis, linear, nil)
@@ -289,32 +283,21 @@ func (b *builder) namedFields() {
 // multiValue returns the value of each name of a list, [n, l]: format.MultiValue at the first of equal names, else
 // 0. Names that the version does not know cannot be distinguished here: each counts in the length of the list.
 func (b *builder) multiValue(list int, ids string, missing, unseen int64) string {
-	size := b.node(
-		"Squeeze",
-		[]string{b.node("Shape", []string{ids}, intAttribute("start", 1), intAttribute("end", 2)), b.axes(0)},
-	)
+	size := b.node("Squeeze",
+		[]string{b.node("Shape", []string{ids}, intAttribute("start", 1), intAttribute("end", 2)), b.axes(0)})
 	place := b.node("Range", []string{b.whole(0), size, b.whole(1)})
-	earlier := b.node(
-		"Less",
-		[]string{b.node("Unsqueeze", []string{place, b.axes(0)}), b.node("Unsqueeze", []string{place, b.axes(1)})},
-	)
-	same := b.node(
-		"Equal",
-		[]string{b.node("Unsqueeze", []string{ids, b.axes(1)}), b.node("Unsqueeze", []string{ids, b.axes(2)})},
-	)
-	repeats := b.node(
-		"ReduceSum",
-		[]string{b.cast(b.node("And", []string{same, earlier}), int64Type), b.axes(2)},
-		intAttribute("keepdims", 0),
-	)
+	earlier := b.node("Less",
+		[]string{b.node("Unsqueeze", []string{place, b.axes(0)}), b.node("Unsqueeze", []string{place, b.axes(1)})})
+	same := b.node("Equal",
+		[]string{b.node("Unsqueeze", []string{ids, b.axes(1)}), b.node("Unsqueeze", []string{ids, b.axes(2)})})
+	repeats := b.node("ReduceSum", []string{b.cast(b.node("And", []string{same, earlier}), int64Type), b.axes(2)},
+		intAttribute("keepdims", 0))
 	first := b.node("Equal", []string{repeats, b.whole(0)})
 	present := b.node("Not", []string{b.node("Equal", []string{ids, b.whole(missing)})})
 	counted, weights := present, b.c.Schema.MultiWeights
 	if len(weights) > 0 {
-		counted = b.node(
-			"And",
-			[]string{present, b.node("Or", []string{first, b.node("Equal", []string{ids, b.whole(unseen)})})},
-		)
+		counted = b.node("And",
+			[]string{present, b.node("Or", []string{first, b.node("Equal", []string{ids, b.whole(unseen)})})})
 	}
 	length := b.node("ReduceSum", []string{b.cast(counted, b.real), b.axes(1)}, intAttribute("keepdims", 1))
 	divisor := b.node("Max", []string{length, b.scalar(1)})
@@ -332,15 +315,11 @@ func (b *builder) numericFields() {
 	var columns []string
 	center, scale, limit, opposite := make([]float64, p), make([]float64, p), make([]float64, p), make([]float64, p)
 	for f := range s.Numeric {
-		center[f], scale[f], limit[f] = s.Numeric[f].Center, s.Numeric[f].Scale, cmp.Or(
-			s.Numeric[f].Clip,
-			math.MaxFloat64,
-		)
+		center[f], scale[f], limit[f] = s.Numeric[f].Center, s.Numeric[f].Scale, cmp.Or(s.Numeric[f].Clip,
+			math.MaxFloat64)
 		opposite[f] = -limit[f]
-		columns = append(
-			columns,
-			b.node("Unsqueeze", []string{b.input(s.Numeric[f].Name, float64Type, "n"), b.axes(1)}),
-		)
+		columns = append(columns,
+			b.node("Unsqueeze", []string{b.input(s.Numeric[f].Name, float64Type, "n"), b.axes(1)}))
 	}
 	value := b.node("Concat", columns, intAttribute("axis", 1))
 	zero := b.constantOf(float64Type, nil, []float64{0})
@@ -372,13 +351,8 @@ func (b *builder) numericFields() {
 	if s.Augment {
 		first--
 	}
-	basis, linear := b.rows(b.c.Basis, first, first+p, b.c.NumBasis, 0), b.rows(
-		b.c.Linear,
-		first,
-		first+p,
-		b.c.NumOutputs,
-		0,
-	)
+	basis, linear := b.rows(b.c.Basis, first, first+p, b.c.NumBasis, 0), b.rows(b.c.Linear, first, first+p,
+		b.c.NumOutputs, 0)
 	power, table := x, basis
 	for t := 0; basis != "" && t < b.degree && (t == 0 || b.c.Kernel == format.ANOVA); t++ {
 		if t > 0 {

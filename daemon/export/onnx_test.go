@@ -138,11 +138,8 @@ func contents(s shape, rng *rand.Rand) *format.Contents {
 	case format.Fourier:
 		c.Schema.FeatureMap = format.NewFourier(50, 1, scaling)
 	case format.Bins:
-		c.Schema.FeatureMap = format.NewBins(
-			8,
-			scaling,
-			[][]float64{{10, 20, 30, 35, 38, 42, 50, 60, 90}, {1.7e12, 1.7e12 - 4e7, 1.7e12 + 4e7}},
-		)
+		c.Schema.FeatureMap = format.NewBins(8, scaling,
+			[][]float64{{10, 20, 30, 35, 38, 42, 50, 60, 90}, {1.7e12, 1.7e12 - 4e7, 1.7e12 + 4e7}})
 	case format.Products:
 		c.Schema.FeatureMap = format.NewProducts(scaling)
 	}
@@ -320,11 +317,8 @@ func writeExpectations(t *testing.T) string {
 	for _, kernel := range []string{format.ANOVA, format.Homogeneous} {
 		list = append(list, cubic(t, dir, kernel))
 	}
-	first, err := snapshot.Open(
-		filepath.Join("..", "..", "snapshot", "testdata", "v1"),
-		"ratings",
-		snapshot.Selector{Version: 1},
-	)
+	first, err := snapshot.Open(filepath.Join("..", "..", "snapshot", "testdata", "v1"), "ratings",
+		snapshot.Selector{Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -487,11 +481,8 @@ func TestONNXInPython(t *testing.T) {
 func TestONNXInNode(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "node", "-e",
 		"require('onnxruntime-node')").CombinedOutput(); err != nil {
-		t.Skipf(
-			"not checked: node with the package onnxruntime-node is needed, in NODE_PATH (%v): %s",
-			err,
-			lastLine(out),
-		)
+		t.Skipf("not checked: node with the package onnxruntime-node is needed, in NODE_PATH (%v): %s", err,
+			lastLine(out))
 	}
 	out, err := exec.CommandContext(t.Context(), "node", filepath.Join("testdata", "check.cjs"), writeExpectations(t)).
 		CombinedOutput()

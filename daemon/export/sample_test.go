@@ -123,11 +123,8 @@ func TestJSONRowsAreEventsAgain(t *testing.T) {
 		case "multilabel":
 			e.Label, e.Classes = 0, []string{"red", "<green>"}
 		}
-		line, err := AppendJSON(
-			[]byte("kept"),
-			&m.Schema,
-			&Row{Event: e, Role: sketch.Gate, Weight: 1, Inclusion: 0.25, Topic: "t", Partition: 3, Offset: 7},
-		)
+		line, err := AppendJSON([]byte("kept"), &m.Schema,
+			&Row{Event: e, Role: sketch.Gate, Weight: 1, Inclusion: 0.25, Topic: "t", Partition: 3, Offset: 7})
 		if err != nil || !bytes.HasPrefix(line, []byte(`kept{"y":`)) {
 			t.Fatalf("%s, error %v", line, err)
 		}

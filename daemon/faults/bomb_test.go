@@ -14,13 +14,9 @@ const bombBytes = 32 << 20
 // bomb sends one record that compresses to almost nothing.
 func bomb(t *testing.T, addr []string, topic string) {
 	t.Helper()
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(addr...),
-		kgo.DefaultProduceTopic(topic),
-		kgo.ProducerBatchCompression(kgo.ZstdCompression()),
-		kgo.ProducerBatchMaxBytes(2*bombBytes),
-		kgo.BrokerMaxWriteBytes(4*bombBytes),
-	)
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr...), kgo.DefaultProduceTopic(topic),
+		kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerBatchMaxBytes(2*bombBytes),
+		kgo.BrokerMaxWriteBytes(4*bombBytes))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,13 +67,8 @@ func TestBusyProcessors(t *testing.T) {
 		looks,
 	)
 	if stalls+failed > 0 || late > 0 || tier.Asked(tier.Long) && longest > 5*time.Second || longest > 20*time.Second {
-		t.Errorf(
-			"%g stalls, %g fetches failed, %d looks without an answer, longest wait %v",
-			stalls,
-			failed,
-			late,
-			longest,
-		)
+		t.Errorf("%g stalls, %g fetches failed, %d looks without an answer, longest wait %v", stalls, failed, late,
+			longest)
 	}
 }
 

@@ -106,14 +106,10 @@ func makeCertificates(dir string) (*certificates, error) {
 		}
 	}
 	all := strings.Join(listeners, ",")
-	lines = append(
-		lines,
-		"listeners="+all,
+	lines = append(lines, "listeners="+all,
 		"advertised.listeners="+strings.Replace(all, ",CONTROLLER://127.0.0.1:@CONTROLLER@", "", 1),
-		"inter.broker.listener.name=PLAINTEXT",
-		"listener.security.protocol.map="+strings.Join(protocols, ","),
-		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-	)
+		"inter.broker.listener.name=PLAINTEXT", "listener.security.protocol.map="+strings.Join(protocols, ","),
+		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512")
 	c.properties = strings.Join(lines, "\n") + "\n"
 	return c, nil
 }
@@ -176,9 +172,7 @@ func (a *authority) issue(file, host string, notBefore, ends time.Duration) erro
 		return err
 	}
 	var b bytes.Buffer
-	err = errors.Join(
-		pem.Encode(&b, &pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
-		pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: der}),
-	)
+	err = errors.Join(pem.Encode(&b, &pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+		pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	return errors.Join(err, os.WriteFile(file, b.Bytes(), 0o600))
 }

@@ -168,20 +168,8 @@ func (b *builder) run(command string) {
 		for d in "$@"; do mount --rbind "$d" "$root$d"; done
 		for d in /usr /bin /lib /lib64 /etc; do [ ! -e $d ] || { mount --bind $d "$root$d"; mount -o remount,bind,ro "$root$d"; }; done
 		exec chroot "$root" /bin/sh -ec "cd $at; $run"`
-	cmd := exec.Command(
-		"unshare",
-		"--mount",
-		"sh",
-		"-ec",
-		script,
-		b.root,
-		b.directory,
-		command,
-		"/dev",
-		"/proc",
-		b.goEnv("GOMODCACHE"),
-		b.goEnv("GOCACHE"),
-	)
+	cmd := exec.Command("unshare", "--mount", "sh", "-ec", script, b.root, b.directory, command, "/dev", "/proc",
+		b.goEnv("GOMODCACHE"), b.goEnv("GOCACHE"))
 	cmd.Env = append(os.Environ(), "PATH="+b.goEnv("GOROOT")+"/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOFLAGS=",
 		"GOMODCACHE="+b.goEnv("GOMODCACHE"), "GOCACHE="+b.goEnv("GOCACHE"))
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -298,11 +286,8 @@ func TestContainer(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	within(
-		t,
-		time.Minute,
-		func() error { return ask("/v1/models/ratings/aliases/champion", "change-me", http.StatusOK) },
-	)
+	within(t, time.Minute,
+		func() error { return ask("/v1/models/ratings/aliases/champion", "change-me", http.StatusOK) })
 	for _, name := range []string{"state", "snapshots"} {
 		if _, err := os.Stat(filepath.Join(volume, name, "ratings")); err != nil {
 			t.Errorf("on the volume: %v", err)

@@ -127,13 +127,8 @@ func TestKills(t *testing.T) {
 		readyLimit,
 	)
 	s := watcher.Status()
-	t.Logf(
-		"a consumer loaded %d versions and applied %d deltas, refused %d and %d",
-		s.Loads,
-		s.DeltasApplied,
-		s.Refused,
-		s.DeltasRefused,
-	)
+	t.Logf("a consumer loaded %d versions and applied %d deltas, refused %d and %d", s.Loads, s.DeltasApplied,
+		s.Refused, s.DeltasRefused)
 	if s.Loads == 0 || s.DeltasApplied == 0 || s.Refused+s.DeltasRefused > 0 {
 		t.Errorf("a consumer: %+v", s)
 	}
@@ -250,11 +245,8 @@ func TestFailpoints(t *testing.T) {
 // distinctKeys reads a topic from its start until it has seen so many different keys, at most for a while.
 func distinctKeys(t *testing.T, addr []string, topic string, want int) int {
 	t.Helper()
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(addr...),
-		kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,11 +269,8 @@ func TestFailedCommit(t *testing.T) {
 	p := newProducer(t, addr, "failed")
 	p.fill(5000, ratings(1, 0))
 	// Small answers, for many transactions: one of them fails.
-	config := configure(
-		t,
-		"failed",
-		settings{brokers: addr, topics: []string{"failed"}, kafka: "max_partition_fetch_bytes: 4KiB"},
-	)
+	config := configure(t, "failed",
+		settings{brokers: addr, topics: []string{"failed"}, kafka: "max_partition_fetch_bytes: 4KiB"})
 	for i, site := range []string{failpoint.SketchCommit, failpoint.SketchCommitted} {
 		c := run(t, refitdFailing, config, []string{fmt.Sprintf("FAIL=%s=error,0.2,%d", site, i+1)}, "--until", "end")
 		if code := c.wait(time.Minute); code != report.ExitState || c.failure == nil {

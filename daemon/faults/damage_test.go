@@ -113,23 +113,8 @@ func TestCompacted(t *testing.T) {
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	const topic = "compacted"
-	makeTopic(
-		t,
-		a,
-		topic,
-		1,
-		1,
-		"cleanup.policy",
-		"compact",
-		"internal.segment.bytes",
-		"20000",
-		"min.cleanable.dirty.ratio",
-		"0.01",
-		"delete.retention.ms",
-		"3600000",
-		"segment.ms",
-		"2000",
-	)
+	makeTopic(t, a, topic, 1, 1, "cleanup.policy", "compact", "internal.segment.bytes", "20000",
+		"min.cleanable.dirty.ratio", "0.01", "delete.retention.ms", "3600000", "segment.ms", "2000")
 	value := ratings(1, 0)
 	total := int64(0)
 	// as a new producer id: the cleaner keeps the last batch of each, empty if need be
@@ -178,22 +163,13 @@ func TestCompacted(t *testing.T) {
 			before, since = now, time.Now()
 		}
 		if lostTail == 0 || empty == 0 || atEnd == 0 || time.Since(since) < 4*time.Second {
-			return fmt.Errorf(
-				"%d batches without tail, %d empty, %d of them at the end of a segment",
-				lostTail,
-				empty,
-				atEnd,
-			)
+			return fmt.Errorf("%d batches without tail, %d empty, %d of them at the end of a segment", lostTail, empty,
+				atEnd)
 		}
 		return nil
 	})
-	t.Logf(
-		"of %d records: %d batches lost their tail, %d are empty, %d of those at the end of a segment",
-		total,
-		before[0],
-		before[1],
-		before[2],
-	)
+	t.Logf("of %d records: %d batches lost their tail, %d are empty, %d of those at the end of a segment", total,
+		before[0], before[1], before[2])
 
 	config := configure(t, "compacted", settings{brokers: k.addr(), topics: []string{topic}})
 	d := run(t, refitd, config, nil)

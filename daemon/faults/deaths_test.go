@@ -152,11 +152,8 @@ func TestKilledWhileTraining(t *testing.T) {
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "fatal", 2, 1)
 	p := newProducer(t, addr, "fatal")
-	config := configure(
-		t,
-		"fatal",
-		settings{brokers: addr, topics: []string{"fatal"}, train: trainOften, publish: publishOften},
-	)
+	config := configure(t, "fatal",
+		settings{brokers: addr, topics: []string{"fatal"}, train: trainOften, publish: publishOften})
 	fail := []string{"FAIL=" + failpoint.TrainFit + "=kill"}
 	for i := range 2 {
 		p.fill(1000, ratings(uint64(i)+10, 0)) // a refit wants new events

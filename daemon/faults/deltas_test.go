@@ -16,10 +16,8 @@ import (
 // watchStore watches the champion in the store of a child, until the test ends.
 func watchStore(t *testing.T, config string, check bool) *snapshot.Watcher {
 	t.Helper()
-	w, err := snapshot.Watch(
-		snapshot.DirSource{Dir: storePath(config)},
-		snapshot.WatchOptions{Model: "ratings", CheckDeltas: check},
-	)
+	w, err := snapshot.Watch(snapshot.DirSource{Dir: storePath(config)},
+		snapshot.WatchOptions{Model: "ratings", CheckDeltas: check})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +67,8 @@ func (l *freshLoad) event(user, item int) []byte {
 		rating += 2
 	}
 	rating += l.random.IntN(2)
-	return fmt.Appendf(
-		nil,
-		`{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`,
-		user,
-		item,
-		rating,
-		time.Now().UnixMilli(),
-	)
+	return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, user, item, rating,
+		time.Now().UnixMilli())
 }
 
 // known is an event of the names that the refit knows.
@@ -90,8 +82,7 @@ func (l *freshLoad) first(user int) []byte { return l.event(user, user%l.items) 
 // next is one of the stream, so many seconds after it began.
 func (l *freshLoad) next(seconds float64) []byte {
 	user, item := int(seconds*wavingUsers)+l.random.IntN(wavingUsers), int(seconds*wavingItems)+l.random.IntN(
-		wavingItems,
-	)
+		wavingItems)
 	return l.event(user%l.users, item%l.items)
 }
 
@@ -122,11 +113,7 @@ func TestFreshConsumer(t *testing.T) {
 				schema: "task: regression, label: rating, label_min: 1, label_max: 6",
 				train: fmt.Sprintf(
 					"every: 0s, every_events: %d, variational_basis: %d, max_features: %d, fold_in: {max_rows: %d}",
-					refitAt,
-					tastes,
-					2*l.users,
-					2*l.users,
-				)},
+					refitAt, tastes, 2*l.users, 2*l.users)},
 		)
 	}
 	config := configured(knownRows, "update_every: 0s")
@@ -141,13 +128,8 @@ func TestFreshConsumer(t *testing.T) {
 		t.Helper()
 		within(t, limit, func() error {
 			if s := w.Status(); !what(s) {
-				return fmt.Errorf(
-					"%d versions loaded, %d deltas applied: %v %v",
-					s.Loads,
-					s.DeltasApplied,
-					s.Err,
-					s.DeltaErr,
-				)
+				return fmt.Errorf("%d versions loaded, %d deltas applied: %v %v", s.Loads, s.DeltasApplied, s.Err,
+					s.DeltaErr)
 			}
 			return nil
 		})
@@ -166,13 +148,8 @@ func TestFreshConsumer(t *testing.T) {
 	reload("update_every: 0s")
 	p.fill(l.users, l.first)
 	c.caughtUp(10*time.Minute, "fresh", p.ends())
-	t.Logf(
-		"a refit of %d ratings after %v, %d names in %v more",
-		knownRows,
-		refitted.Sub(began).Round(time.Second),
-		l.users+l.items,
-		time.Since(refitted).Round(time.Second),
-	)
+	t.Logf("a refit of %d ratings after %v, %d names in %v more", knownRows, refitted.Sub(began).Round(time.Second),
+		l.users+l.items, time.Since(refitted).Round(time.Second))
 	p.every = 50
 	for _, way := range []struct {
 		name, begin, publish string
@@ -235,14 +212,8 @@ func TestFreshConsumer(t *testing.T) {
 			(used.bytes-before.bytes)/max(1, rows),
 		)
 		if way.name != "neither" {
-			t.Logf(
-				"%d of %d events seen in a consumer's model: p50 %v (1.2s) p99 %v (2s) max %v",
-				len(waits),
-				len(marks),
-				percentile(waits, 50),
-				percentile(waits, 99),
-				slices.Max(waits).Round(time.Millisecond),
-			)
+			t.Logf("%d of %d events seen in a consumer's model: p50 %v (1.2s) p99 %v (2s) max %v", len(waits),
+				len(marks), percentile(waits, 50), percentile(waits, 99), slices.Max(waits).Round(time.Millisecond))
 		}
 		if way.name == "deltas" &&
 			(now.DeltasRefused > 0 || len(waits) < len(marks)*99/100 || percentile(waits, 50) > 10*time.Second ||

@@ -138,15 +138,11 @@ func TestGroupKills(t *testing.T) {
 	}
 	g.whole(time.Minute)
 	g.leave()
-	t.Logf(
-		"the shards of a process that was stopped are held and ready elsewhere after %v",
-		g.whole(time.Minute).Round(time.Millisecond),
-	)
+	t.Logf("the shards of a process that was stopped are held and ready elsewhere after %v",
+		g.whole(time.Minute).Round(time.Millisecond))
 	g.kill()
-	t.Logf(
-		"those of one that was killed after %v, of which the session is 6 s",
-		g.whole(time.Minute).Round(time.Millisecond),
-	)
+	t.Logf("those of one that was killed after %v, of which the session is 6 s",
+		g.whole(time.Minute).Round(time.Millisecond))
 	p.stop()
 	began := time.Now()
 	for len(g.living) > 0 {
@@ -162,15 +158,8 @@ func TestGroupKills(t *testing.T) {
 	g.end(g.trainer, 5*time.Minute)
 	g.compare(5 * time.Minute)
 	p.accountedFor(inspect(t, g.trainer))
-	t.Logf(
-		"%s: %d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0",
-		g.kind,
-		kills-stopped,
-		stopped,
-		pauses,
-		rate,
-		p.total(),
-	)
+	t.Logf("%s: %d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0", g.kind,
+		kills-stopped, stopped, pauses, rate, p.total())
 }
 
 // TestGroupMoves: how long it takes until the shards of a process are held and ready elsewhere, of one that is killed

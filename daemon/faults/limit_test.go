@@ -72,10 +72,8 @@ func TestProcessorQuota(t *testing.T) {
 	}
 	used, took := metricIn(body, "process_cpu_seconds_total"), time.Since(c.began)
 	refits := metricIn(body, "refitd_train_duration_seconds_count")
-	stalls, failed := metricIn(body, "refitd_consumer_stalls_total"), metricIn(
-		body,
-		"refitd_consumer_fetch_errors_total",
-	)
+	stalls, failed := metricIn(body, "refitd_consumer_stalls_total"), metricIn(body,
+		"refitd_consumer_fetch_errors_total")
 	asked := time.Now()
 	s := c.stopClean()
 	stop := time.Since(asked)
@@ -123,11 +121,8 @@ func TestKernelKill(t *testing.T) {
 	p := newProducer(t, addr, "large")
 	p.fill(tier.Size(50_000, 200_000), ratings(1, 0))
 	p.load(5000, ratings(2, 0))
-	config := configure(
-		t,
-		"large",
-		settings{brokers: addr, topics: []string{"large"}, size: 50_000, train: trainOften, publish: publishOften},
-	)
+	config := configure(t, "large",
+		settings{brokers: addr, topics: []string{"large"}, size: 50_000, train: trainOften, publish: publishOften})
 	for i := range tier.Size(3, 12) {
 		limit := (160 + 32*(i%4)) << 20
 		g := memoryGroup(t, limit)
@@ -143,14 +138,8 @@ func TestKernelKill(t *testing.T) {
 		for _, l := range s.Partitions {
 			next += l.Next
 		}
-		t.Logf(
-			"limit %d: killed after %v, %d of %d events in the state, %d versions",
-			limit,
-			time.Since(c.began).Round(time.Millisecond),
-			next,
-			p.total(),
-			len(c.versions),
-		)
+		t.Logf("limit %d: killed after %v, %d of %d events in the state, %d versions", limit,
+			time.Since(c.began).Round(time.Millisecond), next, p.total(), len(c.versions))
 	}
 	p.stop()
 	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone {
@@ -321,14 +310,10 @@ func TestThrottled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commits, failures := metricIn(body, "refitd_consumer_commits_total"), metricIn(
-		body,
-		"refitd_consumer_commit_errors_total",
-	)
-	stalls, errors := metricIn(body, "refitd_consumer_stalls_total"), metricIn(
-		body,
-		"refitd_consumer_fetch_errors_total",
-	)
+	commits, failures := metricIn(body, "refitd_consumer_commits_total"), metricIn(body,
+		"refitd_consumer_commit_errors_total")
+	stalls, errors := metricIn(body, "refitd_consumer_stalls_total"), metricIn(body,
+		"refitd_consumer_fetch_errors_total")
 	fetches := metricIn(body, "refitd_consumer_fetches_total")
 	asked := time.Now()
 	s := c.stopClean()

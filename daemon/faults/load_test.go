@@ -244,13 +244,8 @@ func TestCatchUp(t *testing.T) {
 		}
 	}
 	bare, cost := bareRate(t, addr, "backlog")
-	t.Logf(
-		"L2 on %s: %d events of 100 bytes, bare fetch rate %.0f/s, %v of processor time each",
-		kind,
-		backlog,
-		bare,
-		cost,
-	)
+	t.Logf("L2 on %s: %d events of 100 bytes, bare fetch rate %.0f/s, %v of processor time each", kind, backlog, bare,
+		cost)
 	for i, test := range []struct {
 		name, topic, sample string
 		events, size        int
@@ -329,14 +324,8 @@ func TestHostileLoad(t *testing.T) {
 		defer mu.Unlock()
 		if i%2 == 0 {
 			good.Add(1)
-			return fmt.Appendf(
-				nil,
-				`{"user":"u%x","item":"i%x","rating":%d,"ts":%d}`,
-				r.Uint64(),
-				r.Uint64(),
-				1+r.IntN(5),
-				1700000000000+int64(i),
-			)
+			return fmt.Appendf(nil, `{"user":"u%x","item":"i%x","rating":%d,"ts":%d}`, r.Uint64(), r.Uint64(),
+				1+r.IntN(5), 1700000000000+int64(i))
 		}
 		return hostile(r, i)
 	}

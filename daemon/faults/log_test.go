@@ -102,26 +102,12 @@ func TestRetentionOvertakes(t *testing.T) {
 	for _, policy := range []string{"halt", "record"} {
 		t.Run(policy, func(t *testing.T) {
 			topic := "overtakes-" + policy
-			makeTopic(
-				t,
-				a,
-				topic,
-				1,
-				1,
-				"internal.segment.bytes",
-				"20000",
-				"retention.bytes",
-				"40000",
-				"segment.ms",
-				"500",
-			)
+			makeTopic(t, a, topic, 1, 1, "internal.segment.bytes", "20000", "retention.bytes", "40000", "segment.ms",
+				"500")
 			p := newProducer(t, k.addr(), topic, kgo.ProducerBatchMaxBytes(4000), kgo.ProducerLinger(0))
 			p.fill(100, ratings(1, 0))
-			config := configure(
-				t,
-				policy,
-				settings{brokers: k.addr(), topics: []string{topic}, input: "on_gap: " + policy},
-			)
+			config := configure(t, policy,
+				settings{brokers: k.addr(), topics: []string{topic}, input: "on_gap: " + policy})
 			d := run(t, refitd, config, nil)
 			d.ready(20 * time.Second)
 			d.caughtUp(10*time.Second, topic, p.ends())
@@ -220,13 +206,8 @@ func TestPartitionsRaised(t *testing.T) {
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	makeTopic(t, a, "raised", 4, 1)
-	p := newProducer(
-		t,
-		k.addr(),
-		"raised",
-		kgo.MetadataMinAge(50*time.Millisecond),
-		kgo.MetadataMaxAge(100*time.Millisecond),
-	)
+	p := newProducer(t, k.addr(), "raised", kgo.MetadataMinAge(50*time.Millisecond),
+		kgo.MetadataMaxAge(100*time.Millisecond))
 	config := configure(t, "raised", settings{brokers: k.addr(), topics: []string{"raised"}, input: ""})
 	d := run(t, refitd, config, nil)
 	d.ready(20 * time.Second)

@@ -28,11 +28,8 @@ func newPowered(t *testing.T) *powered {
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "power", 4, 1)
 	p.load = newProducer(t, addr, "power")
-	p.config = configure(
-		t,
-		"power",
-		settings{brokers: addr, topics: []string{"power"}, size: 20_000, train: trainOften, publish: publishOften},
-	)
+	p.config = configure(t, "power",
+		settings{brokers: addr, topics: []string{"power"}, size: 20_000, train: trainOften, publish: publishOften})
 	p.volume.keep(p.config)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -57,8 +54,7 @@ func (p *powered) cut(binary string, environment ...string) (ready time.Duration
 	c.kill()
 	p.volume.restore()
 	return ready, int64(
-		metricIn(body, "refitd_state_rollback_offsets_total"),
-	), int64(metricIn(body, "refitd_events_total"))
+		metricIn(body, "refitd_state_rollback_offsets_total")), int64(metricIn(body, "refitd_events_total"))
 }
 
 // finish reads the rest and proves the whole.
@@ -105,12 +101,8 @@ func TestPowerCut(t *testing.T) {
 		validStore(t, p.config)
 	}
 	p.finish()
-	t.Logf(
-		"%d cuts, %d records acknowledged: lost 0, double 0; ready after at most %v",
-		cuts,
-		p.load.total(),
-		slices.Max(waits).Round(time.Millisecond),
-	)
+	t.Logf("%d cuts, %d records acknowledged: lost 0, double 0; ready after at most %v", cuts, p.load.total(),
+		slices.Max(waits).Round(time.Millisecond))
 }
 
 // TestPowerCutWithoutSync (A12): the same with commits that are not synchronised, which only a build with failpoints

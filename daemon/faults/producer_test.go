@@ -19,14 +19,8 @@ func rating(r *rand.Rand, size int) []byte {
 	u, v := r.IntN(600), r.IntN(400)
 	trait := func(n int) float64 { return float64(n%7)/3 - 1 }
 	level := 3 + int(2.4*trait(u)*trait(v*3)+0.5*r.NormFloat64())
-	b := fmt.Appendf(
-		make([]byte, 0, max(size, 96)),
-		`{"user":"u%d","item":"i%d","rating":%d,"ts":%d`,
-		u,
-		v,
-		min(max(level, 1), 5),
-		1700000000000+int64(r.IntN(1e6)),
-	)
+	b := fmt.Appendf(make([]byte, 0, max(size, 96)), `{"user":"u%d","item":"i%d","rating":%d,"ts":%d`, u, v,
+		min(max(level, 1), 5), 1700000000000+int64(r.IntN(1e6)))
 	if more := size - len(b) - 10; more > 0 {
 		b = append(b, `,"pad":"`...)
 		for range more {
@@ -71,8 +65,7 @@ func newProducer(t *testing.T, addr []string, topic string, options ...kgo.Opt) 
 	client, err := kgo.NewClient(
 		append([]kgo.Opt{kgo.SeedBrokers(addr...), kgo.DefaultProduceTopic(topic), kgo.RequiredAcks(kgo.AllISRAcks()),
 			kgo.RecordPartitioner(
-				kgo.RoundRobinPartitioner(),
-			), kgo.ProducerLinger(5 * time.Millisecond), kgo.MaxBufferedRecords(200_000),
+				kgo.RoundRobinPartitioner()), kgo.ProducerLinger(5 * time.Millisecond), kgo.MaxBufferedRecords(200_000),
 			kgo.ProducerBatchMaxBytes(200_000)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -189,16 +182,8 @@ func (p *producer) accountedFor(s report.State) {
 		}
 		have := p.receipts[l.Partition]
 		if got := l.Applied + l.Rejected; l.Next < have.next || got < have.count || got > have.count+p.unknown {
-			p.t.Errorf(
-				"%s/%d: %d applied and rejected up to offset %d, acknowledged are %d up to %d and %d unknown",
-				l.Topic,
-				l.Partition,
-				got,
-				l.Next,
-				have.count,
-				have.next,
-				p.unknown,
-			)
+			p.t.Errorf("%s/%d: %d applied and rejected up to offset %d, acknowledged are %d up to %d and %d unknown",
+				l.Topic, l.Partition, got, l.Next, have.count, have.next, p.unknown)
 		}
 	}
 	balanced(p.t, s)

@@ -39,11 +39,7 @@ func TestBrokerRestarts(t *testing.T) {
 	proved(t, config)
 	t.Logf(
 		"%d restarts of the broker under load, %d records: caught up again after %v at the median, %v at most (of 15s)",
-		len(waits),
-		p.total(),
-		percentile(waits, 50),
-		slices.Max(waits),
-	)
+		len(waits), p.total(), percentile(waits, 50), slices.Max(waits))
 }
 
 // TestLeaderMoves (C6): of three brokers, the leader of a partition is killed with kill -9 under load, then comes back.

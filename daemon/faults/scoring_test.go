@@ -142,13 +142,8 @@ func (a *answers) total() (n int) {
 // readAnswers reads a topic of scores up to its end.
 func readAnswers(t *testing.T, addr []string, a *kadm.Client, topic string, isolation kgo.IsolationLevel) *answers {
 	t.Helper()
-	reader, err := kgo.NewClient(
-		kgo.SeedBrokers(addr...),
-		kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(isolation),
-		kgo.KeepControlRecords(),
-	)
+	reader, err := kgo.NewClient(kgo.SeedBrokers(addr...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords())
 	if err != nil {
 		t.Fatal(err)
 	}

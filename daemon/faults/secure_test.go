@@ -136,11 +136,8 @@ func TestSASLUserRemoved(t *testing.T) {
 	a := admin(t, k.addr())
 	password := func(secret string) {
 		t.Helper()
-		answer, err := a.AlterUserSCRAMs(
-			t.Context(),
-			nil,
-			[]kadm.UpsertSCRAM{{User: "bob", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: secret}},
-		)
+		answer, err := a.AlterUserSCRAMs(t.Context(), nil,
+			[]kadm.UpsertSCRAM{{User: "bob", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: secret}})
 		if err == nil {
 			err = answer.Error()
 		}

@@ -28,19 +28,14 @@ func newTeam(t *testing.T, addr []string, topic string, shards int, train string
 	t.Helper()
 	c := &team{t: t, addr: addr, topic: topic}
 	member := func(name, keys string) string {
-		return configure(
-			t,
-			fmt.Sprintf("%s-%s", topic, name),
-			settings{brokers: addr, topics: []string{topic}, size: 10_000, train: train, team: keys},
-		)
+		return configure(t, fmt.Sprintf("%s-%s", topic, name),
+			settings{brokers: addr, topics: []string{topic}, size: 10_000, train: train, team: keys})
 	}
 	for i := range shards {
 		c.shards = append(
 			c.shards,
-			member(
-				fmt.Sprint("shard", i),
-				fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, c.merge()),
-			),
+			member(fmt.Sprint("shard", i),
+				fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, c.merge())),
 		)
 	}
 	c.trainer = member("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d, topic: %s}", shards, c.merge()))
@@ -90,12 +85,8 @@ func (c *team) compare(limit time.Duration) {
 	got, want := inspect(c.t, c.trainer), inspect(c.t, c.whole)
 	identical(c.t, got, want)
 	proved(c.t, c.trainer)
-	c.t.Logf(
-		"sample digest of the trainer %s, of one process %s; rows %+v",
-		got.SampleDigest,
-		want.SampleDigest,
-		got.Rows,
-	)
+	c.t.Logf("sample digest of the trainer %s, of one process %s; rows %+v", got.SampleDigest, want.SampleDigest,
+		got.Rows)
 }
 
 // bytesOf returns what the brokers keep of a topic.
@@ -219,12 +210,6 @@ func TestTeamKills(t *testing.T) {
 	}
 	c.compare(5 * time.Minute)
 	p.accountedFor(inspect(t, c.trainer))
-	t.Logf(
-		"%d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0",
-		kills-stopped,
-		stopped,
-		pauses,
-		rate,
-		p.total(),
-	)
+	t.Logf("%d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0", kills-stopped,
+		stopped, pauses, rate, p.total())
 }

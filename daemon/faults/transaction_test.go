@@ -23,13 +23,9 @@ func TestTransactions(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(k.addr()...),
-		kgo.DefaultProduceTopic("transactions"),
-		kgo.TransactionalID("faults"),
-		kgo.TransactionTimeout(time.Minute),
-		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
-	)
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.addr()...), kgo.DefaultProduceTopic("transactions"),
+		kgo.TransactionalID("faults"), kgo.TransactionTimeout(time.Minute),
+		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +100,6 @@ func TestTransactions(t *testing.T) {
 		t.Errorf("accounts %+v, want %+v", sum, want)
 	}
 	p := proved(t, config)
-	t.Logf(
-		"%d records committed, %d plain, %d aborted, %d markers; verify %+v",
-		committed,
-		plain.total(),
-		aborted,
-		markers,
-		p.summary,
-	)
+	t.Logf("%d records committed, %d plain, %d aborted, %d markers; verify %+v", committed, plain.total(), aborted,
+		markers, p.summary)
 }

@@ -98,10 +98,8 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 					Time:        1_700_000_000_000 + int64(i),
 					Categorical: []string{fmt.Sprint("u", r.IntN(50)), item},
 				}
-				run = c.observations(
-					run[:0],
-					cycle.Observation{Event: &ev, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}},
-				)
+				run = c.observations(run[:0],
+					cycle.Observation{Event: &ev, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}})
 				for _, o := range run {
 					if !o.First {
 						sum += online.learn(known[o.Event.Categorical[1]].features(i), share, o.Event.Label)

@@ -69,12 +69,8 @@ func TestConsistentCut(t *testing.T) {
 		}
 		got.Lineage, want.Lineage = "", ""
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf(
-				"the sample cut at %v is not that of the records below: digest %s, want %s",
-				got.Cut,
-				got.Digest,
-				want.Digest,
-			)
+			t.Errorf("the sample cut at %v is not that of the records below: digest %s, want %s", got.Cut, got.Digest,
+				want.Digest)
 		}
 	}
 	t.Logf("%d cuts", len(taken))

@@ -75,14 +75,8 @@ func NewPasts(m *config.Model, store *sketch.Store) *Pasts {
 // Take fills the derived fields of the event at an offset and notes it for those after it, unless noted is false or an
 // event at or behind the offset was noted before. It returns what of the entities changed, with values that are
 // appended to arena.
-func (p *Pasts) Take(
-	topic string,
-	number int32,
-	offset int64,
-	ev *event.Event,
-	noted bool,
-	arena []byte,
-) ([]byte, []sketch.Entity, error) {
+func (p *Pasts) Take(topic string, number int32, offset int64, ev *event.Event, noted bool,
+	arena []byte) ([]byte, []sketch.Entity, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.load(); err != nil {
@@ -294,14 +288,8 @@ func (g *Ingest) derive(j *job, d *decoded) error {
 			continue
 		}
 		ev, err := &d.events[i], error(nil)
-		j.arenas[0], r.Entities, err = g.pasts.Take(
-			j.part.Topic,
-			j.part.Partition,
-			r.Offset,
-			ev,
-			!r.Forgotten,
-			j.arenas[0],
-		)
+		j.arenas[0], r.Entities, err = g.pasts.Take(j.part.Topic, j.part.Partition, r.Offset, ev, !r.Forgotten,
+			j.arenas[0])
 		if err != nil {
 			return err
 		}

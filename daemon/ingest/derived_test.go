@@ -62,10 +62,8 @@ func logOf(seed uint64, p int32, n int) (*consumer.Batch, []rating) {
 			value, e = "{", rating{}
 		}
 		events = append(events, e)
-		b.Records = append(
-			b.Records,
-			consumer.Record{Offset: int64(i), Value: []byte(value), Timestamp: int64(at), CRC: r.Uint32()},
-		)
+		b.Records = append(b.Records,
+			consumer.Record{Offset: int64(i), Value: []byte(value), Timestamp: int64(at), CRC: r.Uint32()})
 	}
 	return b, events
 }
@@ -173,13 +171,8 @@ func TestDerivedRows(t *testing.T) {
 			sample, err := store.Sample()
 			if err != nil || len(sample.Train)+len(sample.Select)+len(sample.Gate) != 1200-108 ||
 				len(sample.Gate) == 0 {
-				t.Fatalf(
-					"%d rows to train on, %d to select, %d to judge: %v",
-					len(sample.Train),
-					len(sample.Select),
-					len(sample.Gate),
-					err,
-				)
+				t.Fatalf("%d rows to train on, %d to select, %d to judge: %v", len(sample.Train), len(sample.Select),
+					len(sample.Gate), err)
 			}
 			for _, rowList := range [][]sketch.Row{sample.Train, sample.Select, sample.Gate} {
 				for _, r := range rowList {

@@ -19,8 +19,7 @@ const decodedBytes = 48 << 20
 // confirm holes, with the largest batch decompressed, and of what they are decoded into.
 func FetchFootprint(maxPartitionBytes int) int64 {
 	return 3*assumedPartitions*int64(maxPartitionBytes) + int64(
-		consumer.DefaultOptions().MaxDecompressedBytes,
-	) + decodedBytes
+		consumer.DefaultOptions().MaxDecompressedBytes) + decodedBytes
 }
 
 // What the past of an entity takes, and each name of its lists: a map entry, the past, slices and strings; a test
@@ -54,10 +53,8 @@ func ChoicesFootprint(m *config.Model) int64 {
 	if m.ChosenField() < 0 {
 		return 0
 	}
-	return candidateBytes*int64(KeptChoices+m.Sample.Size+m.Sample.Holdout.Size) + choices.Footprint(
-		KeptChoices,
-		int(m.Input.MaxIDBytes),
-	)
+	return candidateBytes*int64(KeptChoices+m.Sample.Size+m.Sample.Holdout.Size) + choices.Footprint(KeptChoices,
+		int(m.Input.MaxIDBytes))
 }
 
 // assumedFull is how many partitions are taken to have as many entities as there may be: an entity is seen in one where

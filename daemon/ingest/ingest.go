@@ -540,10 +540,8 @@ func Stored(store *sketch.Store) updates.Stored {
 	out := updates.Stored{Events: &n}
 	for i := range ledger {
 		l := &ledger[i]
-		out.Cut, out.Watermark = append(
-			out.Cut,
-			report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next},
-		), max(out.Watermark, l.Watermark)
+		out.Cut, out.Watermark = append(out.Cut,
+			report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next}), max(out.Watermark, l.Watermark)
 	}
 	return out
 }

@@ -38,21 +38,14 @@ func ratings(size int) *config.Model {
 func batch(r *rand.Rand, p int32, base int64, n int) *consumer.Batch {
 	b := &consumer.Batch{Topic: "t", Partition: p, Base: base, Next: base + int64(n), HighWatermark: base + int64(n)}
 	for i := range n {
-		value := fmt.Appendf(
-			nil,
-			`{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web"}`,
-			int(20000*r.Float64()*r.Float64()),
-			int(5000*r.Float64()*r.Float64()),
-			1+r.IntN(5),
-			1700000000000+base+int64(i),
-		)
+		value := fmt.Appendf(nil, `{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web"}`,
+			int(20000*r.Float64()*r.Float64()), int(5000*r.Float64()*r.Float64()), 1+r.IntN(5),
+			1700000000000+base+int64(i))
 		if i%10 == 9 {
 			value = value[1:]
 		}
-		b.Records = append(
-			b.Records,
-			consumer.Record{Offset: base + int64(i), Value: value, Timestamp: 1700000000000 + base, CRC: r.Uint32()},
-		)
+		b.Records = append(b.Records,
+			consumer.Record{Offset: base + int64(i), Value: value, Timestamp: 1700000000000 + base, CRC: r.Uint32()})
 	}
 	return b
 }

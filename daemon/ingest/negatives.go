@@ -412,11 +412,8 @@ func withNegatives(m *config.Model, s *sketch.Sample, out *encode.Sample) error 
 }
 
 // expand returns rows with their negatives, which have the age and the weight of the choice.
-func (c *candidates) expand(
-	rowList []sketch.Row,
-	age, weight []float64,
-	names map[string]string,
-) (all [][]byte, ages, weights []float64, err error) {
+func (c *candidates) expand(rowList []sketch.Row, age, weight []float64,
+	names map[string]string) (all [][]byte, ages, weights []float64, err error) {
 	var ev event.Event
 	for i := range rowList {
 		r := &rowList[i]
@@ -512,12 +509,8 @@ func byTime(rows []sketch.Row) []*sketch.Row {
 }
 
 func compareTimes(a, b *sketch.Row) int {
-	return cmp.Or(
-		cmp.Compare(a.Time, b.Time),
-		cmp.Compare(a.Topic, b.Topic),
-		cmp.Compare(a.Partition, b.Partition),
-		cmp.Compare(a.Offset, b.Offset),
-	)
+	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition),
+		cmp.Compare(a.Offset, b.Offset))
 }
 
 // observations appends to a run the observations of the negatives of a choice, and its own.

@@ -39,19 +39,10 @@ func choiceBatch(seed uint64, p int32, base int64, n int) *consumer.Batch {
 	b := &consumer.Batch{Topic: "t", Partition: p, Base: base, Next: base + int64(n), HighWatermark: base + int64(n)}
 	for i := range n {
 		item := 1 + int(30*math.Sqrt(r.Float64()))
-		value := fmt.Appendf(
-			nil,
-			`{"user":"u%d","item":"i%d","genre":"g%d","event":%q,"ts":%d}`,
-			r.IntN(200),
-			item,
-			item%3,
-			[]string{"view", "view", "buy"}[r.IntN(3)],
-			1700000000000+base+int64(i),
-		)
-		b.Records = append(
-			b.Records,
-			consumer.Record{Offset: base + int64(i), Value: value, Timestamp: 1700000000000 + base, CRC: r.Uint32()},
-		)
+		value := fmt.Appendf(nil, `{"user":"u%d","item":"i%d","genre":"g%d","event":%q,"ts":%d}`, r.IntN(200), item,
+			item%3, []string{"view", "view", "buy"}[r.IntN(3)], 1700000000000+base+int64(i))
+		b.Records = append(b.Records,
+			consumer.Record{Offset: base + int64(i), Value: value, Timestamp: 1700000000000 + base, CRC: r.Uint32()})
 	}
 	return b
 }
@@ -142,10 +133,8 @@ func TestNegativesSayNothing(t *testing.T) {
 		from := len(run)
 		kept := ev
 		kept.Categorical = slices.Clone(ev.Categorical)
-		run = c.observations(
-			run,
-			cycle.Observation{Event: &kept, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}},
-		)
+		run = c.observations(run,
+			cycle.Observation{Event: &kept, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}})
 		for _, o := range run[from : len(run)-1] {
 			drawn[o.Event.Categorical[1]]++
 		}

@@ -47,14 +47,10 @@ func TestTakeIsApply(t *testing.T) {
 		return stateOf(t, store), string(store.Aux()), total
 	}
 	for _, size := range []int{10, 700, 3000} {
-		want, sums, counts := run(
-			func(g *Ingest, b *consumer.Batch) error { return g.Apply(context.Background(), b) },
-			size,
-		)
+		want, sums, counts := run(func(g *Ingest, b *consumer.Batch) error { return g.Apply(context.Background(), b) },
+			size)
 		got, gotSums, gotCounts := run(
-			func(g *Ingest, b *consumer.Batch) error { return g.Take(context.Background(), b) },
-			size,
-		)
+			func(g *Ingest, b *consumer.Batch) error { return g.Take(context.Background(), b) }, size)
 		if counts.Applied != 10_800 || counts.Rejected[event.Cause{Reason: event.NotObject}] == 0 ||
 			!reflect.DeepEqual(gotCounts, counts) {
 			t.Errorf("batches of %d: counts %+v, applied one by one %+v", size, gotCounts, counts)

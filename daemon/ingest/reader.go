@@ -98,13 +98,8 @@ func (g *Ingest) isStorable(payload []byte) bool {
 }
 
 // read decodes one record. What the row keeps of it goes into arena, which is returned, unless it waits for its schema.
-func (r *reader) read(
-	to *sketch.Record,
-	ev *event.Event,
-	p *sketch.Part,
-	from *consumer.Record,
-	arena []byte,
-) ([]byte, *event.Wait) {
+func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *consumer.Record,
+	arena []byte) ([]byte, *event.Wait) {
 	switch from.Fate {
 	case consumer.Control:
 		*to = sketch.Record{Offset: from.Offset, Fate: sketch.Control}
@@ -149,14 +144,8 @@ func (r *reader) read(
 }
 
 // fill makes the row of an event.
-func (g *Ingest) fill(
-	to *sketch.Record,
-	p *sketch.Part,
-	offset int64,
-	crc uint32,
-	ev *event.Event,
-	arena []byte,
-) []byte {
+func (g *Ingest) fill(to *sketch.Record, p *sketch.Part, offset int64, crc uint32, ev *event.Event,
+	arena []byte) []byte {
 	start := len(arena)
 	arena = rows.AppendEvent(arena, ev)
 	*to = sketch.Record{

@@ -16,11 +16,7 @@ import (
 // The path of a record through the ingest: it is decoded, its event is scored, and observed.
 
 // decodeRecord decodes a record, once more if that panics.
-func (r *reader) decodeRecord(
-	p *sketch.Part,
-	ev *event.Event,
-	from *consumer.Record,
-) (*event.Rejection, *event.Wait) {
+func (r *reader) decodeRecord(p *sketch.Part, ev *event.Event, from *consumer.Record) (*event.Rejection, *event.Wait) {
 	rejection, wait, panicked := r.tryDecode(p, ev, from)
 	if panicked {
 		rejection, wait, _ = r.tryDecode(p, ev, from)
@@ -33,10 +29,8 @@ func (r *reader) decodeOnce(ev *event.Event, from *consumer.Record) (*event.Reje
 	if r.mapped == nil {
 		return r.decode(ev, from.Value, from.Timestamp), nil
 	}
-	return r.mapped.DecodeRecord(
-		ev,
-		&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp},
-	)
+	return r.mapped.DecodeRecord(ev,
+		&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp})
 }
 
 // prescore scores the events of a part. One that panics has no score, and panics again when it is observed, which is

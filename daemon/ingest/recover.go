@@ -16,11 +16,8 @@ import (
 // What ends the process all the same, as a fatal fault of the runtime does, is what package crash is for.
 
 // tryDecode decodes a record, or rejects it if that panics.
-func (r *reader) tryDecode(
-	p *sketch.Part,
-	ev *event.Event,
-	from *consumer.Record,
-) (rejection *event.Rejection, wait *event.Wait, panicked bool) {
+func (r *reader) tryDecode(p *sketch.Part, ev *event.Event,
+	from *consumer.Record) (rejection *event.Rejection, wait *event.Wait, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			rejection, wait, panicked = &event.Rejection{Reason: event.Panicked}, nil, true

@@ -137,13 +137,8 @@ func TestPanicAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(reported, []int64{1007}) || counts.Applied != 90 || counts.Unlearned != 1 || ahead != 90 {
-		t.Errorf(
-			"reported %v, %d applied, %d of them not learned, %d prescored",
-			reported,
-			counts.Applied,
-			counts.Unlearned,
-			ahead,
-		)
+		t.Errorf("reported %v, %d applied, %d of them not learned, %d prescored", reported, counts.Applied,
+			counts.Unlearned, ahead)
 	}
 }
 

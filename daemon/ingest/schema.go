@@ -71,10 +71,8 @@ func isWider(old, now []string) bool {
 
 // sameBins reports whether the labels of a regression are put into the bins that they were put into.
 func sameBins(old, now *config.Schema) bool {
-	return !slices.ContainsFunc(
-		now.Derived,
-		func(d config.Derived) bool { return d.Kind == string(event.PreviousLabel) },
-	) ||
+	return !slices.ContainsFunc(now.Derived,
+		func(d config.Derived) bool { return d.Kind == string(event.PreviousLabel) }) ||
 		old.LabelMin == now.LabelMin && old.LabelMax == now.LabelMax
 }
 
@@ -85,15 +83,8 @@ func isOpen(s *config.Schema) bool { return s.LabelMin == 0 && s.LabelMax == 0 }
 // log gives another state.
 func rulesOf(m *config.Model) string {
 	s, in := &m.Schema, &m.Input
-	rules := fmt.Sprint(
-		s.Levels,
-		s.Classes,
-		s.LabelMin,
-		s.LabelMax,
-		int64(in.MaxEventBytes),
-		int64(in.MaxIDBytes),
-		in.MaxFutureSkew,
-	)
+	rules := fmt.Sprint(s.Levels, s.Classes, s.LabelMin, s.LabelMax, int64(in.MaxEventBytes), int64(in.MaxIDBytes),
+		in.MaxFutureSkew)
 	if n := in.MaxListNames; n != event.DefaultLimits().MaxMulti { // as it was before there was a choice
 		rules += fmt.Sprint(" list ", n)
 	}

@@ -23,17 +23,13 @@ func StateOf(model string, s *sketch.State) report.State {
 	if s.UnderFilled {
 		out.UnderFilledSince = []report.Cut{}
 		for _, p := range s.Since {
-			out.UnderFilledSince = append(
-				out.UnderFilledSince,
-				report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next},
-			)
+			out.UnderFilledSince = append(out.UnderFilledSince,
+				report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 		}
 	}
 	for _, m := range s.Forgotten {
-		out.Forgotten = append(
-			out.Forgotten,
-			report.Subject{Field: m.Field, Subject: m.Hash.String(), Rows: m.Rows, Done: m.Done},
-		)
+		out.Forgotten = append(out.Forgotten,
+			report.Subject{Field: m.Field, Subject: m.Hash.String(), Rows: m.Rows, Done: m.Done})
 	}
 	out.Shards = report.ShardHeads(s.Memo)
 	return out

@@ -65,11 +65,8 @@ func (g *Ingest) ResumeAt(topic string, number int32, newest int64) {
 
 // BoundsOf returns Bounds for reading a partition of a store again: the decisions that were made when it was read
 // first.
-func BoundsOf(
-	store *sketch.Store,
-	topic string,
-	number int32,
-) (func(topic string, partition int32, offset int64) int64, error) {
+func BoundsOf(store *sketch.Store, topic string,
+	number int32) (func(topic string, partition int32, offset int64) int64, error) {
 	bounds, err := store.TimeBounds(topic, number)
 	if err != nil {
 		return nil, err

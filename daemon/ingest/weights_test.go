@@ -25,15 +25,8 @@ func TestHeavyEventInTheSample(t *testing.T) {
 			if i%(n/heavy) == 5 {
 				weight = "1000000"
 			}
-			records[i].Value = fmt.Appendf(
-				nil,
-				`{"user":"u%d","item":"i%d","rating":%d,"w":%s,"ts":%d}`,
-				i%90,
-				i%70,
-				1+i%5,
-				weight,
-				1700000000000+i,
-			)
+			records[i].Value = fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"w":%s,"ts":%d}`, i%90, i%70,
+				1+i%5, weight, 1700000000000+i)
 			records[i].Offset, records[i].CRC = int64(i), uint32(i)
 		}
 		take := func(step int) *encode.Sample {

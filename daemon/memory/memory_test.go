@@ -103,11 +103,8 @@ func TestOf(t *testing.T) {
 	m1.Resolve()
 	name := m1.Name + ".dual_variables"
 	if with := Of(&svm); with.Parts[name] < int64(m1.Sample.Size)*5*8*3 || before.Parts[name] != 0 {
-		t.Errorf(
-			"dual variables of a support vector machine: %d bytes, of other models %d",
-			with.Parts[name],
-			before.Parts[name],
-		)
+		t.Errorf("dual variables of a support vector machine: %d bytes, of other models %d", with.Parts[name],
+			before.Parts[name])
 	}
 	c.Models[0].Sample.Size, c.Models[0].Train.MaxFeatures, c.Models[0].Train.MaxBasis = math.MaxInt32, math.MaxInt32, 1000
 	if large := Of(c); large.TotalBytes <= 0 {

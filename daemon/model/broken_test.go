@@ -73,12 +73,8 @@ func TestBrokenModels(t *testing.T) {
 		t.Error(err)
 	}
 	if first.Version != 1 || int(fits.Load()) <= len(breaks) {
-		t.Errorf(
-			"version %d was published after %d refits, of which %d were broken",
-			first.Version,
-			fits.Load(),
-			len(breaks),
-		)
+		t.Errorf("version %d was published after %d refits, of which %d were broken", first.Version, fits.Load(),
+			len(breaks))
 	}
 	if int(failures) != len(breaks) {
 		t.Errorf("%g failures for %d broken models:\n%s", failures, len(breaks), log.String())

@@ -47,10 +47,8 @@ func TestFailedRefitIsMadeAgain(t *testing.T) {
 	if n := testutil.ToFloat64(p.options.Metrics.TrainFailed.WithLabelValues("a")); n != 0 {
 		t.Errorf("%g refits counted as failed", n)
 	}
-	if text := log.String(); strings.Count(
-		text,
-		`msg="refit failed that continued from the champion: it is made again from nothing"`,
-	) != 1 {
+	if text := log.String(); strings.Count(text,
+		`msg="refit failed that continued from the champion: it is made again from nothing"`) != 1 {
 		t.Errorf("the log does not say so once:\n%.3000s", text)
 	}
 }

@@ -41,115 +41,60 @@ func ofModel(name, help string, labels ...string) *prometheus.Desc {
 var (
 	reservoirItems = ofModel("reservoir_items", "Rows of the sample, by role: train, select and gate.", "role")
 	reservoirBytes = ofModel("reservoir_bytes", "Bytes of the sample's rows.")
-	ledgerOffsets  = ofModel(
-		"ledger_offsets",
+	ledgerOffsets  = ofModel("ledger_offsets",
 		"Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.",
-		"topic",
-		"account",
-	)
-	duplicates = ofModel(
-		"duplicates_in_window_total",
-		"Events applied under an identity (schema.identity) that was in the sample already.",
-	)
+		"topic", "account")
+	duplicates = ofModel("duplicates_in_window_total",
+		"Events applied under an identity (schema.identity) that was in the sample already.")
 	storageFree  = ofModel("storage_free_bytes", "Free space for the state of a model.")
-	storageLeast = describe(
-		"storage_min_free_bytes",
-		"Free space below which nothing is read or published (storage.min_free_bytes).",
-	)
+	storageLeast = describe("storage_min_free_bytes",
+		"Free space below which nothing is read or published (storage.min_free_bytes).")
 	memoryBudget   = describe("memory_budget_bytes", "Largest memory allowed (memory_budget); 0 without one.")
-	memoryComputed = describe(
-		"memory_computed_bytes",
-		"Memory that the configuration may use, as check config prints it.",
-	)
-	progressiveLoss = ofModel(
-		"progressive_loss",
+	memoryComputed = describe("memory_computed_bytes",
+		"Memory that the configuration may use, as check config prints it.")
+	progressiveLoss = ofModel("progressive_loss",
 		"Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.",
-		"role",
-	)
-	progressiveMetric = ofModel(
-		"progressive_metric",
+		"role")
+	progressiveMetric = ofModel("progressive_metric",
 		"Metrics of the same predictions: over all events, the window, or its events with new or known entities.",
-		"metric",
-		"window",
-		"role",
-	)
-	progressiveInvalid = ofModel(
-		"progressive_invalid_total",
-		"Losses below 0, which none can be: each is a bug. They count as 0.",
-	)
-	foldInEvicted = ofModel(
-		"fold_in_evicted_total",
-		"Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).",
-	)
+		"metric", "window", "role")
+	progressiveInvalid = ofModel("progressive_invalid_total",
+		"Losses below 0, which none can be: each is a bug. They count as 0.")
+	foldInEvicted = ofModel("fold_in_evicted_total",
+		"Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).")
 	catchingUp = ofModel("catching_up",
 		"1 while the model is so far behind that it learns live from a share of the events (train.catch_up), else 0.")
-	foldInResets = ofModel(
-		"fold_in_resets_total",
-		"Times the fold-in started again because it had become worse than the champion alone.",
-	)
-	gateRejections = ofModel(
-		"gate_rejections_in_a_row",
-		"Refits that the gate has kept back, as worse or unfit, since the last champion or the start.",
-	)
-	featuresTotal = ofModel(
-		"features_total",
-		"Names in events that were scored with the version that consumers have.",
-	)
-	unseenTotal  = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
-	pastEntities = ofModel(
-		"derived_entities",
-		"Entities whose past is kept for derived fields (schema.derived), over all partitions.",
-	)
-	pastDropped = ofModel(
-		"derived_entities_dropped_total",
-		"Entities whose past was given up for more recent ones: their next event is like a first one.",
-	)
-	outlying = ofModel(
-		"events_outlying_fields_total",
-		"Events with a number so far from the others that it was learned as less.",
-		"field",
-	)
+	foldInResets = ofModel("fold_in_resets_total",
+		"Times the fold-in started again because it had become worse than the champion alone.")
+	gateRejections = ofModel("gate_rejections_in_a_row",
+		"Refits that the gate has kept back, as worse or unfit, since the last champion or the start.")
+	featuresTotal = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
+	unseenTotal   = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
+	pastEntities  = ofModel("derived_entities",
+		"Entities whose past is kept for derived fields (schema.derived), over all partitions.")
+	pastDropped = ofModel("derived_entities_dropped_total",
+		"Entities whose past was given up for more recent ones: their next event is like a first one.")
+	outlying = ofModel("events_outlying_fields_total",
+		"Events with a number so far from the others that it was learned as less.", "field")
 	modelReady    = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
-	modelNotReady = ofModel(
-		"model_not_ready",
-		"1 for each reason for which the model is not ready, else 0.",
-		"reason",
-	)
-	trainDisabled = ofModel(
-		"train_disabled",
-		"1 while no refit is begun because the process died during the last ones, else 0.",
-	)
-	mappingMissing = ofModel(
-		"mapping_missing_total",
-		"Events that have nothing where input.mapping says that the field is.",
-		"field",
-	)
-	mappingAbsent = ofModel(
-		"mapping_field_absent",
-		"1 for each field that no event since the start, of 1,000 at least, has where input.mapping says.",
-		"field",
-	)
+	modelNotReady = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
+	trainDisabled = ofModel("train_disabled",
+		"1 while no refit is begun because the process died during the last ones, else 0.")
+	mappingMissing = ofModel("mapping_missing_total",
+		"Events that have nothing where input.mapping says that the field is.", "field")
+	mappingAbsent = ofModel("mapping_field_absent",
+		"1 for each field that no event since the start, of 1,000 at least, has where input.mapping says.", "field")
 	schemasKnown = ofModel("schemas", "Schemas by which records were written that the model knows.")
 	schemaAsked  = ofModel("schema_requests_total", "Requests to the schema registry.")
 	schemaFailed = ofModel("schema_failures_total", "Requests to the schema registry that failed.")
-	schemaAway   = ofModel(
-		"schema_unavailable",
-		"1 while a partition waits for a schema that the registry has not given, else 0.",
-	)
-	schemaLoses = ofModel(
-		"schema_loses_field",
-		"1 for each field of the model for which a schema of records has nothing.",
-		"field",
-	)
-	shardClock = ofModel(
-		"shard_clock_offset_seconds",
-		"By how much the clock of a shard's host is ahead, as the trainer sees it.",
-		"shard",
-	)
-	trainerLeader = ofModel(
-		"trainer_leader",
-		"With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.",
-	)
+	schemaAway   = ofModel("schema_unavailable",
+		"1 while a partition waits for a schema that the registry has not given, else 0.")
+	schemaLoses = ofModel("schema_loses_field",
+		"1 for each field of the model for which a schema of records has nothing.", "field")
+	shardClock = ofModel("shard_clock_offset_seconds",
+		"By how much the clock of a shard's host is ahead, as the trainer sees it.", "shard")
+	trainerLeader = ofModel("trainer_leader",
+		"With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.")
 	liveHeard = ofModel("shard_live_heard_timestamp_seconds",
 		"When the trainer last had a batch of events of a shard (shard.live_topic).", "shard")
 	liveMissed = ofModel("shard_live_missed_offsets_total",

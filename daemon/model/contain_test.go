@@ -55,11 +55,8 @@ func newPairOf(t *testing.T, log io.Writer, rating func(i int) int) *pair {
 	}
 	defer cl.Close()
 	for i := range 2000 {
-		cl.Produce(
-			t.Context(),
-			&kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, rating(i))},
-			nil,
-		)
+		cl.Produce(t.Context(),
+			&kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, rating(i))}, nil)
 	}
 	if err := cl.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -77,11 +74,8 @@ func newPairOf(t *testing.T, log io.Writer, rating func(i int) int) *pair {
 	text := fmt.Sprintf("kafka: {bootstrap_servers: [%q], group_id: g, fetch_max_wait: 100ms}\n"+
 		"storage: {path: state, min_free_bytes: 1MiB}\nweb: {listen_address: '127.0.0.1:0'}\nmodels:%s%s",
 		cluster.ListenAddrs()[0], model("a", "rating"), model("b", "rating"))
-	conf, err := config.Parse(
-		filepath.Join(t.TempDir(), "pair.yaml"),
-		[]byte(text),
-		func(string) (string, bool) { return "", false },
-	)
+	conf, err := config.Parse(filepath.Join(t.TempDir(), "pair.yaml"), []byte(text),
+		func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}

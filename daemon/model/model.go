@@ -182,10 +182,8 @@ func (m *Model) newNotifier(o *part.Options, store *publish.Store) *notify.Notif
 	halts := func() (list []notify.Halt) {
 		for _, l := range m.state.Store.Ledger() {
 			if l.Halted != "" {
-				list = append(
-					list,
-					notify.Halt{Topic: l.Topic, Partition: l.Partition, Offset: l.Next, Reason: l.Halted},
-				)
+				list = append(list,
+					notify.Halt{Topic: l.Topic, Partition: l.Partition, Offset: l.Next, Reason: l.Halted})
 			}
 		}
 		return list

@@ -49,10 +49,6 @@ func (m *Model) Failure() *report.ExitError {
 	case off != "":
 		return fail(report.ExitNo, "no refit was made: %s", off)
 	}
-	return fail(
-		report.ExitNo,
-		"no refit was made: %s to train on, %d held out",
-		report.Count(counts[sketch.Train], "event"),
-		rows-counts[sketch.Train],
-	)
+	return fail(report.ExitNo, "no refit was made: %s to train on, %d held out",
+		report.Count(counts[sketch.Train], "event"), rows-counts[sketch.Train])
 }

@@ -64,13 +64,8 @@ func TestFailure(t *testing.T) {
 				failure = &report.ExitError{Code: report.ExitDone, Err: errors.New("")}
 			}
 			if failure.Code != c.code || !strings.Contains(failure.Error(), c.says) {
-				t.Errorf(
-					"exit code %d, %v; %d refits, %d versions written",
-					failure.Code,
-					failure,
-					fits.Load(),
-					writes.Load(),
-				)
+				t.Errorf("exit code %d, %v; %d refits, %d versions written", failure.Code, failure, fits.Load(),
+					writes.Load())
 			}
 			if s := a.Status(); (s.RefitFailure != "") != (c.fits >= fits.Load()) {
 				t.Errorf("after %d refits, of which %d failed, the status says %q", fits.Load(), c.fits, s.RefitFailure)

@@ -48,11 +48,8 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 		return collected == len(part.Causes) &&
 			(cause == "" && len(list) == 0 || len(list) == 1 && list[0].Cause == cause && strings.Contains(list[0].Text, text))
 	}
-	until(
-		t,
-		"all events, and ready without a version",
-		func() bool { return a.reader.Applied.Load() == 2000 && is("", "") },
-	)
+	until(t, "all events, and ready without a version",
+		func() bool { return a.reader.Applied.Load() == 2000 && is("", "") })
 	a.trainer.Refit()
 	until(t, "a failure", func() bool { return is(part.CauseNoVersion, "singular") })
 	failing.Store(false)

@@ -101,11 +101,8 @@ const standbyFor = 3 * time.Second // less than that a busy machine does not ans
 
 func newTrainers(t *testing.T) *trainers {
 	t.Helper()
-	cluster, err := kfake.NewCluster(
-		kfake.NumBrokers(1),
-		kfake.SeedTopics(2, "ratings"),
-		kfake.GroupMinSessionTimeout(100*time.Millisecond),
-	)
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "ratings"),
+		kfake.GroupMinSessionTimeout(100*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,12 +116,8 @@ func newTrainers(t *testing.T) *trainers {
 	tr.shard = tr.open("shard", "shard", ", index: 0", nil)
 	for i := range tr.models {
 		tr.nets[i] = new(network)
-		tr.models[i] = tr.open(
-			fmt.Sprint("trainer", i),
-			"trainer",
-			fmt.Sprintf(", standby: %v", standbyFor),
-			tr.nets[i],
-		)
+		tr.models[i] = tr.open(fmt.Sprint("trainer", i), "trainer", fmt.Sprintf(", standby: %v", standbyFor),
+			tr.nets[i])
 	}
 	return tr
 }
@@ -162,11 +155,8 @@ models:
     train: {every: 100ms, max_basis: 2, lambda: 3}
     publish: {store: store, update_every: 0s, gate: {min_rows: 10}}
 `, tr.addr, name, name, role, keys)
-	conf, err := config.Parse(
-		filepath.Join(tr.dir, name+".yaml"),
-		[]byte(text),
-		func(string) (string, bool) { return "", false },
-	)
+	conf, err := config.Parse(filepath.Join(tr.dir, name+".yaml"), []byte(text),
+		func(string) (string, bool) { return "", false })
 	if err != nil {
 		tr.Fatal(err)
 	}

@@ -114,10 +114,8 @@ func (m *Model) Status() web.ModelStatus {
 		}
 		out.Partitions = append(out.Partitions, account)
 		if p.Halted != "" {
-			out.Halted = append(
-				out.Halted,
-				web.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted},
-			)
+			out.Halted = append(out.Halted,
+				web.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted})
 		}
 	}
 	if m.scorer != nil {
@@ -186,19 +184,15 @@ func (m *Model) waiting(train, rows int) string {
 	}
 	switch rejected := m.reader.Rejected(); {
 	case rows == 0 && rejected > 0:
-		return fmt.Sprintf(
-			"no version yet: all of the %d records read were rejected, see refitd_events_rejected_total",
-			rejected,
-		)
+		return fmt.Sprintf("no version yet: all of the %d records read were rejected, see refitd_events_rejected_total",
+			rejected)
 	case rows == 0:
 		return "no version yet: no event was read"
 	case train == 0:
 		return fmt.Sprintf("no version yet: all of the %d events read were held out", rows)
 	}
-	return fmt.Sprintf(
-		"no version yet: %s to train on; no refit has ended with a version for consumers",
-		report.Count(train, "event"),
-	)
+	return fmt.Sprintf("no version yet: %s to train on; no refit has ended with a version for consumers",
+		report.Count(train, "event"))
 }
 
 // Curves returns how the model has done over time.

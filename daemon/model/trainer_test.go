@@ -42,13 +42,8 @@ func panickyPath(ctx context.Context) error {
 	}
 	s := solver.DefaultSettings()
 	s.Workers = 2
-	_, _, err := solver.Path(
-		ctx,
-		p,
-		[]float64{1, 0.5},
-		s,
-		solver.PathOptions{Judge: func(*solver.Model) float64 { panic("judge") }},
-	)
+	_, _, err := solver.Path(ctx, p, []float64{1, 0.5}, s,
+		solver.PathOptions{Judge: func(*solver.Model) float64 { panic("judge") }})
 	return err
 }
 
@@ -86,13 +81,8 @@ func TestPanicOfTheSolver(t *testing.T) {
 	a.trainer.Refit()
 	until(t, "a failure", func() bool { return failures() > 0 })
 	if failures() != 1 || refit() != before || len(a.NotReady()) > 0 {
-		t.Errorf(
-			"%g failures, the refit is version %d after %d, not ready: %v",
-			failures(),
-			refit(),
-			before,
-			a.NotReady(),
-		)
+		t.Errorf("%g failures, the refit is version %d after %d, not ready: %v", failures(), refit(), before,
+			a.NotReady())
 	}
 	broken.Store(false)
 	a.trainer.Refit()

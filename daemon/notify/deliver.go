@@ -67,15 +67,8 @@ func (n *Notifier) deliver(ctx context.Context, list []Notice) {
 			continue
 		}
 		if n.failures++; n.failures == 1 {
-			n.Log.Error(
-				"notice not delivered: tried again until it is",
-				"type",
-				notice.Type,
-				"id",
-				notice.ID,
-				"error",
-				err,
-			)
+			n.Log.Error("notice not delivered: tried again until it is", "type", notice.Type, "id", notice.ID, "error",
+				err)
 		}
 		n.OnResult(Failure, len(n.queue.Pending))
 		return
@@ -98,25 +91,16 @@ func (n *Notifier) refuse(notice *Notice, answer error) {
 	attempts := n.refused[notice.ID].attempts + 1
 	n.refused[notice.ID] = refusal{attempts, n.now().Add(backoff.Wait(attempts, retryMin, retryMax))}
 	if attempts == 1 {
-		n.Log.Error(
-			"notice refused: tried again until it is delivered",
-			"type",
-			notice.Type,
-			"id",
-			notice.ID,
-			"error",
-			answer,
-		)
+		n.Log.Error("notice refused: tried again until it is delivered", "type", notice.Type, "id", notice.ID, "error",
+			answer)
 	}
 	n.OnResult(Failure, len(n.queue.Pending))
 }
 
 // giveUp drops a notice: the oldest version that was refused, else the oldest version, else the oldest halt.
 func (n *Notifier) giveUp() {
-	at := slices.IndexFunc(
-		n.queue.Pending,
-		func(p Notice) bool { return p.Type != Halted && n.refused[p.ID].attempts > 0 },
-	)
+	at := slices.IndexFunc(n.queue.Pending,
+		func(p Notice) bool { return p.Type != Halted && n.refused[p.ID].attempts > 0 })
 	if at < 0 {
 		at = max(0, slices.IndexFunc(n.queue.Pending, func(p Notice) bool { return p.Type != Halted }))
 	}

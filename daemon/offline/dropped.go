@@ -64,13 +64,8 @@ func Strictly(strict bool, drops []report.Dropped, out *report.Emitter) error {
 		lines += d.Count
 	}
 	return &report.ExitError{Code: report.ExitNo, Key: "--strict", Path: drops[0].Path, Reported: out.IsJSON(),
-		Err: fmt.Errorf(
-			"offline: %d lines are no events, the first is %s:%d (%s)",
-			lines,
-			drops[0].Path,
-			drops[0].FirstLine,
-			drops[0].Reason,
-		)}
+		Err: fmt.Errorf("offline: %d lines are no events, the first is %s:%d (%s)", lines, drops[0].Path,
+			drops[0].FirstLine, drops[0].Reason)}
 }
 
 // Record is one of a topic, with its value.

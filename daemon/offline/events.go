@@ -68,13 +68,8 @@ func (o TableOptions) CheckFormat(format dataset.Format) error {
 
 // ReadEvents reads labelled events of a model's schema into memory, but for their derived fields, which derive fills.
 // Column i of a LIBSVM file is the i-th numeric field. meter, if not nil, shows how far the file is read.
-func ReadEvents(
-	m *config.Model,
-	path string,
-	format dataset.Format,
-	table TableOptions,
-	meter *progress.Meter,
-) (*dataset.Set, error) {
+func ReadEvents(m *config.Model, path string, format dataset.Format, table TableOptions,
+	meter *progress.Meter) (*dataset.Set, error) {
 	set, err := ReadSet(m, path, format, table, "--data", meter)
 	if err == nil && format == dataset.LIBSVM {
 		err = FillNumeric(set, &m.Schema, path)
@@ -100,14 +95,8 @@ func Derive(m *config.Model, sets ...*dataset.Set) error {
 }
 
 // ReadSet is ReadEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
-func ReadSet(
-	m *config.Model,
-	path string,
-	format dataset.Format,
-	table TableOptions,
-	flag string,
-	meter *progress.Meter,
-) (*dataset.Set, error) {
+func ReadSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string,
+	meter *progress.Meter) (*dataset.Set, error) {
 	if err := table.CheckFormat(format); err != nil {
 		return nil, err
 	}

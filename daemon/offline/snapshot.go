@@ -163,10 +163,8 @@ func StoreError(err error, path string) error {
 // ModelOf returns a model with the schema and the loss of a version, for decoding events and judging predictions.
 func ModelOf(version *snapshot.Model) *config.Model {
 	m, manifest, s := config.DefaultModel(), version.Manifest(), version.Schema()
-	m.Name, m.Train.Loss, m.Train.Algorithm = manifest.Model, manifest.Loss, config.AlgorithmWith(
-		event.Task(s.Task),
-		manifest.Loss,
-	)
+	m.Name, m.Train.Loss, m.Train.Algorithm = manifest.Model, manifest.Loss, config.AlgorithmWith(event.Task(s.Task),
+		manifest.Loss)
 	m.Schema = config.Schema{
 		Task:        s.Task,
 		Label:       s.Label,
@@ -185,10 +183,8 @@ func ModelOf(version *snapshot.Model) *config.Model {
 		m.Schema.Numeric = append(m.Schema.Numeric, f.Name)
 	}
 	for _, d := range s.Derived {
-		m.Schema.Derived = append(
-			m.Schema.Derived,
-			config.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K},
-		)
+		m.Schema.Derived = append(m.Schema.Derived,
+			config.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K})
 		if d.Time != "" {
 			m.Schema.Time, m.Schema.TimeUnit = d.Time, d.TimeUnit
 		}

@@ -90,13 +90,8 @@ func TestMarks(t *testing.T) {
 	if n := strings.Count(one, colour); n != 2 { // and in the legend
 		t.Errorf("%d marks of one and of its name:\n%s", n, one)
 	}
-	more := drawn(
-		Mark{"promoted", 5, false},
-		Mark{"promoted", 7, false},
-		Mark{"kept", 8, true},
-		Mark{"promoted", 11, false},
-		Mark{"kept", math.NaN(), true},
-	)
+	more := drawn(Mark{"promoted", 5, false}, Mark{"promoted", 7, false}, Mark{"kept", 8, true},
+		Mark{"promoted", 11, false}, Mark{"kept", math.NaN(), true})
 	if n := strings.Count(more, colour); n != 5 || count(texts(t, []byte(more)), "promoted") != 1 ||
 		count(texts(t, []byte(more)), "kept") != 1 ||
 		strings.Contains(more, "NaN") {

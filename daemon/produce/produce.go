@@ -31,13 +31,8 @@ func Close(client **kgo.Client) {
 
 // Ensure creates a topic that does not exist, with so many partitions, as many replicas as the brokers give by default,
 // and the given settings. It reports whether it did: a topic that was there is left as it is.
-func Ensure(
-	ctx context.Context,
-	client *kgo.Client,
-	topic string,
-	partitions int32,
-	settings map[string]*string,
-) (created bool, err error) {
+func Ensure(ctx context.Context, client *kgo.Client, topic string, partitions int32,
+	settings map[string]*string) (created bool, err error) {
 	admin := kadm.NewClient(client)
 	found, err := admin.ListTopics(ctx, topic)
 	if err == nil {

@@ -135,18 +135,14 @@ func TestDeltasOfThePublisher(t *testing.T) {
 		t.Errorf("after the last: %v", err)
 	}
 	p.chosen = true
-	if _, err := p.PublishDelta(t.Context(), &format.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(
-		err,
-		ErrNoChain,
-	) {
+	if _, err := p.PublishDelta(t.Context(), &format.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(err,
+		ErrNoChain) {
 		t.Errorf("a delta after a version that an operator chose: %v", err)
 	}
 	p.chosen = false
 	p.EndDeltas()
-	if _, err := p.PublishDelta(t.Context(), &format.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(
-		err,
-		ErrNoChain,
-	) ||
+	if _, err := p.PublishDelta(t.Context(), &format.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(err,
+		ErrNoChain) ||
 		p.HasDeltas() {
 		t.Errorf("a delta after the end: %v", err)
 	}

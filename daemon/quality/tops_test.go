@@ -68,11 +68,8 @@ func TestTopsAgainstSorting(t *testing.T) {
 	}
 	for class := range 3 {
 		if outputs := []float64{math.NaN(), math.NaN(), math.NaN()}; Place(outputs, class) != 3 {
-			t.Errorf(
-				"class %d of outputs that are no numbers has place %d, want the last",
-				class,
-				Place(outputs, class),
-			)
+			t.Errorf("class %d of outputs that are no numbers has place %d, want the last", class,
+				Place(outputs, class))
 		}
 	}
 }

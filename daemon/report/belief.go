@@ -99,21 +99,11 @@ func (b *Belief) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "and %d more outputs\n", n)
 	}
 	for _, v := range b.Basis {
-		fmt.Fprintf(
-			w,
-			"basis vector %d: %.1f %% of the interactions: %s\n",
-			v.Index,
-			100*float64(v.Share),
-			strings.Join(v.Features, ", "),
-		)
+		fmt.Fprintf(w, "basis vector %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share),
+			strings.Join(v.Features, ", "))
 	}
-	fmt.Fprintf(
-		w,
-		"%d bytes, %s, %d of them not zero\n",
-		b.Sizes.Bytes,
-		Count(b.Sizes.Parameters, "parameter"),
-		b.Sizes.Nonzero,
-	)
+	fmt.Fprintf(w, "%d bytes, %s, %d of them not zero\n", b.Sizes.Bytes, Count(b.Sizes.Parameters, "parameter"),
+		b.Sizes.Nonzero)
 	for _, a := range b.Lineage {
 		fmt.Fprintf(w, "from version %d (%s, %s, %s)\n", a.Version, a.Kind, a.Decision, a.Created)
 	}

@@ -53,11 +53,8 @@ func (s CheckSummary) WriteText(w io.Writer) error {
 	for _, p := range s.Shards {
 		one := "one process reads it (role: all)"
 		if p.Shards > 1 {
-			one = fmt.Sprintf(
-				"%d shards at %.2f processors each, over as many partitions or more",
-				p.Shards,
-				p.Processors,
-			)
+			one = fmt.Sprintf("%d shards at %.2f processors each, over as many partitions or more", p.Shards,
+				p.Processors)
 		}
 		fmt.Fprintf(w, "%s, %.6g events a second: %s; merge topic: %d rows on the first day, %.3g heads a second\n",
 			p.Model, p.EventsPerSecond, one, p.RowsFirstDay, p.HeadsPerSecond)

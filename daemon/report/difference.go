@@ -97,22 +97,12 @@ func (s DiffSummary) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "basis vectors: %d kept, %d in, %d out\n", len(s.Basis.Kept), len(s.Basis.In), len(s.Basis.Out))
 	for _, v := range s.Basis.In {
-		fmt.Fprintf(
-			w,
-			"  in   %d: %.1f %% of the interactions: %s\n",
-			v.Index,
-			100*float64(v.Share),
-			strings.Join(v.Features, ", "),
-		)
+		fmt.Fprintf(w, "  in   %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share),
+			strings.Join(v.Features, ", "))
 	}
 	for _, v := range s.Basis.Out {
-		fmt.Fprintf(
-			w,
-			"  out  %d: %.1f %% of the interactions: %s\n",
-			v.Index,
-			100*float64(v.Share),
-			strings.Join(v.Features, ", "),
-		)
+		fmt.Fprintf(w, "  out  %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share),
+			strings.Join(v.Features, ", "))
 	}
 	rows := [][]string{{"field", "common", "in", "out", ""}}
 	for _, f := range s.Features {
@@ -149,15 +139,8 @@ func someNames(f FieldDiff) string {
 }
 
 func (c *Churn) write(w io.Writer, what string) {
-	fmt.Fprintf(
-		w,
-		"%s: %d, mean |Δ| %s, largest %s, rank correlation %s",
-		what,
-		c.Events,
-		plain(c.MeanAbsolute),
-		plain(c.LargestAbsolute),
-		number(c.RankCorrelation),
-	)
+	fmt.Fprintf(w, "%s: %d, mean |Δ| %s, largest %s, rank correlation %s", what, c.Events, plain(c.MeanAbsolute),
+		plain(c.LargestAbsolute), number(c.RankCorrelation))
 	if c.ChangedClasses != nil {
 		fmt.Fprintf(w, ", %.1f %% of the classes changed", 100*float64(*c.ChangedClasses))
 	}

@@ -28,24 +28,13 @@ type Erasure struct {
 
 // WriteText prints the proof.
 func (e Erasure) WriteText(w io.Writer) error {
-	fmt.Fprintf(
-		w,
-		"forgotten: %s %s of model %s: %s and %s taken out, %s left; sample %s, lineage %s\n",
-		e.Field,
-		e.Subject,
-		e.Model,
-		Count(e.Rows, "row"),
-		Count(e.Letters, "dead letter"),
-		Count(e.RowsLeft, "row"),
-		e.State.SampleDigest,
-		e.State.Lineage,
-	)
+	fmt.Fprintf(w, "forgotten: %s %s of model %s: %s and %s taken out, %s left; sample %s, lineage %s\n", e.Field,
+		e.Subject, e.Model, Count(e.Rows, "row"), Count(e.Letters, "dead letter"), Count(e.RowsLeft, "row"),
+		e.State.SampleDigest, e.State.Lineage)
 	if e.KeptSamples > 0 {
-		fmt.Fprintf(
-			w,
+		fmt.Fprintf(w,
 			"%d samples kept with versions held it and are removed: those versions cannot be reproduced any more\n",
-			e.KeptSamples,
-		)
+			e.KeptSamples)
 	}
 	if len(e.Versions) > 0 {
 		fmt.Fprintf(w, "versions %v name it and are left as they are: a refit makes the next one without it, "+

@@ -41,12 +41,8 @@ func (e MappedEvent) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	if e.TrueUnit != "" {
-		fmt.Fprintf(
-			w,
-			"  its time is a day of 1970: it seems to be of unit %s, say schema.time_unit: %s\n",
-			e.TrueUnit,
-			e.TrueUnit,
-		)
+		fmt.Fprintf(w, "  its time is a day of 1970: it seems to be of unit %s, say schema.time_unit: %s\n", e.TrueUnit,
+			e.TrueUnit)
 	}
 	var rows [][]string
 	for _, f := range e.Fields {

@@ -17,17 +17,9 @@ type Gap struct {
 
 // WriteText prints the gap and what to do next.
 func (g Gap) WriteText(w io.Writer) error {
-	return say(
-		w,
+	return say(w,
 		"%s/%d: %s declared lost, %d to %d; the next run of model %s reads on at %d; until then --undo takes it back\n",
-		g.Topic,
-		g.Partition,
-		Count(g.Lost, "offset"),
-		g.From,
-		g.To-1,
-		g.Model,
-		g.To,
-	)
+		g.Topic, g.Partition, Count(g.Lost, "offset"), g.From, g.To-1, g.Model, g.To)
 }
 
 // Recreated is a partition of a topic that was made anew and accepted.
@@ -85,14 +77,8 @@ type BackupSummary struct {
 // WriteText prints what was written where.
 func (s BackupSummary) WriteText(w io.Writer) error {
 	if s.State == "" {
-		fmt.Fprintf(
-			w,
-			"%s: %s of model %s, %d bytes\n",
-			s.Path,
-			Count(s.Rows.Train+s.Rows.Holdout, "row"),
-			s.Model,
-			s.Bytes,
-		)
+		fmt.Fprintf(w, "%s: %s of model %s, %d bytes\n", s.Path, Count(s.Rows.Train+s.Rows.Holdout, "row"), s.Model,
+			s.Bytes)
 	} else {
 		fmt.Fprintf(w, "%s: restored from %s\n", s.State, s.Path)
 		writeKept(w, s.Kept)
@@ -127,15 +113,8 @@ type RebuildSummary struct {
 
 // WriteText prints where the states are.
 func (s RebuildSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(
-		w,
-		"%s: rebuilt from %s in %.0f s: %s, %d held out\n",
-		s.Path,
-		Count(s.Events, "event"),
-		float64(s.Seconds),
-		Count(s.State.Rows.Train, "training row"),
-		s.State.Rows.Holdout,
-	)
+	fmt.Fprintf(w, "%s: rebuilt from %s in %.0f s: %s, %d held out\n", s.Path, Count(s.Events, "event"),
+		float64(s.Seconds), Count(s.State.Rows.Train, "training row"), s.State.Rows.Holdout)
 	writeKept(w, s.Kept)
 	cut := make([]Cut, 0, len(s.State.Partitions))
 	for _, p := range s.State.Partitions {

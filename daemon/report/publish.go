@@ -192,11 +192,6 @@ type KeysSummary struct {
 
 // WriteText prints where the keys are and what to do with them.
 func (s KeysSummary) WriteText(w io.Writer) error {
-	return say(
-		w,
-		"key %s\n  publish.signing_key_file: %s\n  trusted by consumers:     %s\n",
-		s.KeyID,
-		s.PrivateFile,
-		s.PublicFile,
-	)
+	return say(w, "key %s\n  publish.signing_key_file: %s\n  trusted by consumers:     %s\n", s.KeyID, s.PrivateFile,
+		s.PublicFile)
 }

@@ -29,16 +29,8 @@ type ExportSummary struct {
 
 // WriteText prints what was written and its inputs.
 func (s ExportSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(
-		w,
-		"version %d of %s written to %s: %d bytes, opset %d, %s\n",
-		s.Version,
-		s.Model,
-		s.Output,
-		s.Bytes,
-		s.Opset,
-		s.Tensors,
-	)
+	fmt.Fprintf(w, "version %d of %s written to %s: %d bytes, opset %d, %s\n", s.Version, s.Model, s.Output, s.Bytes,
+		s.Opset, s.Tensors)
 	rows := [][]string{{"input", "field", "type"}}
 	for _, f := range s.Inputs {
 		rows = append(rows, []string{f.Name, f.Kind, f.Type})
@@ -69,15 +61,8 @@ type SampleSummary struct {
 
 // WriteText prints the counts.
 func (s SampleSummary) WriteText(w io.Writer) error {
-	return say(
-		w,
-		"%d training and %d held-out rows of %s written to %s, sample %s\n",
-		s.Rows.Train,
-		s.Rows.Holdout,
-		s.Model,
-		s.Output,
-		s.SampleDigest,
-	)
+	return say(w, "%d training and %d held-out rows of %s written to %s, sample %s\n", s.Rows.Train, s.Rows.Holdout,
+		s.Model, s.Output, s.SampleDigest)
 }
 
 // ReproduceSummary ends versions reproduce.
@@ -97,14 +82,8 @@ func (s ReproduceSummary) WriteText(w io.Writer) error {
 	if s.Equal {
 		return say(w, "version %d of %s was rebuilt to the same payload, %s\n", s.Version, s.Model, s.PayloadDigest)
 	}
-	fmt.Fprintf(
-		w,
-		"version %d of %s: rebuilt to %s, published as %s\n",
-		s.Version,
-		s.Model,
-		s.ReproducedDigest,
-		s.PayloadDigest,
-	)
+	fmt.Fprintf(w, "version %d of %s: rebuilt to %s, published as %s\n", s.Version, s.Model, s.ReproducedDigest,
+		s.PayloadDigest)
 	for _, d := range s.Differences {
 		fmt.Fprintln(w, d)
 	}

@@ -312,8 +312,7 @@ func TestExitError(t *testing.T) {
 	}
 	b, _ := json.Marshal(ErrorOf(err))
 	if want := `{"code":"halted","message":"run: halted: cause","topic":"t","partition":2,"offset":9}`; string(
-		b,
-	) != want {
+		b) != want {
 		t.Errorf("%s, want %s", b, want)
 	}
 	if CodeOf(nil) != 0 || CodeOf(cause) != ExitNo || CodeOf(Exitf(ExitModel, "no %s", "model")) != 6 ||

@@ -152,22 +152,9 @@ func (v Version) WriteText(w io.Writer) error {
 			loss += " (champion " + v.ChampionGate.headline() + ")"
 		}
 	}
-	return say(
-		w,
-		"version %d of %s (%s) %s: %s; k=%d, %s, %s, %s, %s%s, %.1f s\n",
-		v.Version,
-		v.Model,
-		v.Kind,
-		v.Decision,
-		v.Reason,
-		v.K,
-		Count(v.Rows, "row"),
-		Count(v.Features, "feature"),
-		v.Status,
-		v.Optimality(),
-		loss,
-		float64(v.TrainSeconds),
-	)
+	return say(w, "version %d of %s (%s) %s: %s; k=%d, %s, %s, %s, %s%s, %.1f s\n", v.Version, v.Model, v.Kind,
+		v.Decision, v.Reason, v.K, Count(v.Rows, "row"), Count(v.Features, "feature"), v.Status, v.Optimality(), loss,
+		float64(v.TrainSeconds))
 }
 
 // WriteText prints the sample and one line for each partition.
@@ -209,10 +196,8 @@ func (s State) WriteText(w io.Writer) error {
 			h.Shard, h.Host, h.Written.Format(time.RFC3339), h.Epoch, Count(h.Sent, "change"), Count(h.Lag, "record"))
 	}
 	if s.UnderFilledSince != nil {
-		fmt.Fprintln(
-			w,
-			"the sample is under-filled: it holds fewer rows than its size until enough new events have come",
-		)
+		fmt.Fprintln(w,
+			"the sample is under-filled: it holds fewer rows than its size until enough new events have come")
 	}
 	for _, f := range s.Forgotten {
 		fmt.Fprintf(w, "forgotten: %s %s, %s\n", f.Field, f.Subject, Count(f.Rows, "row"))
@@ -289,29 +274,14 @@ func (f *FitForm) writeText(w io.Writer) {
 	if f.Chosen {
 		chosen = ", chosen"
 	}
-	fmt.Fprintf(
-		w,
-		"form %s on %s: k %d%s, validation loss %s, accuracy %s%s\n",
-		f.Form,
-		Count(f.Rows, "row"),
-		f.K,
-		ridge,
-		number(f.Loss),
-		number(f.Accuracy),
-		chosen,
-	)
+	fmt.Fprintf(w, "form %s on %s: k %d%s, validation loss %s, accuracy %s%s\n", f.Form, Count(f.Rows, "row"), f.K,
+		ridge, number(f.Loss), number(f.Accuracy), chosen)
 }
 
 // WriteText prints the count and the losses so far in one line.
 func (t BacktestTick) WriteText(w io.Writer) error {
-	return say(
-		w,
-		"%8d events  %6.1f s  version %s  %s\n",
-		t.Events,
-		float64(t.Seconds),
-		optional(t.Version),
-		t.Progressive.line(),
-	)
+	return say(w, "%8d events  %6.1f s  version %s  %s\n", t.Events, float64(t.Seconds), optional(t.Version),
+		t.Progressive.line())
 }
 
 // line names the window's headline figure of each predictor: rmse or accuracy.
@@ -328,17 +298,9 @@ func (p *Progressive) line() string {
 
 // WriteText prints the totals, the progressive table and that of the last tenth.
 func (s BacktestSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(
-		w,
-		"%s in %.1f s, of which %.1f s in refits; %s promoted, %d kept back; %s published, %d skipped\n",
-		Count(s.Events, "event"),
-		float64(s.Seconds),
-		float64(s.RefitSeconds),
-		Count(s.VersionsPromoted, "refit"),
-		s.VersionsKept,
-		Count(s.UpdatesPublished, "update"),
-		s.UpdatesSkipped,
-	)
+	fmt.Fprintf(w, "%s in %.1f s, of which %.1f s in refits; %s promoted, %d kept back; %s published, %d skipped\n",
+		Count(s.Events, "event"), float64(s.Seconds), float64(s.RefitSeconds), Count(s.VersionsPromoted, "refit"),
+		s.VersionsKept, Count(s.UpdatesPublished, "update"), s.UpdatesSkipped)
 	if s.UpdatesHeldBack > 0 {
 		fmt.Fprintf(w, "%s held back: worse than the refit that they start from\n", Count(s.UpdatesHeldBack, "update"))
 	}

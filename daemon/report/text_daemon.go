@@ -16,26 +16,14 @@ func (r Ready) WriteText(w io.Writer) error {
 
 // WriteText prints where and why.
 func (h Halt) WriteText(w io.Writer) error {
-	return say(
-		w,
-		"HALTED: model %s, topic %s partition %d at offset %d: %s\n",
-		h.Model,
-		h.Topic,
-		h.Partition,
-		h.Offset,
-		h.Reason,
-	)
+	return say(w, "HALTED: model %s, topic %s partition %d at offset %d: %s\n", h.Model, h.Topic, h.Partition, h.Offset,
+		h.Reason)
 }
 
 // WriteText prints the state and the losses of each model.
 func (s RunSummary) WriteText(w io.Writer) error {
-	prose(
-		w,
-		"ran %.1f s, %.0f events/s, %d MiB resident\n",
-		float64(s.Seconds),
-		float64(s.EventsPerSecond),
-		s.RSSBytes>>20,
-	)
+	prose(w, "ran %.1f s, %.0f events/s, %d MiB resident\n", float64(s.Seconds), float64(s.EventsPerSecond),
+		s.RSSBytes>>20)
 	for _, m := range s.Models {
 		if err := m.State.WriteText(w); err != nil {
 			return err
@@ -43,13 +31,8 @@ func (s RunSummary) WriteText(w io.Writer) error {
 		if err := m.Progressive.WriteText(w); err != nil {
 			return err
 		}
-		prose(
-			w,
-			"%s promoted, %d kept back, champion %s\n",
-			Count(m.VersionsPromoted, "version"),
-			m.VersionsKept,
-			optional(m.Champion),
-		)
+		prose(w, "%s promoted, %d kept back, champion %s\n", Count(m.VersionsPromoted, "version"), m.VersionsKept,
+			optional(m.Champion))
 	}
 	return nil
 }
@@ -61,18 +44,9 @@ func (b Broker) WriteText(w io.Writer) error {
 
 // WriteText prints one line of the live table.
 func (t Tick) WriteText(w io.Writer) error {
-	return say(
-		w,
-		"%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  %-11s  refit %s s ago  %s\n",
-		float64(t.ElapsedSeconds),
-		t.Events,
-		float64(t.EventsPerSecond),
-		t.Lag,
-		optional(t.Version),
-		t.Form,
-		number(t.SinceRefitSeconds),
-		t.Progressive.line(),
-	)
+	return say(w, "%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  %-11s  refit %s s ago  %s\n",
+		float64(t.ElapsedSeconds), t.Events, float64(t.EventsPerSecond), t.Lag, optional(t.Version), t.Form,
+		number(t.SinceRefitSeconds), t.Progressive.line())
 }
 
 // WriteText prints when.
@@ -96,10 +70,8 @@ func (s QuickstartSummary) WriteText(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "snapshots: %s\nscore an event:\n", s.Store)
-	return command(
-		w,
-		append([]string{"echo", shellQuote(strings.TrimRight(s.ScoreStdin, "\n")), "|"}, shellWords(s.ScoreArgv)...),
-	)
+	return command(w,
+		append([]string{"echo", shellQuote(strings.TrimRight(s.ScoreStdin, "\n")), "|"}, shellWords(s.ScoreArgv)...))
 }
 
 // shellWords returns a command as words of a POSIX shell.
@@ -122,14 +94,8 @@ func shellQuote(text string) string {
 
 // WriteText prints the table of metrics.
 func (s EvalSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(
-		w,
-		"version %d of %s, %s rejected, %.2f s\n",
-		s.Version,
-		s.Model,
-		Count(s.Rejected, "line"),
-		float64(s.Seconds),
-	)
+	fmt.Fprintf(w, "version %d of %s, %s rejected, %.2f s\n", s.Version, s.Model, Count(s.Rejected, "line"),
+		float64(s.Seconds))
 	writeDropped(w, s.Dropped, s.Absent)
 	if s.MaybeLearned > 0 {
 		prose(
@@ -140,13 +106,8 @@ func (s EvalSummary) WriteText(w io.Writer) error {
 			s.MaybeLearned,
 		)
 	}
-	return writeMetrics(
-		w,
-		named{"all", &s.Metrics},
-		named{"names all seen", s.Seen},
-		named{"some unseen", s.Unseen},
-		named{"popularity", s.Popularity},
-	)
+	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen},
+		named{"popularity", s.Popularity})
 }
 
 // WriteText prints the prediction and its probability.
@@ -175,24 +136,12 @@ func writeDropped(w io.Writer, list []Dropped, absent Absent) {
 			what += " " + d.Field
 		}
 		if d.IsOffset {
-			fmt.Fprintf(
-				w,
-				"dropped: %s, %s, the first is offset %d of %s\n",
-				what,
-				Count(d.Count, "record"),
-				d.FirstLine,
-				d.Path,
-			)
+			fmt.Fprintf(w, "dropped: %s, %s, the first is offset %d of %s\n", what, Count(d.Count, "record"),
+				d.FirstLine, d.Path)
 			continue
 		}
-		fmt.Fprintf(
-			w,
-			"dropped from %s: %s, %s, the first is line %d\n",
-			NameOf(d.Path),
-			what,
-			Count(d.Count, "line"),
-			d.FirstLine,
-		)
+		fmt.Fprintf(w, "dropped from %s: %s, %s, the first is line %d\n", NameOf(d.Path), what, Count(d.Count, "line"),
+			d.FirstLine)
 	}
 }
 
@@ -270,15 +219,8 @@ func (s VerifySummary) WriteText(w io.Writer) error {
 	if s.OK {
 		verdict = "ok"
 	}
-	_, err := fmt.Fprintf(
-		w,
-		"%s: lost %d, double %d, gap %d, sample %s\n",
-		verdict,
-		s.Lost,
-		s.Double,
-		s.Gap,
-		s.SampleDigest,
-	)
+	_, err := fmt.Fprintf(w, "%s: lost %d, double %d, gap %d, sample %s\n", verdict, s.Lost, s.Double, s.Gap,
+		s.SampleDigest)
 	if err == nil && s.NotRecomputed != "" {
 		_, err = fmt.Fprintf(w, "the sample as a whole was not made again: %s\n", s.NotRecomputed)
 	}

@@ -102,10 +102,8 @@ func (o *Outcome) compare(m *snapshot.Manifest, want, got *format.Contents) {
 			}
 		}
 		if n > 0 {
-			o.Differences = append(
-				o.Differences,
-				fmt.Sprintf("%s: %d of %d numbers differ, by at most %g", t.name, n, len(t.want), largest),
-			)
+			o.Differences = append(o.Differences,
+				fmt.Sprintf("%s: %d of %d numbers differ, by at most %g", t.name, n, len(t.want), largest))
 		}
 	}
 	if o.Want != o.Got && len(o.Differences) == 0 {

@@ -66,10 +66,8 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 			rowList = append(rowList, rows.AppendEvent(nil, &ev))
 			c.Observe(&ev, true, rows.Position{Topic: "t", Offset: int64(len(rowList))}, rowList[len(rowList)-1], nil)
 		}
-		ch, err := c.Refit(
-			t.Context(),
-			&encode.Sample{Train: rowList[50:], Select: rowList[:50], Digest: fmt.Sprint(round)},
-		)
+		ch, err := c.Refit(t.Context(),
+			&encode.Sample{Train: rowList[50:], Select: rowList[:50], Digest: fmt.Sprint(round)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,15 +228,8 @@ func TestForgottenSubjectsLeaveKeptSamples(t *testing.T) {
 	}{{"nobody", 1, 2}, {"last1", 1, 1}, {"last0", 1, 0}, {"last0", 0, 0}} {
 		if n, err := reproduce.Forget(dir, "ratings", ingest.Names("user", c.value)); err != nil || n != c.removed ||
 			left() != c.left {
-			t.Errorf(
-				"%s: %d samples removed, %d left, error %v; want %d and %d",
-				c.value,
-				n,
-				left(),
-				err,
-				c.removed,
-				c.left,
-			)
+			t.Errorf("%s: %d samples removed, %d left, error %v; want %d and %d", c.value, n, left(), err, c.removed,
+				c.left)
 		}
 	}
 	manifest := open(t, dir, 2).Manifest() // still whole

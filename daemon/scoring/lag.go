@@ -15,11 +15,8 @@ import (
 
 // look counts the offsets that the brokers do not hold any more: the log of a partition starts behind what was to be
 // read next, which is in next or, at first, in committed.
-func (s *Scorer) look(
-	fetches kgo.Fetches,
-	next map[string]map[int32]int64,
-	committed map[string]map[int32]kgo.EpochOffset,
-) {
+func (s *Scorer) look(fetches kgo.Fetches, next map[string]map[int32]int64,
+	committed map[string]map[int32]kgo.EpochOffset) {
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		if next[p.Topic] == nil {
 			next[p.Topic] = make(map[int32]int64)
@@ -30,17 +27,8 @@ func (s *Scorer) look(
 		}
 		if known && p.LogStartOffset > expected {
 			s.Metrics.lost.WithLabelValues(s.Settings.Name).Add(float64(p.LogStartOffset - expected))
-			s.Log.Error(
-				"offsets are gone before they were scored: the log starts behind them",
-				"topic",
-				p.Topic,
-				"partition",
-				p.Partition,
-				"offset",
-				expected,
-				"log_start",
-				p.LogStartOffset,
-			)
+			s.Log.Error("offsets are gone before they were scored: the log starts behind them", "topic", p.Topic,
+				"partition", p.Partition, "offset", expected, "log_start", p.LogStartOffset)
 			next[p.Topic][p.Partition] = p.LogStartOffset
 		}
 		if n := len(p.Records); n > 0 {
@@ -142,10 +130,7 @@ func (s *Scorer) explain(err error) string {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Sprintf(
 			"not allowed: the user needs the ACL operation Read on topics %q, and Write and Describe on topic %s (%v)",
-			input,
-			topic,
-			err,
-		)
+			input, topic, err)
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		return fmt.Sprintf("not allowed: the user needs the ACL operation Read on group %s (score.group)", s.Group)
 	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
@@ -163,10 +148,8 @@ func (s *Scorer) explain(err error) string {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return "the broker refused user name or password"
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return fmt.Sprintf(
-			"topic %s takes only records smaller than an answer: raise its max.message.bytes to 1 MiB",
-			topic,
-		)
+		return fmt.Sprintf("topic %s takes only records smaller than an answer: raise its max.message.bytes to 1 MiB",
+			topic)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):
 		return fmt.Sprintf("the brokers do not answer in time: %v", err)
 	}

@@ -154,11 +154,8 @@ func (s *Scorer) session(ctx, working context.Context, champion func(last *web.C
 }
 
 // await returns what scores now, and waits while there is nothing, nil if ctx is done.
-func (s *Scorer) await(
-	ctx context.Context,
-	last *web.Champion,
-	champion func(last *web.Champion) *web.Champion,
-) *web.Champion {
+func (s *Scorer) await(ctx context.Context, last *web.Champion,
+	champion func(last *web.Champion) *web.Champion) *web.Champion {
 	for ctx.Err() == nil {
 		if now := champion(last); now != nil {
 			if s.waiting.Swap(nil) != nil {
@@ -198,10 +195,8 @@ func (s *Scorer) answer(ctx context.Context, t transport, a *answerer, fetches k
 		} else {
 			rejected++
 		}
-		answers = append(
-			answers,
-			&kgo.Record{Topic: s.Settings.Score.Topic, Partition: r.Partition % partitions, Key: r.Key, Value: value},
-		)
+		answers = append(answers,
+			&kgo.Record{Topic: s.Settings.Score.Topic, Partition: r.Partition % partitions, Key: r.Key, Value: value})
 	}
 	written, err := t.write(ctx, answers)
 	if err != nil || !written {

@@ -79,15 +79,8 @@ func (s *Scorer) open(ctx context.Context) (transport, error) {
 	}
 	t, err := s.join(prepare, exact, partitions)
 	if _, refused := errors.AsType[*refusedError](err); refused && s.Settings.Score.Transactions == config.Auto {
-		s.Log.Warn(
-			"transactions are refused: each offset is answered at least once, after a failure perhaps twice",
-			"topic",
-			s.Settings.Score.Topic,
-			"group",
-			s.Group,
-			"reason",
-			s.explain(err),
-		)
+		s.Log.Warn("transactions are refused: each offset is answered at least once, after a failure perhaps twice",
+			"topic", s.Settings.Score.Topic, "group", s.Group, "reason", s.explain(err))
 		s.inexact, exact = true, false
 		t, err = s.join(prepare, exact, partitions)
 	}

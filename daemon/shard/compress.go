@@ -44,12 +44,8 @@ func (p packer) Compress(dst *bytes.Buffer, src []byte, flags ...kgo.CompressFla
 	}
 	packing.Lock()
 	defer packing.Unlock()
-	e, err := zstd.NewWriter(
-		nil,
-		zstd.WithEncoderLevel(zstd.SpeedBestCompression),
-		zstd.WithWindowSize(1<<20),
-		zstd.WithEncoderConcurrency(1),
-	)
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(1<<20),
+		zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, kgo.CodecError
 	}

@@ -22,17 +22,9 @@ func TestPacker(t *testing.T) {
 			id := sha256.Sum256([]byte(fmt.Sprint(i)))
 			b = append(append(b, "p\x00\x00\x00\x01r\x00"...), id[:16]...)
 			b = binary.BigEndian.AppendUint64(
-				binary.BigEndian.AppendUint64(append(b, make([]byte, 8)...), uint64(i*113)),
-				1700000000000+uint64(i*97),
-			)
-			b = fmt.Appendf(
-				b,
-				`ratings{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`,
-				id[16],
-				id[17],
-				id[18]%5,
-				1700000000000+i*97,
-			)
+				binary.BigEndian.AppendUint64(append(b, make([]byte, 8)...), uint64(i*113)), 1700000000000+uint64(i*97))
+			b = fmt.Appendf(b, `ratings{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, id[16], id[17], id[18]%5,
+				1700000000000+i*97)
 			b = append(
 				append(b, id[20:24]...),
 				"i12345678\x00\x00\x00\x00\x00\x00\x00\x01ABCDEFGHIJKLMNOPQRSTUVWXYZ"...)
@@ -57,15 +49,8 @@ func TestPacker(t *testing.T) {
 		out, err := unpack.Decompress(got, codec)
 		if err != nil || !bytes.Equal(out, in) || codec != test.codec ||
 			float64(len(got)) > test.most*float64(len(by)) {
-			t.Errorf(
-				"%s: %d bytes by codec %d, %d by gzip; come back %t, %v",
-				test.what,
-				len(got),
-				codec,
-				len(by),
-				bytes.Equal(out, in),
-				err,
-			)
+			t.Errorf("%s: %d bytes by codec %d, %d by gzip; come back %t, %v", test.what, len(got), codec, len(by),
+				bytes.Equal(out, in), err)
 		}
 		t.Logf("%s: %d bytes of %d, %d by gzip", test.what, len(got), len(in), len(by))
 	}

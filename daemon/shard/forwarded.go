@@ -118,11 +118,8 @@ func readForwarded(r *kgo.Record, model string, count int) (*Forwarded, error) {
 	}
 	switch {
 	case h.Model != model:
-		return nil, fmt.Errorf(
-			"it is of model %q, not of %q: a model has a live topic for itself alone",
-			h.Model,
-			model,
-		)
+		return nil, fmt.Errorf("it is of model %q, not of %q: a model has a live topic for itself alone", h.Model,
+			model)
 	case h.Count != count:
 		return nil, fmt.Errorf("it is of shard.count %d, which is %d here: all have to have the same", h.Count, count)
 	case h.Shard < 0 || h.Shard >= count || !(h.Share >= 0 && h.Share <= 1) ||

@@ -141,10 +141,8 @@ func FuzzForwarded(f *testing.F) {
 func partOf(partition int32, from, n int64, bytes int) *sketch.Part {
 	p := &sketch.Part{Topic: "t", Partition: partition, Base: from, Next: from + n}
 	for i := range n {
-		p.Records = append(
-			p.Records,
-			sketch.Record{Offset: from + i, Fate: sketch.Applied, Payload: make([]byte, bytes)},
-		)
+		p.Records = append(p.Records,
+			sketch.Record{Offset: from + i, Fate: sketch.Applied, Payload: make([]byte, bytes)})
 	}
 	return p
 }

@@ -14,16 +14,11 @@ func FuzzRecord(f *testing.F) {
 		"18446744073709551616", "-1"} {
 		f.Add(
 			[]byte("h\x00\x00\x00\x01"),
-			fmt.Appendf(
-				nil,
-				`{"format":1,"model":"m","shard":1,"count":2,"by":{"epoch":%s,"name":"a"},"sent":%[1]s}`,
-				epoch,
-			),
+			fmt.Appendf(nil, `{"format":1,"model":"m","shard":1,"count":2,"by":{"epoch":%s,"name":"a"},"sent":%[1]s}`,
+				epoch),
 		)
-		f.Add(
-			[]byte("t"),
-			fmt.Appendf(nil, `{"format":1,"model":"m","by":{"epoch":%s},"passed":{"0":{"epoch":%[1]s}}}`, epoch),
-		)
+		f.Add([]byte("t"),
+			fmt.Appendf(nil, `{"format":1,"model":"m","by":{"epoch":%s},"passed":{"0":{"epoch":%[1]s}}}`, epoch))
 	}
 	f.Add([]byte("p\xff\xff\xff\xff"), []byte{})
 	f.Fuzz(func(t *testing.T, key, value []byte) {

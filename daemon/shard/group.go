@@ -94,14 +94,11 @@ func (g *Group) Run(ctx context.Context) error {
 			kgo.HeartbeatInterval(g.Session / heartbeats),
 			kgo.MetadataMinAge(250 * time.Millisecond),
 			kgo.OnPartitionsAssigned(
-				func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.given(all[g.Name]) },
-			),
+				func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.given(all[g.Name]) }),
 			kgo.OnPartitionsRevoked(
-				func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], false) },
-			),
+				func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], false) }),
 			kgo.OnPartitionsLost(
-				func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], true) },
-			),
+				func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], true) }),
 			kgo.WithHooks(&groupErrors{g, refused}),
 		},
 		g.Kafka...)
@@ -119,13 +116,8 @@ func (g *Group) Run(ctx context.Context) error {
 	}
 	g.release()
 	if leaveErr := leaveGroup(ctx, client, cut, g.Name, g.Instance, g.Kafka); leaveErr != nil && err == nil {
-		g.Log.Warn(
-			"group of the shards not left: the others wait for shard.session",
-			"group",
-			g.Name,
-			"error",
-			leaveErr,
-		)
+		g.Log.Warn("group of the shards not left: the others wait for shard.session", "group", g.Name, "error",
+			leaveErr)
 	}
 	return err
 }
@@ -211,17 +203,8 @@ func (g *Group) taken(partitions []int32, lost bool) {
 	if len(shards) > 0 {
 		began := time.Now()
 		g.Taken(shards, lost)
-		g.Log.Info(
-			"shards given up",
-			"group",
-			g.Name,
-			"shards",
-			shards,
-			"lost",
-			lost,
-			"seconds",
-			time.Since(began).Seconds(),
-		)
+		g.Log.Info("shards given up", "group", g.Name, "shards", shards, "lost", lost, "seconds",
+			time.Since(began).Seconds())
 	}
 }
 

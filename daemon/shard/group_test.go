@@ -435,16 +435,9 @@ func TestLeaveWhileOthersAreAwaited(t *testing.T) {
 	}
 	other := func(ctx context.Context) {
 		member, err := kgo.NewClient(
-			append(
-				r.kafka(),
-				kgo.WithContext(ctx),
-				kgo.ConsumerGroup("g"),
-				kgo.ConsumeTopics("g"),
-				kgo.DisableAutoCommit(),
-				kgo.Balancers(kgo.CooperativeStickyBalancer()),
-				kgo.SessionTimeout(time.Minute),
-				kgo.RebalanceTimeout(time.Minute),
-			)...)
+			append(r.kafka(), kgo.WithContext(ctx), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("g"),
+				kgo.DisableAutoCommit(), kgo.Balancers(kgo.CooperativeStickyBalancer()),
+				kgo.SessionTimeout(time.Minute), kgo.RebalanceTimeout(time.Minute))...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -456,12 +449,8 @@ func TestLeaveWhileOthersAreAwaited(t *testing.T) {
 	dies()
 	before := asked.n.Load()
 	other(t.Context())
-	daemontest.Within(
-		t,
-		daemontest.Patience,
-		"the member to join again",
-		func() bool { return asked.n.Load() > before },
-	)
+	daemontest.Within(t, daemontest.Patience, "the member to join again",
+		func() bool { return asked.n.Load() > before })
 	seen("PreparingRebalance", 3)
 	stop()
 	if err := <-ended; err != nil {

@@ -108,10 +108,8 @@ func TestHostilePairs(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			r := rig{t, daemontest.New(t)}
-			s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(
-				t,
-				sketch.Options{Seed: 7, Merges: true},
-			)
+			s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t,
+				sketch.Options{Seed: 7, Merges: true})
 			apply(t, s, 0, 100)
 			r.send(0, s, nil)
 			var d drops
@@ -132,12 +130,8 @@ func TestHostilePairs(t *testing.T) {
 				next, _ := trainer.Position("a", 0)
 				return next == 150
 			})
-			daemontest.Within(
-				t,
-				daemontest.Patience,
-				"no trouble",
-				func() bool { return !strings.Contains(receiver.Trouble(), "shard 0") },
-			)
+			daemontest.Within(t, daemontest.Patience, "no trouble",
+				func() bool { return !strings.Contains(receiver.Trouble(), "shard 0") })
 			if got, want := rowsOf(t, trainer), rowsOf(t, s); got != want {
 				t.Errorf("the trainer's sample is %s, want %s", got, want)
 			}

@@ -15,19 +15,8 @@ import (
 // drop counts and logs what is dropped.
 func (r *Receiver) drop(reason string, number int, rec *kgo.Record, err error) {
 	r.OnDropped(reason)
-	r.Log.Warn(
-		"pairs of a shard dropped",
-		"topic",
-		r.Topic,
-		"offset",
-		rec.Offset,
-		"shard",
-		number,
-		"kind",
-		reason,
-		"reason",
-		err,
-	)
+	r.Log.Warn("pairs of a shard dropped", "topic", r.Topic, "offset", rec.Offset, "shard", number, "kind", reason,
+		"reason", err)
 }
 
 // turn takes up an instance of the shard, unless it is older than the one at hand. What waits of the older one keeps
@@ -171,11 +160,8 @@ func (r *Receiver) lose(number int, rec *kgo.Record, h *head, missing int64) {
 		number,
 		rec,
 		h,
-		fmt.Errorf(
-			"%d of the rows before offset %d are not in the topic: it is asked to send all again",
-			missing,
-			rec.Offset,
-		),
+		fmt.Errorf("%d of the rows before offset %d are not in the topic: it is asked to send all again", missing,
+			rec.Offset),
 	)
 }
 

@@ -57,8 +57,7 @@ func (l *liveTeam) startShard(i int) {
 
 func (l *liveTeam) startTrainer() {
 	l.trainer, l.stopTrainer = l.Start(
-		l.path("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d", len(l.shards))),
-	)
+		l.path("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d", len(l.shards))))
 }
 
 func startTeam(t *testing.T, n int) *liveTeam {
@@ -116,14 +115,8 @@ func (l *liveTeam) rate(user string, level, n int) {
 
 func (l *liveTeam) rateItem(user string, item, level int) {
 	record := &kgo.Record{Topic: daemontest.Topic, Partition: int32(item % 4),
-		Value: fmt.Appendf(
-			nil,
-			`{"user":%q,"item":"i%d","rating":%d,"ts":%d}`,
-			user,
-			item,
-			min(max(level, 1), 5),
-			1700000000000+item,
-		)}
+		Value: fmt.Appendf(nil, `{"user":%q,"item":"i%d","rating":%d,"ts":%d}`, user, item, min(max(level, 1), 5),
+			1700000000000+item)}
 	if err := l.Kafka.ProduceSync(l.T.Context(), record).FirstErr(); err != nil {
 		l.T.Fatal(err)
 	}
@@ -181,10 +174,8 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 	if again := l.liked("new4"); math.Abs(again-level) > 0.3 {
 		t.Errorf("a user without new events rates %.3f, before %.3f", again, level)
 	}
-	l.wait(
-		"predictions for who rates all 5 exceed those for who rates all 1",
-		func() bool { return l.liked("later") > l.liked("away")+0.2 },
-	)
+	l.wait("predictions for who rates all 5 exceed those for who rates all 1",
+		func() bool { return l.liked("later") > l.liked("away")+0.2 })
 
 	before := l.refits()
 	// of more events that come at once it may be that updates predict worse, and consumers get none

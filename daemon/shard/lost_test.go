@@ -137,10 +137,8 @@ func TestFreshShard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, fresh, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(
-		t,
-		sketch.Options{Seed: 7, Mirror: true},
-	),
+	s, fresh, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t,
+		sketch.Options{Seed: 7, Mirror: true}),
 		store(t, sketch.Options{Seed: 7, Merges: true})
 	fill(s, 0)
 	fill(s, 2)

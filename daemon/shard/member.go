@@ -113,13 +113,8 @@ func (m *member) run(ctx context.Context) error {
 // have died, a client waits for its end before it leaves, and the members that stay may wait for this one: it is cut
 // off then, by ending the context that it was made with, and another client says that the member leaves. A static
 // member (instance) stays a member.
-func leaveGroup(
-	ctx context.Context,
-	client *kgo.Client,
-	cut context.CancelFunc,
-	group, instance string,
-	connect []kgo.Opt,
-) error {
+func leaveGroup(ctx context.Context, client *kgo.Client, cut context.CancelFunc, group, instance string,
+	connect []kgo.Opt) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	alone, stop := context.WithTimeout(ctx, leaveAlone)

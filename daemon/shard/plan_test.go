@@ -27,8 +27,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("of 864 events %d rows are in the topic", p.RowsFirstDay)
 	}
 	if p, q := Plan("m", 100, 10_000, 24*time.Hour), Plan("m", 100, 10_000, 0); math.Abs(
-		float64(p.RowsFirstDay-q.RowsFirstDay)-1e4*math.Ln2,
-	) > 1 {
+		float64(p.RowsFirstDay-q.RowsFirstDay)-1e4*math.Ln2) > 1 {
 		t.Errorf("a half-life of a day adds %d rows a day, want 10,000·ln 2", p.RowsFirstDay-q.RowsFirstDay)
 	}
 }

@@ -73,12 +73,8 @@ func TestPrepareReadsOn(t *testing.T) {
 		o.Agreement = map[string]string{"schema": "another"}
 	})
 	if first, wrote := other.first.Load(), other.written.Load(); first >= early || wrote > 1 {
-		t.Errorf(
-			"another policy: read from offset %d on, and %d records written; the first heads end at %d",
-			first,
-			wrote,
-			early,
-		)
+		t.Errorf("another policy: read from offset %d on, and %d records written; the first heads end at %d", first,
+			wrote, early)
 	}
 	r.send(0, s, nil)
 	var c reading
@@ -93,13 +89,8 @@ func TestPrepareReadsOn(t *testing.T) {
 	var all reading
 	r.send(0, s, r.counted(&all))
 	if first, wrote := all.first.Load(), all.written.Load(); first >= early || wrote < int64(rows[sketch.Train]) {
-		t.Errorf(
-			"a head is lost: read from offset %d on, the first heads end at %d, %d written of %d rows",
-			first,
-			early,
-			wrote,
-			rows[sketch.Train],
-		)
+		t.Errorf("a head is lost: read from offset %d on, the first heads end at %d, %d written of %d rows", first,
+			early, wrote, rows[sketch.Train])
 	}
 }
 
@@ -184,24 +175,14 @@ func TestTakenPlaceIsRead(t *testing.T) {
 		var fetched, again reading
 		s, sender := r.takes(&fetched, &again)
 		if next, _ := s.Position("a", 0); next != 100 || again.fetched.Load() != 0 {
-			t.Errorf(
-				"%s: taken up to offset %d of 100, and %d records read again",
-				test.what,
-				next,
-				again.fetched.Load(),
-			)
+			t.Errorf("%s: taken up to offset %d of 100, and %d records read again", test.what, next,
+				again.fetched.Load())
 		}
 		// of the end, which is all but the first one, and from where it says on
 		times, first, from := fetched.times.Load(), fetched.first.Load(), fetched.from.Load()
 		if times != 2 || from < *test.from || *test.from == 0 && from > 0 || *test.from > 0 && first < 1 {
-			t.Errorf(
-				"%s: read %d times, the last time from offset %d on, want 2 and %d; the first offset read is %d",
-				test.what,
-				times,
-				from,
-				*test.from,
-				first,
-			)
+			t.Errorf("%s: read %d times, the last time from offset %d on, want 2 and %d; the first offset read is %d",
+				test.what, times, from, *test.from, first)
 		}
 		sent = whole
 		done := make(chan struct{})

@@ -264,17 +264,8 @@ func (r *Receiver) take(rec *kgo.Record) error {
 		return nil
 	}
 	if number >= r.Count {
-		r.Log.Warn(
-			"record of a shard number that does not exist",
-			"topic",
-			r.Topic,
-			"offset",
-			rec.Offset,
-			"shard",
-			number,
-			"count",
-			r.Count,
-		)
+		r.Log.Warn("record of a shard number that does not exist", "topic", r.Topic, "offset", rec.Offset, "shard",
+			number, "count", r.Count)
 		return nil
 	}
 	if kind == kindPair {
@@ -354,13 +345,8 @@ func (r *Receiver) fit(number int, h *head) error {
 			return err
 		}
 		if !r.Owns(number, topic, partition) {
-			return fmt.Errorf(
-				"it has %s/%d, which is no partition of shard %d of %d",
-				topic,
-				partition,
-				number,
-				r.Count,
-			)
+			return fmt.Errorf("it has %s/%d, which is no partition of shard %d of %d", topic, partition, number,
+				r.Count)
 		}
 	}
 	return nil
@@ -400,10 +386,8 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		if w.Forgotten, err = r.Store.Testify(); err != nil {
 			return err
 		}
-		w.Forgotten.Partitions = slices.DeleteFunc(
-			w.Forgotten.Partitions,
-			func(t sketch.Testimony) bool { return t.Incarnation == 0 },
-		)
+		w.Forgotten.Partitions = slices.DeleteFunc(w.Forgotten.Partitions,
+			func(t sketch.Testimony) bool { return t.Incarnation == 0 })
 	}
 	value, err := json.Marshal(&w)
 	if err != nil {
@@ -434,10 +418,8 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 func (r *Receiver) begun() (n int) {
 	ledger := r.Store.Ledger()
 	for i := range r.shards {
-		if slices.ContainsFunc(
-			ledger,
-			func(l sketch.LedgerRow) bool { return l.Next > l.Start && r.Owns(i, l.Topic, l.Partition) },
-		) {
+		if slices.ContainsFunc(ledger,
+			func(l sketch.LedgerRow) bool { return l.Next > l.Start && r.Owns(i, l.Topic, l.Partition) }) {
 			n++
 		}
 	}

@@ -231,20 +231,12 @@ func decode(r *kgo.Record, model string, into any) error {
 		return fmt.Errorf("the record at offset %d cannot be read: %w", r.Offset, err)
 	}
 	if about.Format > formatVersion {
-		return fmt.Errorf(
-			"the record at offset %d has format %d, this build reads up to %d",
-			r.Offset,
-			about.Format,
-			formatVersion,
-		)
+		return fmt.Errorf("the record at offset %d has format %d, this build reads up to %d", r.Offset, about.Format,
+			formatVersion)
 	}
 	if about.Model != model {
-		return fmt.Errorf(
-			"the record at offset %d is of model %q, not of %q: no two models may share a merge topic",
-			r.Offset,
-			about.Model,
-			model,
-		)
+		return fmt.Errorf("the record at offset %d is of model %q, not of %q: no two models may share a merge topic",
+			r.Offset, about.Model, model)
 	}
 	err := json.Unmarshal(r.Value, into)
 	if checked, ok := into.(interface{ check() error }); ok && err == nil {
@@ -297,13 +289,8 @@ func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logg
 	}
 	described, err := admin.DescribeTopicConfigs(ctx, topic)
 	if err != nil { // the check needs a right that merging does not need
-		log.Warn(
-			"settings of the topic cannot be read: it has to be compacted, and only that",
-			"topic",
-			topic,
-			"error",
-			err,
-		)
+		log.Warn("settings of the topic cannot be read: it has to be compacted, and only that", "topic", topic, "error",
+			err)
 		return nil
 	}
 	for _, d := range described {

@@ -51,12 +51,8 @@ func TestRefusedByKey(t *testing.T) {
 	} {
 		run(c.from, c.to)
 		want := fmt.Sprintf("refused: %s", c.key)
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			c.key+" to be refused",
-			func() bool { return strings.Contains(refusal(), want) },
-		)
+		daemontest.Within(t, daemontest.Patience, c.key+" to be refused",
+			func() bool { return strings.Contains(refusal(), want) })
 		values := strings.ReplaceAll(fmt.Sprintf(`is %s on %s, %s at the trainer`, c.theirs, host, c.ours), `"`, `\"`)
 		if got := refusal(); !strings.Contains(got, values) {
 			t.Errorf("%s: the trainer says %s", c.key, got)
@@ -65,12 +61,8 @@ func TestRefusedByKey(t *testing.T) {
 	right := func(what string) {
 		t.Helper()
 		run()
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			what,
-			func() bool { return !strings.Contains(refusal(), "shard 0 of 2") },
-		)
+		daemontest.Within(t, daemontest.Patience, what,
+			func() bool { return !strings.Contains(refusal(), "shard 0 of 2") })
 	}
 	right("the right one")
 	for range 4 { // whose name is drawn at random

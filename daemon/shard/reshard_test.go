@@ -170,11 +170,8 @@ func TestReshardAfterAGap(t *testing.T) {
 	b.ProduceRatings(4, 300)
 	for i := range 2 {
 		run(
-			member(
-				fmt.Sprint("new", i),
-				"merge-2",
-				fmt.Sprintf("role: shard, count: 2, index: %d, from: {topic: %s, count: 3}", i, merge),
-			),
+			member(fmt.Sprint("new", i), "merge-2",
+				fmt.Sprintf("role: shard, count: 2, index: %d, from: {topic: %s, count: 3}", i, merge)),
 		)
 	}
 	one := run(whole)

@@ -252,11 +252,8 @@ func (s *Sender) sendLost() error {
 	if !lost {
 		return nil
 	}
-	s.Log.Warn(
-		"the merge topic has lost a head of this shard, or has not shown it yet: all rows are sent again",
-		"topic",
-		s.Topic,
-	)
+	s.Log.Warn("the merge topic has lost a head of this shard, or has not shown it yet: all rows are sent again",
+		"topic", s.Topic)
 	return s.resend()
 }
 
@@ -429,10 +426,8 @@ func (s *Sender) obey() error {
 		return nil
 	}
 	if s.strange = s.Store.Agrees(w.Settings); s.strange != nil {
-		s.strange = fmt.Errorf(
-			"what the trainer asks for is passed over: %w",
-			unlike(s.strange, s.Key, "at the trainer", "here"),
-		)
+		s.strange = fmt.Errorf("what the trainer asks for is passed over: %w",
+			unlike(s.strange, s.Key, "at the trainer", "here"))
 		s.Log.Error("trainer is of another sample", "topic", s.Topic, "error", s.strange)
 		return nil
 	}
@@ -446,9 +441,7 @@ func (s *Sender) obey() error {
 	if passed := w.Passed[s.Number]; passed.compare(s.by) > 0 { // the state and the topic have lost that there was one
 		s.Log.Warn(
 			"the trainer has merged a later run of this shard than the merge topic knows: all rows are sent again",
-			"topic",
-			s.Topic,
-		)
+			"topic", s.Topic)
 		s.by.Epoch, s.sent = passed.Epoch+1, 0
 		return s.resend()
 	}
@@ -549,10 +542,8 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	}
 	records, header := make([]*kgo.Record, 0, len(e.Pairs)), s.by.header(s.policy[0])
 	for _, p := range e.Pairs {
-		records = append(
-			records,
-			&kgo.Record{Key: keyOf(kindPair, s.Number, p.Key), Value: p.Value, Headers: []kgo.RecordHeader{header}},
-		)
+		records = append(records,
+			&kgo.Record{Key: keyOf(kindPair, s.Number, p.Key), Value: p.Value, Headers: []kgo.RecordHeader{header}})
 		size += int64(len(p.Key) + len(p.Value))
 	}
 	if err := s.write(ctx, records...); err != nil {

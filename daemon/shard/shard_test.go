@@ -74,10 +74,8 @@ func TestTeam(t *testing.T) {
 	trainer := configure(b, "trainer", "role: trainer, count: 3")
 	var shards []string
 	for i := range 3 {
-		shards = append(
-			shards,
-			configure(b, fmt.Sprint("shard", i), fmt.Sprintf("role: shard, count: 3, index: %q", fmt.Sprint(i))),
-		)
+		shards = append(shards,
+			configure(b, fmt.Sprint("shard", i), fmt.Sprintf("role: shard, count: 3, index: %q", fmt.Sprint(i))))
 	}
 	run := func(what string) {
 		t.Helper()
@@ -87,13 +85,8 @@ func TestTeam(t *testing.T) {
 				t.Fatalf("%s: shard %d: %v", what, i, out.Err)
 			}
 			if s := out.State(t); out.Count("version") > 0 || len(s.Partitions) != []int{2, 1, 1}[i] {
-				t.Errorf(
-					"%s: shard %d has %d versions and %d partitions",
-					what,
-					i,
-					out.Count("version"),
-					len(s.Partitions),
-				)
+				t.Errorf("%s: shard %d has %d versions and %d partitions", what, i, out.Count("version"),
+					len(s.Partitions))
 			}
 		}
 		merged, one := b.Run(trainer), b.Run(whole)
@@ -152,10 +145,8 @@ func feed(s *sketch.Store, partition int32, n int) error {
 	from, _ := s.Position("a", partition)
 	p := &sketch.Part{Topic: "a", Partition: partition, Base: from, Next: from + int64(n)}
 	for i := range n {
-		p.Records = append(
-			p.Records,
-			sketch.Record{Offset: from + int64(i), Fate: sketch.Applied, Weight: 1, Payload: []byte("x")},
-		)
+		p.Records = append(p.Records,
+			sketch.Record{Offset: from + int64(i), Fate: sketch.Applied, Weight: 1, Payload: []byte("x")})
 	}
 	return s.Apply(p, nil)
 }
@@ -327,11 +318,8 @@ func TestLongSegments(t *testing.T) {
 				logged() {
 				t.Fatalf("%s: a shard: %v, %s", topic, err, &log)
 			}
-			trainer := r.receiver(
-				store(t, sketch.Options{Seed: 7, Merges: true}),
-				1,
-				func(o *shard.ReceiverOptions) { o.Topic, o.Log = topic, logger },
-			)
+			trainer := r.receiver(store(t, sketch.Options{Seed: 7, Merges: true}), 1,
+				func(o *shard.ReceiverOptions) { o.Topic, o.Log = topic, logger })
 			if err := trainer.Run(t.Context(), true); err != nil || logged() != want {
 				t.Errorf("%s: the trainer: %v, says so %v, want %v: %s", topic, err, logged(), want, &log)
 			}

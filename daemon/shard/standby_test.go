@@ -116,20 +116,11 @@ func TestStandbyProcesses(t *testing.T) {
 		} else {
 			processes[leader].kill(t)
 		}
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			"a version of the other",
-			func() bool { return newest().Epoch > before.Epoch },
-		)
+		daemontest.Within(t, daemontest.Patience, "a version of the other",
+			func() bool { return newest().Epoch > before.Epoch })
 		took := time.Since(began)
-		t.Logf(
-			"round %d: %s published %v after the other was %s",
-			round,
-			names[1-leader],
-			took.Round(100*time.Millisecond),
-			map[bool]string{true: "stopped", false: "killed"}[stops],
-		)
+		t.Logf("round %d: %s published %v after the other was %s", round, names[1-leader],
+			took.Round(100*time.Millisecond), map[bool]string{true: "stopped", false: "killed"}[stops])
 		longest = max(longest, took)
 		if stops {
 			if err := processes[leader].Process.Signal(syscall.SIGCONT); err != nil {
@@ -139,12 +130,8 @@ func TestStandbyProcesses(t *testing.T) {
 			processes[leader] = startProcess(t, paths[leader])
 		}
 		b.ProduceRatings(uint64(round+2000), 100)
-		daemontest.Within(
-			t,
-			daemontest.Patience,
-			"the other to train on",
-			func() bool { return other.leads(t) && !processes[leader].leads(t) },
-		)
+		daemontest.Within(t, daemontest.Patience, "the other to train on",
+			func() bool { return other.leads(t) && !processes[leader].leads(t) })
 	}
 	if longest > 15*time.Second {
 		t.Errorf("a takeover took %v", longest)

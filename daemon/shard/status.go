@@ -50,12 +50,8 @@ func (r *Receiver) Trouble() string {
 		case r.current && s.Seen.IsZero():
 			return fmt.Sprintf("shard %d of %d: has not sent anything yet", i, len(r.status))
 		case r.current && time.Since(s.Seen) > silentFor:
-			return fmt.Sprintf(
-				"shard %d of %d: has sent nothing since %s",
-				i,
-				len(r.status),
-				s.Seen.UTC().Format(time.RFC3339),
-			)
+			return fmt.Sprintf("shard %d of %d: has sent nothing since %s", i, len(r.status),
+				s.Seen.UTC().Format(time.RFC3339))
 		}
 	}
 	if !r.current {
@@ -117,18 +113,7 @@ func (r *Receiver) heard(number int, rec *kgo.Record, h *head, err error) {
 	r.status[number] = s
 	r.mu.Unlock()
 	if err != nil && before.Refused != s.Refused {
-		r.Log.Error(
-			"shard refused",
-			"topic",
-			r.Topic,
-			"offset",
-			rec.Offset,
-			"shard",
-			number,
-			"host",
-			h.Host,
-			"error",
-			err,
-		)
+		r.Log.Error("shard refused", "topic", r.Topic, "offset", rec.Offset, "shard", number, "host", h.Host, "error",
+			err)
 	}
 }

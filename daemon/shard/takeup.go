@@ -26,14 +26,8 @@ func (r *Receiver) TakeUp(ctx context.Context) (*sketch.Witness, error) {
 	for i, s := range r.Status() {
 		switch {
 		case s.Refused != "":
-			return nil, fmt.Errorf(
-				"topic %s (shard.from): shard %d of %d: %s: %w",
-				r.Topic,
-				i,
-				r.Count,
-				s.Refused,
-				ErrTopic,
-			)
+			return nil, fmt.Errorf("topic %s (shard.from): shard %d of %d: %s: %w", r.Topic, i, r.Count, s.Refused,
+				ErrTopic)
 		case s.Seen.IsZero():
 			return nil, fmt.Errorf(
 				"topic %s (shard.from) has nothing of shard %d of %d: name the topic and the number of shards that wrote it: %w",
@@ -62,24 +56,11 @@ func (r *Receiver) TakePlace(ctx context.Context) (*sketch.Witness, error) {
 	switch s := r.Status()[*r.Place]; {
 	case s.Refused == "":
 	case r.shards[*r.Place].foreign:
-		return nil, fmt.Errorf(
-			"topic %s (shard.topic): shard %d of %d cannot be taken up: %s: %w",
-			r.Topic,
-			*r.Place,
-			r.Count,
-			s.Refused,
-			ErrTopic,
-		)
+		return nil, fmt.Errorf("topic %s (shard.topic): shard %d of %d cannot be taken up: %s: %w", r.Topic, *r.Place,
+			r.Count, s.Refused, ErrTopic)
 	default: // rows were lost, or a clock was off
-		r.Log.Warn(
-			"shard not taken up to its last head: the log is read again from the one before, or from its start",
-			"topic",
-			r.Topic,
-			"shard",
-			*r.Place,
-			"reason",
-			s.Refused,
-		)
+		r.Log.Warn("shard not taken up to its last head: the log is read again from the one before, or from its start",
+			"topic", r.Topic, "shard", *r.Place, "reason", s.Refused)
 	}
 	if err := r.Store.Taken(); err != nil || r.wished == nil {
 		return nil, err

@@ -191,15 +191,8 @@ func (r *Receiver) strays(version int64) bool {
 	r.stray = text
 	r.mu.Unlock()
 	if text != "" && text != before {
-		r.Log.Error(
-			"this trainer does not train: its store lacks versions",
-			"newest",
-			version,
-			"published",
-			t.version,
-			"host",
-			t.host,
-		)
+		r.Log.Error("this trainer does not train: its store lacks versions", "newest", version, "published", t.version,
+			"host", t.host)
 	}
 	return text != ""
 }

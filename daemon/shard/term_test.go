@@ -18,11 +18,8 @@ import (
 )
 
 // trainerOf is a receiver that runs until stop, which returns what Run did.
-func (r rig) trainerOf(
-	s *sketch.Store,
-	standby time.Duration,
-	newest func() (int64, int64),
-) (receiver *shard.Receiver, stop func() error) {
+func (r rig) trainerOf(s *sketch.Store, standby time.Duration,
+	newest func() (int64, int64)) (receiver *shard.Receiver, stop func() error) {
 	r.Helper()
 	receiver = shard.NewReceiver(
 		shard.ReceiverOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: 2, Store: s, Log: daemontest.Quiet(),
@@ -103,10 +100,8 @@ func TestLateWishes(t *testing.T) {
 	apply(t, s, 0, 1000)
 	r.send(0, s, nil)
 	receiver, stop := r.trainerOf(trainer, 0, nil)
-	r.until(
-		"the rows",
-		func() bool { next, _ := trainer.Position("a", 0); return next == 1000 && receiver.Term() != nil },
-	)
+	r.until("the rows",
+		func() bool { next, _ := trainer.Position("a", 0); return next == 1000 && receiver.Term() != nil })
 	client, err := kgo.NewClient(append(r.kafka(), kgo.ConsumeTopics(merge), kgo.DefaultProduceTopic(merge))...)
 	if err != nil {
 		t.Fatal(err)
@@ -191,10 +186,8 @@ func TestStandbyOfAnotherStore(t *testing.T) {
 		t.Error("it trains")
 	}
 	version.Store(12)
-	r.until(
-		"the second",
-		func() bool { return second.Term() != nil && !strings.Contains(second.Trouble(), "publish.store") },
-	)
+	r.until("the second",
+		func() bool { return second.Term() != nil && !strings.Contains(second.Trouble(), "publish.store") })
 	if err := stopSecond(); err != nil {
 		t.Fatal(err)
 	}
@@ -204,10 +197,8 @@ func TestStandbyOfAnotherStore(t *testing.T) {
 // that has followed a later term.
 func TestLostWishes(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
-	s, trainer, fresh := store(t, sketch.Options{Seed: 7, Mirror: true}), store(
-		t,
-		sketch.Options{Seed: 7, Merges: true},
-	),
+	s, trainer, fresh := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t,
+		sketch.Options{Seed: 7, Merges: true}),
 		store(t, sketch.Options{Seed: 7, Merges: true})
 	apply(t, s, 0, 10)
 	var heads atomic.Int64
@@ -221,10 +212,8 @@ func TestLostWishes(t *testing.T) {
 	}
 	go func() { ended <- sender.Run(t.Context(), done) }()
 	receiver, stop := r.trainerOf(trainer, 0, func() (int64, int64) { return 40, 0 })
-	r.until(
-		"the rows",
-		func() bool { next, _ := trainer.Position("a", 0); return next == 10 && receiver.Term() != nil },
-	)
+	r.until("the rows",
+		func() bool { next, _ := trainer.Position("a", 0); return next == 10 && receiver.Term() != nil })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -30,10 +30,8 @@ func TestVolume(t *testing.T) {
 func volume(t *testing.T, count, k, total int) {
 	r := rig{t, daemontest.New(t)}
 	n := total / count
-	whole, trainer := store(t, sketch.Options{Seed: 7, Size: k}), store(
-		t,
-		sketch.Options{Seed: 7, Size: k, Merges: true},
-	)
+	whole, trainer := store(t, sketch.Options{Seed: 7, Size: k}), store(t,
+		sketch.Options{Seed: 7, Size: k, Merges: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	running, feeding := new(errgroup.Group), new(errgroup.Group)
 	receiver := r.receiver(trainer, count)
@@ -109,12 +107,8 @@ func volume(t *testing.T, count, k, total int) {
 		100*float64(rows+gone)/float64(n*count),
 	)
 	if float64(rows) > 1.2*formula || gone > rows {
-		t.Errorf(
-			"%d rows and %d tombstones, want at most %.0f, and no more tombstones than rows",
-			rows,
-			gone,
-			1.2*formula,
-		)
+		t.Errorf("%d rows and %d tombstones, want at most %.0f, and no more tombstones than rows", rows, gone,
+			1.2*formula)
 	}
 }
 

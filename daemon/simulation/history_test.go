@@ -28,11 +28,8 @@ import (
 
 var (
 	first = flag.Uint64("first", 1, "seed of the first history")
-	count = flag.Int(
-		"histories",
-		6,
-		"how many histories are played of a daemon; of a team two thirds as many, of a group a third",
-	)
+	count = flag.Int("histories", 6,
+		"how many histories are played of a daemon; of a team two thirds as many, of a group a third")
 	long  = flag.Int("steps", 40, "how many steps a history has at most; half as many at least")
 	which = flag.String("kinds", "", "which kinds of steps happen, divided by commas; all if it is empty")
 	small = flag.Bool("shrink", true, "leave steps out of a history that fails, as long as it does")
@@ -253,13 +250,8 @@ func playAll(t *testing.T, kind kindOf) {
 		t.Fatal(err)
 	}
 	took := time.Duration(used.Utime.Nano() + used.Stime.Nano()) // of the tests before, too
-	t.Logf(
-		"%d histories, %.0f hours of daemons in %.1f minutes, %.1f of processor time so far",
-		number,
-		hours,
-		minutes,
-		took.Minutes(),
-	)
+	t.Logf("%d histories, %.0f hours of daemons in %.1f minutes, %.1f of processor time so far", number, hours, minutes,
+		took.Minutes())
 }
 
 // report says what a history fails with, and with which steps alone.

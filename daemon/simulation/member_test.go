@@ -51,21 +51,15 @@ func (w *world) enlist(shards, processes int) {
 		return
 	}
 	for i := range processes {
-		add(
-			fmt.Sprint("process", i),
-			fmt.Sprintf("role: shard\nshard: {group: shards, count: %d, session: 30s, topic: %s}", shards, merge),
-			-1,
-		)
+		add(fmt.Sprint("process", i),
+			fmt.Sprintf("role: shard\nshard: {group: shards, count: %d, session: 30s, topic: %s}", shards, merge), -1)
 	}
 	for i := range shards {
 		if processes > 0 {
 			break
 		}
-		add(
-			fmt.Sprint("shard", i),
-			fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, merge),
-			i,
-		)
+		add(fmt.Sprint("shard", i),
+			fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, merge), i)
 	}
 	w.publisher = add("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d, topic: %s}", shards, merge), -1)
 }
@@ -184,13 +178,8 @@ func (w *world) left(m *member) error {
 		if l.Next < m.next[l.Partition] {
 			err = errors.Join(
 				err,
-				fmt.Errorf(
-					"%s: partition %d went from %d back to %d",
-					m.name,
-					l.Partition,
-					m.next[l.Partition],
-					l.Next,
-				),
+				fmt.Errorf("%s: partition %d went from %d back to %d", m.name, l.Partition, m.next[l.Partition],
+					l.Next),
 			)
 		}
 		m.next[l.Partition] = l.Next
@@ -203,13 +192,8 @@ func (w *world) left(m *member) error {
 	}
 	for number, next := range w.cut {
 		if next > m.next[number] && !w.lost { // which may have come to its end before it was as far again
-			return fmt.Errorf(
-				"version %d is of %d records of partition %d, the state of %d",
-				w.version,
-				next,
-				number,
-				m.next[number],
-			)
+			return fmt.Errorf("version %d is of %d records of partition %d, the state of %d", w.version, next, number,
+				m.next[number])
 		}
 	}
 	return nil
@@ -233,10 +217,8 @@ func (w *world) leftShards(m *member) error {
 		for _, l := range s.Ledger() {
 			at := fmt.Sprint(s.Lineage(), l.Partition)
 			if l.Next < w.reached[at] {
-				err = errors.Join(
-					err,
-					fmt.Errorf("partition %d went from %d back to %d", l.Partition, w.reached[at], l.Next),
-				)
+				err = errors.Join(err,
+					fmt.Errorf("partition %d went from %d back to %d", l.Partition, w.reached[at], l.Next))
 			}
 			w.reached[at] = l.Next
 		}

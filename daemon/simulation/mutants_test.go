@@ -202,20 +202,8 @@ func TestMutants(t *testing.T) {
 		edits = append(edits, m.Edit)
 	}
 	binary := filepath.Join(t.TempDir(), "mutants")
-	build := exec.CommandContext(
-		t.Context(),
-		"go",
-		"test",
-		"-c",
-		"-o",
-		binary,
-		"-vet=off",
-		"-tags",
-		"failpoint,simulation",
-		"-overlay",
-		mutant.Overlay(t, root, edits),
-		".",
-	)
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-vet=off", "-tags",
+		"failpoint,simulation", "-overlay", mutant.Overlay(t, root, edits), ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -235,23 +223,9 @@ func TestMutants(t *testing.T) {
 					histories = "^TestTeams$"
 				}
 				for seed := m.seed; ; seed++ {
-					c := exec.CommandContext(
-						t.Context(),
-						binary,
-						"-test.run",
-						histories,
-						"-test.timeout",
-						"4m",
-						"-first",
-						fmt.Sprint(seed),
-						"-histories",
-						"1",
-						"-steps",
-						stepsOfMutants,
-						"-kinds",
-						m.kinds,
-						"-shrink=false",
-					)
+					c := exec.CommandContext(t.Context(), binary, "-test.run", histories, "-test.timeout", "4m",
+						"-first", fmt.Sprint(seed), "-histories", "1", "-steps", stepsOfMutants, "-kinds", m.kinds,
+						"-shrink=false")
 					c.Env = append(os.Environ(), fmt.Sprint(mutant.Variable, "=", i))
 					out, err := c.CombinedOutput()
 					if err != nil {

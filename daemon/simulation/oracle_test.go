@@ -74,16 +74,8 @@ func (w *world) compareSample(m *member, s *sketch.Store) (err error) {
 	for i := range has.Partitions {
 		if got, want := has.Partitions[i], wants.Partitions[i]; got.Applied != want.Applied ||
 			got.Rejected != want.Rejected {
-			return fmt.Errorf(
-				"%s has %d events and %d rejected of %d records of partition %d, of which %d and %d are",
-				m.name,
-				got.Applied,
-				got.Rejected,
-				got.Next,
-				got.Partition,
-				want.Applied,
-				want.Rejected,
-			)
+			return fmt.Errorf("%s has %d events and %d rejected of %d records of partition %d, of which %d and %d are",
+				m.name, got.Applied, got.Rejected, got.Next, got.Partition, want.Applied, want.Rejected)
 		}
 	}
 	if !maps.Equal(has.RejectedByReason, wants.RejectedByReason) {
@@ -120,11 +112,6 @@ func rowsApart(s, of *sketch.Store) (string, error) {
 		slices.Sort(out)
 		return out
 	}
-	return fmt.Sprintf(
-		"it has %v, and lacks %v; thresholds %v, of the records %v",
-		alone(names[0], names[1]),
-		alone(names[1], names[0]),
-		s.Thresholds(),
-		of.Thresholds(),
-	), nil
+	return fmt.Sprintf("it has %v, and lacks %v; thresholds %v, of the records %v", alone(names[0], names[1]),
+		alone(names[1], names[0]), s.Thresholds(), of.Thresholds()), nil
 }

@@ -148,8 +148,7 @@ func (w *world) act(kind string, m *member) error {
 		}
 		keys := []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.OffsetFetch}
 		fault := w.cluster.Fault(
-			kfake.Fault{Keys: keys[:1+w.rng.IntN(len(keys))], Err: errs[w.rng.IntN(len(errs))], Count: -1},
-		)
+			kfake.Fault{Keys: keys[:1+w.rng.IntN(len(keys))], Err: errs[w.rng.IntN(len(errs))], Count: -1})
 		defer fault.Remove()
 		if err := w.produce(1+w.rng.IntN(10), true); err != nil {
 			return err

@@ -68,11 +68,8 @@ func (w *world) leaveNothing(m *member) error {
 		if of && headErr == nil && !reflect.DeepEqual(sent.Ledger, has.Ledger) {
 			err = errors.Join(
 				err,
-				fmt.Errorf(
-					"%s has not sent all of %s that it had when it was stopped",
-					m.name,
-					filepath.Base(filepath.Dir(dir)),
-				),
+				fmt.Errorf("%s has not sent all of %s that it had when it was stopped", m.name,
+					filepath.Base(filepath.Dir(dir))),
 			)
 		}
 		err = errors.Join(err, headErr, s.Close())
@@ -87,11 +84,8 @@ func (w *world) heads() (map[string]sketch.Head, error) {
 		return nil, err
 	}
 	end, _ := ends.Lookup(merge, 0)
-	reader, err := kgo.NewClient(
-		kgo.SeedBrokers(w.cluster.ListenAddrs()...),
-		kgo.Dialer(w.pipes.DialContext),
-		kgo.ConsumeTopics(merge),
-	)
+	reader, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.Dialer(w.pipes.DialContext),
+		kgo.ConsumeTopics(merge))
 	if err != nil {
 		return nil, err
 	}
@@ -187,10 +181,8 @@ func (w *world) cutPower() error {
 			w.cluster.DropControl()
 			return nil, nil, false
 		}
-		if !slices.ContainsFunc(
-			asked.Topics,
-			func(t kmsg.ProduceRequestTopic) bool { return t.Topic == merge || t.TopicID == id },
-		) {
+		if !slices.ContainsFunc(asked.Topics,
+			func(t kmsg.ProduceRequestTopic) bool { return t.Topic == merge || t.TopicID == id }) {
 			return nil, nil, false
 		}
 		if left--; left > 0 {

@@ -78,22 +78,14 @@ func newWorld(t *testing.T, seed uint64, shards, processes int) *world {
 		grouped: processes > 0,
 	}
 	start := func(pipes *kfake.VirtualNetwork) *kfake.Cluster {
-		c, err := kfake.NewCluster(
-			kfake.NumBrokers(brokers),
-			kfake.Ports(9092, 9093),
-			kfake.SeedTopics(partitions, topic),
-			kfake.ListenFn(pipes.Listen),
-		)
+		c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.Ports(9092, 9093),
+			kfake.SeedTopics(partitions, topic), kfake.ListenFn(pipes.Listen))
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := kgo.NewClient(
-			kgo.SeedBrokers(c.ListenAddrs()...),
-			kgo.Dialer(pipes.DialContext),
-			kgo.DefaultProduceTopic(topic),
-			kgo.RecordPartitioner(kgo.ManualPartitioner()),
-			kgo.TransactionalID("producer"),
-		)
+		client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(pipes.DialContext),
+			kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+			kgo.TransactionalID("producer"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,10 +103,8 @@ func newWorld(t *testing.T, seed uint64, shards, processes int) *world {
 	w.enlist(shards, processes)
 	w.must(w.configure())
 	var err error
-	w.consumer, err = snapshot.Watch(
-		snapshot.DirSource{Dir: filepath.Join(w.dir, "store")},
-		snapshot.WatchOptions{Model: modelName, CheckDeltas: true},
-	)
+	w.consumer, err = snapshot.Watch(snapshot.DirSource{Dir: filepath.Join(w.dir, "store")},
+		snapshot.WatchOptions{Model: modelName, CheckDeltas: true})
 	w.must(err)
 	return w
 }
@@ -237,10 +227,8 @@ func (w *world) produce(n int, commit bool) error {
 			continue
 		}
 		for _, r := range records {
-			w.produced[r.Partition] = append(
-				w.produced[r.Partition],
-				produced{r.Offset, r.Timestamp.UnixMilli(), r.Value},
-			)
+			w.produced[r.Partition] = append(w.produced[r.Partition],
+				produced{r.Offset, r.Timestamp.UnixMilli(), r.Value})
 		}
 	}
 	return nil
@@ -269,14 +257,8 @@ func (w *world) look() error {
 	}
 	for number, next := range w.cut {
 		if cut[number] < next && !again {
-			return fmt.Errorf(
-				"version %d, delta %d, is of %d records of partition %d, an earlier one of %d",
-				at.Version,
-				at.Sequence,
-				cut[number],
-				number,
-				next,
-			)
+			return fmt.Errorf("version %d, delta %d, is of %d records of partition %d, an earlier one of %d",
+				at.Version, at.Sequence, cut[number], number, next)
 		}
 	}
 	w.cut = cut

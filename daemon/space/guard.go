@@ -88,17 +88,8 @@ func (g *Guard) Look() bool {
 	low := free < g.least || files < sketch.LeastFreeFiles
 	switch {
 	case low && !g.low:
-		g.log.Error(
-			"disk is full: reading is paused",
-			"dir",
-			g.dir,
-			"free_bytes",
-			free,
-			"min_free_bytes",
-			g.least,
-			"free_inodes",
-			files,
-		)
+		g.log.Error("disk is full: reading is paused", "dir", g.dir, "free_bytes", free, "min_free_bytes", g.least,
+			"free_inodes", files)
 	case !low && g.low:
 		g.log.Info("disk has space again: reading continues", "dir", g.dir, "free_bytes", free)
 	}

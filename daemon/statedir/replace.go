@@ -70,11 +70,8 @@ func removable(dir, draft string) error {
 	if err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool { return !temporary.MatchString(f.Name()) }) {
 		return nil // it was about to be
 	}
-	return fmt.Errorf(
-		"statedir: %s is there and was %w: look at what it is, then move it away or remove it",
-		draft,
-		ErrNotOurs,
-	)
+	return fmt.Errorf("statedir: %s is there and was %w: look at what it is, then move it away or remove it", draft,
+		ErrNotOurs)
 }
 
 // replaces reports whether draft was made for the place of dir and has not taken it.

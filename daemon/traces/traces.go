@@ -55,10 +55,8 @@ func New(ctx context.Context, to config.Tracing, log *slog.Logger) (*Provider, e
 	otel.SetErrorHandler(
 		otel.ErrorHandlerFunc(func(err error) { log.Warn("spans not sent", "error", err) }),
 	) // of the process: there is no other
-	of := resource.NewSchemaless(
-		attribute.String("service.name", "refitd"),
-		attribute.String("service.version", build.String()),
-	)
+	of := resource.NewSchemaless(attribute.String("service.name", "refitd"),
+		attribute.String("service.version", build.String()))
 	return &Provider{
 		sdk.NewTracerProvider(sdk.WithBatcher(&outages{SpanExporter: exporter, log: log}), sdk.WithResource(of),
 			sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(to.SamplingFraction)))),
@@ -122,12 +120,8 @@ func (p *Provider) Close() {
 
 // Batch makes the span of a batch that has just been stored: from when its decoding began.
 func Batch(by trace.Tracer, model, group string, c *ingest.Counts) {
-	_, span := by.Start(
-		context.Background(),
-		"batch",
-		trace.WithTimestamp(c.Began),
-		trace.WithSpanKind(trace.SpanKindConsumer),
-	)
+	_, span := by.Start(context.Background(), "batch", trace.WithTimestamp(c.Began),
+		trace.WithSpanKind(trace.SpanKindConsumer))
 	if span.IsRecording() {
 		rejected := int64(0)
 		for _, n := range c.Rejected {
@@ -158,35 +152,23 @@ func Refit(by trace.Tracer, model string) trace.Span {
 // Gate makes the span of the judgement of a refit, and says on both what it came to.
 func Gate(by trace.Tracer, refit trace.Span, ch *fitted.Fitted) {
 	v := &ch.Version
-	refit.SetAttributes(
-		attribute.String("refitd.status", v.Status),
-		attribute.Int64("refitd.rows", int64(v.Rows)),
-		attribute.Int("refitd.basis", v.K),
-	)
+	refit.SetAttributes(attribute.String("refitd.status", v.Status), attribute.Int64("refitd.rows", int64(v.Rows)),
+		attribute.Int("refitd.basis", v.K))
 	_, span := by.Start(trace.ContextWithSpan(context.Background(), refit), "gate", trace.WithTimestamp(ch.GateBegan))
-	span.SetAttributes(
-		attribute.String("refitd.decision", v.Decision),
-		attribute.String("refitd.cause", string(ch.Cause)),
-	)
+	span.SetAttributes(attribute.String("refitd.decision", v.Decision),
+		attribute.String("refitd.cause", string(ch.Cause)))
 	span.End(trace.WithTimestamp(ch.GateEnded))
 }
 
 // Publish calls write within a span, below that of ctx if it has one.
-func Publish(
-	ctx context.Context,
-	by trace.Tracer,
-	ch *fitted.Fitted,
-	write func(context.Context, *fitted.Fitted) error,
-) error {
+func Publish(ctx context.Context, by trace.Tracer, ch *fitted.Fitted,
+	write func(context.Context, *fitted.Fitted) error) error {
 	ctx, span := by.Start(ctx, "publish")
 	defer span.End() // in a panic, too
 	err := write(ctx, ch)
-	span.SetAttributes(
-		attribute.String("refitd.model", ch.Version.Model),
-		attribute.Int64("refitd.version", ch.Version.Version),
-		attribute.String("refitd.kind", ch.Version.Kind),
-		attribute.String("refitd.decision", ch.Version.Decision),
-	)
+	span.SetAttributes(attribute.String("refitd.model", ch.Version.Model),
+		attribute.Int64("refitd.version", ch.Version.Version), attribute.String("refitd.kind", ch.Version.Kind),
+		attribute.String("refitd.decision", ch.Version.Decision))
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
 	}

@@ -74,11 +74,9 @@ func TestCloseIsBounded(t *testing.T) {
 	defer silent.Close()
 	for _, protocol := range []string{config.TracingHTTP, config.TracingGRPC} {
 		var log bytes.Buffer
-		p, err := New(
-			t.Context(),
+		p, err := New(t.Context(),
 			config.Tracing{Endpoint: "http://" + silent.Addr().String(), Protocol: protocol, SamplingFraction: 1},
-			slog.New(slog.NewTextHandler(&log, nil)),
-		)
+			slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,9 +103,7 @@ func TestBatchAndPublish(t *testing.T) {
 	broken := errors.New("disk full")
 	ch := &fitted.Fitted{}
 	if err := Publish(t.Context(), by, ch, func(context.Context, *fitted.Fitted) error { return broken }); !errors.Is(
-		err,
-		broken,
-	) {
+		err, broken) {
 		t.Error(err)
 	}
 	if err := Publish(t.Context(), by, ch, func(context.Context, *fitted.Fitted) error { return nil }); err != nil {

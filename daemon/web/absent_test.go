@@ -106,13 +106,8 @@ func TestAbsentFields(t *testing.T) {
 		}
 	}
 	var got failure
-	b.want(
-		http.StatusBadRequest,
-		&got,
-		"POST",
-		"/v2/models/prices/infer",
-		`{"inputs":[{"name":"item","shape":[1],"datatype":"BYTES","data":["i1"]}]}`,
-	)
+	b.want(http.StatusBadRequest, &got, "POST", "/v2/models/prices/infer",
+		`{"inputs":[{"name":"item","shape":[1],"datatype":"BYTES","data":["i1"]}]}`)
 	if got.Error != `inputs: the tensor "user" is missing` {
 		t.Error(got.Error)
 	}

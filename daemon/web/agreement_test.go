@@ -38,28 +38,19 @@ func TestThousandEvents(t *testing.T) {
 				rng := rand.New(rand.NewPCG(8, 9))
 				var list []any
 				var inputs []*snapshot.Input
-				user, item, age, first := make([]string, events), make(
-					[]string,
-					events,
-				), make([]float64, events), make([]string, events)
+				user, item, age, first := make([]string, events), make([]string,
+					events), make([]float64, events), make([]string, events)
 				for i := range events {
 					user[i], item[i], age[i], first[i] = "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(
-						rng.IntN(6),
-					), 40+15*rng.NormFloat64(), []string{"a", "b",
+						rng.IntN(6)), 40+15*rng.NormFloat64(), []string{"a", "b",
 						"c", "zz"}[rng.IntN(4)]
-					list, inputs = append(list, ratingEvent(user[i], item[i], age[i], first[i])), append(
-						inputs,
-						input(user[i], item[i], age[i], first[i]),
-					)
+					list, inputs = append(list, ratingEvent(user[i], item[i], age[i], first[i])), append(inputs,
+						input(user[i], item[i], age[i], first[i]))
 				}
 				var got scoreReply
-				b.want(
-					http.StatusOK,
-					&got,
-					"POST",
+				b.want(http.StatusOK, &got, "POST",
 					"/v1/models/"+name+"/versions/"+strconv.FormatInt(version, 10)+"/score",
-					map[string]any{"events": list},
-				)
+					map[string]any{"events": list})
 				var inferred inferAnswer
 				b.want(
 					http.StatusOK,
@@ -89,27 +80,13 @@ func TestThousandEvents(t *testing.T) {
 					}
 					if !slices.Equal(got.Predictions[i].Ranked, want.Ranked()) ||
 						(want.Ranked() != nil) != (task == format.Multiclass) {
-						t.Fatalf(
-							"%s %s, event %d: ranked %q over HTTP, %q in the library",
-							name,
-							kernel,
-							i,
-							got.Predictions[i].Ranked,
-							want.Ranked(),
-						)
+						t.Fatalf("%s %s, event %d: ranked %q over HTTP, %q in the library", name, kernel, i,
+							got.Predictions[i].Ranked, want.Ranked())
 					}
 					for o, w := range want.Outputs {
 						if g := got.Predictions[i].Outputs[o]; g != w || tensor[i*c.NumOutputs+o] != w {
-							t.Fatalf(
-								"%s %s %s, event %d: %v and %v over HTTP, %v in the library",
-								name,
-								kernel,
-								tensors,
-								i,
-								g,
-								tensor[i*c.NumOutputs+o],
-								w,
-							)
+							t.Fatalf("%s %s %s, event %d: %v and %v over HTTP, %v in the library", name, kernel,
+								tensors, i, g, tensor[i*c.NumOutputs+o], w)
 						}
 						if tensors == format.F32 {
 							worst = max(worst, math.Abs(w-double[i][o])/(1+math.Abs(double[i][o])))
@@ -144,41 +121,22 @@ func TestThousandEventsRankedAndExplained(t *testing.T) {
 			rng := rand.New(rand.NewPCG(8, 9))
 			for i := range 1000 {
 				user, item, age, tag := "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(
-					rng.IntN(6),
-				), 40+15*rng.NormFloat64(), []string{"a", "b", "zz"}[rng.IntN(3)]
+					rng.IntN(6)), 40+15*rng.NormFloat64(), []string{"a", "b", "zz"}[rng.IntN(3)]
 				event, in := ratingEvent(user, item, age, tag), input(user, item, age, tag)
 				class := ""
 				if len(c.Schema.Classes) > 0 {
 					class = c.Schema.Classes[i%len(c.Schema.Classes)]
 				}
 				var top topAnswer
-				b.want(
-					http.StatusOK,
-					&top,
-					"POST",
-					"/v1/models/"+name+"/topk",
-					map[string]any{"event": event, "over": "item", "k": 3, "class": class},
-				)
-				want, err := m.TopK(
-					nil,
-					&snapshot.Query{Input: *in, Over: "item", K: 3, Class: class},
-					new(snapshot.Scratch),
-				)
+				b.want(http.StatusOK, &top, "POST", "/v1/models/"+name+"/topk",
+					map[string]any{"event": event, "over": "item", "k": 3, "class": class})
+				want, err := m.TopK(nil, &snapshot.Query{Input: *in, Over: "item", K: 3, Class: class},
+					new(snapshot.Scratch))
 				if err != nil ||
-					!slices.EqualFunc(
-						top.Items,
-						want,
-						func(a topItem, b snapshot.Item) bool { return a == topItem{b.Name, report.Number(b.Value)} },
-					) {
-					t.Fatalf(
-						"%s %s, event %d: %v over HTTP, %v in the library, %v",
-						name,
-						tensors,
-						i,
-						top.Items,
-						want,
-						err,
-					)
+					!slices.EqualFunc(top.Items, want,
+						func(a topItem, b snapshot.Item) bool { return a == topItem{b.Name, report.Number(b.Value)} }) {
+					t.Fatalf("%s %s, event %d: %v over HTTP, %v in the library, %v", name, tensors, i, top.Items, want,
+						err)
 				}
 				var explained struct {
 					Outputs []float64
@@ -190,15 +148,8 @@ func TestThousandEventsRankedAndExplained(t *testing.T) {
 					!slices.EqualFunc(explained.Terms, e.Terms, func(a, b snapshot.Term) bool {
 						return slices.Equal(a.Features, b.Features) && slices.Equal(a.Contribution, b.Contribution)
 					}) {
-					t.Fatalf(
-						"%s %s, event %d: %+v over HTTP, %+v in the library, %v",
-						name,
-						tensors,
-						i,
-						explained,
-						e,
-						err,
-					)
+					t.Fatalf("%s %s, event %d: %+v over HTTP, %+v in the library, %v", name, tensors, i, explained, e,
+						err)
 				}
 			}
 		}

@@ -41,36 +41,18 @@ func (s *Server) alerts(state *Status) (list []alert) {
 		list = append(list, alert{name, severity, model, fmt.Sprintf(text, values...)})
 	}
 	if state.Reload.Error != "" {
-		add(
-			"warning",
-			"RefitdConfigReloadFailed",
-			"",
-			"The configuration was changed and refused: %s",
-			state.Reload.Error,
-		)
+		add("warning", "RefitdConfigReloadFailed", "", "The configuration was changed and refused: %s",
+			state.Reload.Error)
 	}
 	for _, d := range state.Disks {
 		if d.FreeBytes < 2*d.MinFreeBytes {
-			add(
-				"critical",
-				"RefitdStateNearBudget",
-				"",
-				"%s are free at %s; below %s nothing is read or published",
-				bytesText(d.FreeBytes),
-				d.Path,
-				bytesText(d.MinFreeBytes),
-			)
+			add("critical", "RefitdStateNearBudget", "", "%s are free at %s; below %s nothing is read or published",
+				bytesText(d.FreeBytes), d.Path, bytesText(d.MinFreeBytes))
 		}
 	}
 	if m := state.Memory; m.BudgetBytes > 0 && m.ResidentBytes > m.BudgetBytes/10*9 {
-		add(
-			"warning",
-			"RefitdStateNearBudget",
-			"",
-			"%s of memory are in use, over 90 %% of the budget of %s",
-			bytesText(m.ResidentBytes),
-			bytesText(m.BudgetBytes),
-		)
+		add("warning", "RefitdStateNearBudget", "", "%s of memory are in use, over 90 %% of the budget of %s",
+			bytesText(m.ResidentBytes), bytesText(m.BudgetBytes))
 	}
 	for i := range state.Models {
 		m := &state.Models[i]
@@ -182,27 +164,13 @@ func (s *Server) lossAlerts(m *ModelStatus, add func(severity, name, model, text
 		}
 	}
 	if live, ok := losses["live"]; ok && best != "" && live > losses[best] {
-		add(
-			"warning",
-			"RefitdLiveWorseThanBaseline",
-			m.Name,
-			"The live model has a window loss of %.4f, the baseline %s of %.4f",
-			live,
-			best,
-			losses[best],
-		)
+		add("warning", "RefitdLiveWorseThanBaseline", m.Name,
+			"The live model has a window loss of %.4f, the baseline %s of %.4f", live, best, losses[best])
 	}
 	of := p.Window.Published
 	if loss, ok := losses["published"]; ok && fitted != "" && loss > losses[fitted] && of.EntropyNormalised == nil {
-		add(
-			"warning",
-			"RefitdPublishedWorseThanBaseline",
-			m.Name,
-			"What consumers have has a window loss of %.4f, the baseline %s of %.4f",
-			loss,
-			fitted,
-			losses[fitted],
-		)
+		add("warning", "RefitdPublishedWorseThanBaseline", m.Name,
+			"What consumers have has a window loss of %.4f, the baseline %s of %.4f", loss, fitted, losses[fitted])
 	}
 	for _, r := range p.Roles() {
 		if e := r.Metrics.EntropyNormalised; r.Model && e != nil && *e > 1 {
@@ -219,11 +187,8 @@ func (s *Server) lossAlerts(m *ModelStatus, add func(severity, name, model, text
 }
 
 // pastAlerts looks at the curves.
-func (s *Server) pastAlerts(
-	now time.Time,
-	m *ModelStatus,
-	add func(severity, name, model, text string, values ...any),
-) {
+func (s *Server) pastAlerts(now time.Time, m *ModelStatus,
+	add func(severity, name, model, text string, values ...any)) {
 	past := s.caches[m.Name].past()
 	hour := past.Since(now.Add(-driftFor).UnixMilli())
 	drifts := 0
@@ -237,13 +202,8 @@ func (s *Server) pastAlerts(
 		if drifts > 1 {
 			alarms = fmt.Sprint(drifts, " alarms")
 		}
-		add(
-			"warning",
-			"RefitdDriftDetected",
-			m.Name,
-			"The drift detector has raised %s within an hour: what was learned does not hold any more",
-			alarms,
-		)
+		add("warning", "RefitdDriftDetected", m.Name,
+			"The drift detector has raised %s within an hour: what was learned does not hold any more", alarms)
 	}
 	if n := len(hour.At); n > 0 {
 		from := 0
@@ -251,26 +211,16 @@ func (s *Server) pastAlerts(
 			from++
 		}
 		if m.Lag > lagRecords && m.Lag > hour.Lag[from] && now.Sub(time.UnixMilli(hour.At[from])) > lagOver/2 {
-			add(
-				"warning",
-				"RefitdConsumerLagGrowing",
-				m.Name,
-				"%s wait, and they become more",
-				report.Count(m.Lag, "record"),
-			)
+			add("warning", "RefitdConsumerLagGrowing", m.Name, "%s wait, and they become more",
+				report.Count(m.Lag, "record"))
 		}
 		newest := m.Published
 		if newest.IsZero() {
 			newest = time.UnixMilli(hour.At[0])
 		}
 		if age := now.Sub(newest); age > staleAfter && hour.Events[n-1] > hour.Events[0] {
-			add(
-				"warning",
-				"RefitdModelStale",
-				m.Name,
-				"There was no new version for %s although events arrive",
-				spanText(age),
-			)
+			add("warning", "RefitdModelStale", m.Name, "There was no new version for %s although events arrive",
+				spanText(age))
 		}
 	}
 }

@@ -85,13 +85,8 @@ func isRenewed(r *http.Request, p snapshot.Pointer) bool {
 }
 
 // await looks at an alias until it is news, the time is up, or the client or the daemon goes away.
-func (s *Server) await(
-	w http.ResponseWriter,
-	r *http.Request,
-	cache *modelCache,
-	after int64,
-	wait time.Duration,
-) (snapshot.Pointer, error) {
+func (s *Server) await(w http.ResponseWriter, r *http.Request, cache *modelCache, after int64,
+	wait time.Duration) (snapshot.Pointer, error) {
 	select {
 	case s.polls <- struct{}{}:
 		defer func() { <-s.polls }()

@@ -103,11 +103,8 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch {
 	case errors.Is(err, snapshot.ErrName):
-		fail(
-			w,
-			http.StatusBadRequest,
-			"a name has 1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit",
-		)
+		fail(w, http.StatusBadRequest,
+			"a name has 1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit")
 	case errors.Is(err, snapshot.ErrNotFound):
 		fail(w, http.StatusNotFound, s.noVersion(r.PathValue("model")))
 	case errors.Is(err, snapshot.ErrInput):
@@ -118,11 +115,8 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 		fail(w, http.StatusGone, "the version has expired")
 	case errors.Is(err, snapshot.ErrSignature):
 		s.Log.Error("version refused", "path", r.URL.Path, "error", err)
-		fail(
-			w,
-			http.StatusBadGateway,
-			"the version or alias is not signed by a key that this daemon trusts; the log of refitd says more",
-		)
+		fail(w, http.StatusBadGateway,
+			"the version or alias is not signed by a key that this daemon trusts; the log of refitd says more")
 	case errors.Is(err, snapshot.ErrDigest), errors.Is(err, snapshot.ErrFormat), errors.Is(err, snapshot.ErrGolden):
 		s.Log.Error("version refused", "path", r.URL.Path, "error", err)
 		fail(w, http.StatusBadGateway, "the version is damaged or of another format; the log of refitd says more")

@@ -33,15 +33,8 @@ func newAsset(media string, names ...string) *asset {
 
 var (
 	styleSheet = newAsset("text/css; charset=utf-8", "style.css")
-	pageScript = newAsset(
-		"text/javascript; charset=utf-8",
-		"dom.js",
-		"plot.js",
-		"model.js",
-		"versions.js",
-		"try.js",
-		"page.js",
-	)
+	pageScript = newAsset("text/javascript; charset=utf-8", "dom.js", "plot.js", "model.js", "versions.js", "try.js",
+		"page.js")
 	pageIcon = newAsset("image/svg+xml", "icon.svg")
 )
 

@@ -209,12 +209,8 @@ func TestRouteMatrix(t *testing.T) {
 				user, password string
 				want           int
 			}{{"", "", 401}, {"ann", "wrong", 401}, {"bob", password, 401}, {"ann", "", 401}, {"ann", password, right}} {
-				req, err := http.NewRequestWithContext(
-					t.Context(),
-					method,
-					"http://"+addr+row.path,
-					strings.NewReader(row.body),
-				)
+				req, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+row.path,
+					strings.NewReader(row.body))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -230,17 +226,8 @@ func TestRouteMatrix(t *testing.T) {
 				}
 				body, err := io.ReadAll(res.Body)
 				if res.Body.Close(); err != nil || res.StatusCode != try.want {
-					t.Errorf(
-						"lifecycle %v, %s %s as %q: %d %.100s, want %d (%v)",
-						lifecycle,
-						method,
-						row.path,
-						try.user,
-						res.StatusCode,
-						body,
-						try.want,
-						err,
-					)
+					t.Errorf("lifecycle %v, %s %s as %q: %d %.100s, want %d (%v)", lifecycle, method, row.path,
+						try.user, res.StatusCode, body, try.want, err)
 				}
 				if try.want == 401 && res.Header.Get("WWW-Authenticate") == "" {
 					t.Errorf("%s %s: 401 without WWW-Authenticate", method, row.path)
@@ -514,10 +501,8 @@ func TestPasswordFlood(t *testing.T) {
 	get(client, "http://"+addr+"/-/healthy", "wrong, and last") // waits for the checks that are still to be made
 	slices.Sort(live)
 	slices.Sort(scrape)
-	bars := tier.Size(
-		[2]time.Duration{time.Second, 20 * time.Second},
-		[2]time.Duration{50 * time.Millisecond, time.Second},
-	)
+	bars := tier.Size([2]time.Duration{time.Second, 20 * time.Second},
+		[2]time.Duration{50 * time.Millisecond, time.Second})
 	t.Logf("health p50 %v, slowest %v (bar %v); scrape p50 %v, slowest %v (bar %v)",
 		live[looks/2], live[looks-1], bars[0], scrape[looks/2], scrape[looks-1], bars[1])
 	if live[looks/2] > bars[0] || scrape[looks/2] > bars[1] {

@@ -180,12 +180,8 @@ func (s *Server) noVersion(model string) string {
 	}
 	text := "there is no such version: " + model + " has " + strings.Join(list, ", ")
 	if len(versions) > mostNamed {
-		text = fmt.Sprintf(
-			"there is no such version: %s has %d, the newest are %s",
-			model,
-			len(versions),
-			strings.Join(list, ", "),
-		)
+		text = fmt.Sprintf("there is no such version: %s has %d, the newest are %s", model, len(versions),
+			strings.Join(list, ", "))
 	}
 	if aliases, err := cache.Store.Aliases(model); err == nil && len(aliases) > 0 {
 		text += "; its aliases are " + strings.Join(slices.Sorted(maps.Keys(aliases)), ", ")

@@ -28,12 +28,8 @@ func TestChampion(t *testing.T) {
 	g := b.grows(t, "ratings", 1)
 	for _, sequence := range []int64{0, 1, 4} {
 		g.by(int(sequence - g.model.Position().Sequence))
-		within(
-			t,
-			patience,
-			"the deltas",
-			func() bool { c = b.Champion("ratings", c); return c.Answered().Delta == sequence },
-		)
+		within(t, patience, "the deltas",
+			func() bool { c = b.Champion("ratings", c); return c.Answered().Delta == sequence })
 		want, err := g.model.Predict(input("new2", "i2", 31))
 		if err != nil {
 			t.Fatal(err)
@@ -50,10 +46,6 @@ func TestChampion(t *testing.T) {
 		}
 	}
 	b.publish(t, "ratings", g.model.Contents())
-	within(
-		t,
-		patience,
-		"the next version",
-		func() bool { c = b.Champion("ratings", c); return c.Answered().Version == 2 && c.Answered().Delta == 0 },
-	)
+	within(t, patience, "the next version",
+		func() bool { c = b.Champion("ratings", c); return c.Answered().Version == 2 && c.Answered().Delta == 0 })
 }

@@ -25,13 +25,8 @@ func TestTriplesAreExplained(t *testing.T) {
 				Contribution []float64
 			}
 		}
-		b.want(
-			http.StatusOK,
-			&got,
-			"POST",
-			"/v1/models/prices/aliases/latest/explain",
-			map[string]any{"event": ratingEvent("u1", "i2", 55, "a")},
-		)
+		b.want(http.StatusOK, &got, "POST", "/v1/models/prices/aliases/latest/explain",
+			map[string]any{"event": ratingEvent("u1", "i2", 55, "a")})
 		sum, triples, named := 0.0, 0, false
 		for _, term := range got.Terms {
 			sum += term.Contribution[0]
@@ -43,15 +38,8 @@ func TestTriplesAreExplained(t *testing.T) {
 		// of four features, without and with repetition
 		want := map[string]int{format.ANOVA: 4, format.Homogeneous: 20}[kernel]
 		if triples != want || !named || math.Abs(sum-got.Outputs[0]) > 1e-9*(1+math.Abs(sum)) {
-			t.Errorf(
-				"%s: %d triples, want %d; terms add up to %g, the output is %v: %+v",
-				kernel,
-				triples,
-				want,
-				sum,
-				got.Outputs,
-				got.Terms,
-			)
+			t.Errorf("%s: %d triples, want %d; terms add up to %g, the output is %v: %+v", kernel, triples, want, sum,
+				got.Outputs, got.Terms)
 		}
 	}
 	numbers := make([]float64, 500)

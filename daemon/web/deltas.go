@@ -34,10 +34,8 @@ func (s *Server) deltas(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, snapshot.ErrChain):
 		return &requestError{
 			http.StatusConflict,
-			"delta " + strconv.FormatInt(
-				after+1,
-				10,
-			) + " does not follow in the chain of the version: read the version " +
+			"delta " + strconv.FormatInt(after+1,
+				10) + " does not follow in the chain of the version: read the version " +
 				"again, and its deltas from the first",
 		}
 	case err != nil:
@@ -68,13 +66,8 @@ func (s *Server) deltas(w http.ResponseWriter, r *http.Request) error {
 }
 
 // awaitDeltas returns the deltas after one, nil if none has come in time.
-func (s *Server) awaitDeltas(
-	w http.ResponseWriter,
-	r *http.Request,
-	cache *modelCache,
-	base, after int64,
-	wait time.Duration,
-) (io.ReadCloser, error) {
+func (s *Server) awaitDeltas(w http.ResponseWriter, r *http.Request, cache *modelCache, base, after int64,
+	wait time.Duration) (io.ReadCloser, error) {
 	select {
 	case s.polls <- struct{}{}:
 		defer func() { <-s.polls }()

@@ -101,10 +101,8 @@ func TestDeltas(t *testing.T) {
 	if w.Header().Get(versionHeader) != "1" || w.Header().Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("headers %v", w.Header())
 	}
-	if text := string(ask(http.StatusConflict, "&after=6&wait=0s")); !strings.Contains(
-		text,
-		"delta 7 does not follow",
-	) {
+	if text := string(ask(http.StatusConflict, "&after=6&wait=0s")); !strings.Contains(text,
+		"delta 7 does not follow") {
 		t.Error(text)
 	}
 	for _, bad := range []string{"&after=-1", "&after=x", "&wait=61s", "&wait=soon"} {
@@ -154,20 +152,15 @@ func TestDeltasOverHTTP(t *testing.T) {
 	addr, _ := b.listen(t)
 	w, err := snapshot.Watch(
 		snapshot.HTTPSource{URL: "http://" + addr, Client: newClient(t), LongPoll: 2 * time.Second},
-		snapshot.WatchOptions{Model: "ratings"},
-	)
+		snapshot.WatchOptions{Model: "ratings"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
 	at := func(g *growing, sequence int64) {
 		t.Helper()
-		within(
-			t,
-			patience,
-			"delta "+strconv.FormatInt(sequence, 10),
-			func() bool { return w.Status().Position.Sequence == sequence && w.Status().DeltaErr == nil },
-		)
+		within(t, patience, "delta "+strconv.FormatInt(sequence, 10),
+			func() bool { return w.Status().Position.Sequence == sequence && w.Status().DeltaErr == nil })
 		want, err := format.PayloadDigest(g.model.Contents())
 		got, err2 := format.PayloadDigest(w.Model().Contents())
 		if err != nil || err2 != nil || got != want {

@@ -18,15 +18,8 @@ func TestExemplars(t *testing.T) {
 	// The traced one comes last: a bucket has the exemplar of its newest duration.
 	for _, parent := range []string{"none", "00-" + strings.ToUpper(traced) + "-00f067aa0ba902b7-01", "00-" + traced +
 		"-00f067aa0ba902b7-01"} {
-		b.want(
-			http.StatusOK,
-			nil,
-			"POST",
-			"/v1/models/ratings/score",
-			`{"events":[{"user":"u1","item":"i1","age":3,"tags":[]}]}`,
-			"traceparent",
-			parent,
-		)
+		b.want(http.StatusOK, nil, "POST", "/v1/models/ratings/score",
+			`{"events":[{"user":"u1","item":"i1","age":3,"tags":[]}]}`, "traceparent", parent)
 	}
 	scrape := func(accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", "/metrics", nil)

@@ -98,10 +98,8 @@ var hostilePaths = []string{
 	"/v1/models/ratings/versions/+1/files/vocabulary",
 	"/v1/models/clicks/versions/1/files/vocabulary", "/v1/models/clicks/versions/7/files/outside",
 	"/v1/models/clicks/versions/7/files/manifest.json",
-	"/v1/models/" + strings.Repeat(
-		"a",
-		300,
-	) + "/versions", "/static/..%2fstatus.html", "/static/status.html", "/static/",
+	"/v1/models/" + strings.Repeat("a",
+		300) + "/versions", "/static/..%2fstatus.html", "/static/status.html", "/static/",
 }
 
 // TestTraversal: F7. Whatever a path says, nothing but the files of a version is read.
@@ -145,10 +143,8 @@ func (b *bench) big(t *testing.T) (path string, content []byte) {
 	for i := range c.Vocabulary[0] {
 		c.Vocabulary[0][i] = fmt.Sprintf("n%d", i)
 	}
-	c.Basis, c.Weights, c.Linear = make([]float64, c.NumFeatures*c.NumBasis), make(
-		[]float64,
-		c.NumBasis,
-	), make([]float64, c.NumFeatures)
+	c.Basis, c.Weights, c.Linear = make([]float64, c.NumFeatures*c.NumBasis), make([]float64,
+		c.NumBasis), make([]float64, c.NumFeatures)
 	for i := range c.Basis {
 		c.Basis[i] = float64(i%97) / 97
 	}

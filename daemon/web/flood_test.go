@@ -238,8 +238,7 @@ func TestRapidReset(t *testing.T) {
 	for id := uint32(1); err == nil && sent < 50_000; id += 2 {
 		err = errors.Join(
 			framer.WriteHeaders(
-				http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true},
-			),
+				http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}),
 			framer.WriteRSTStream(id, http2.ErrCodeCancel),
 		)
 		if sent++; sent%5000 == 0 {

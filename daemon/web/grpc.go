@@ -180,26 +180,20 @@ func (g *inferenceService) named(model, version string) (*scorer, error) {
 }
 
 // ServerLive answers that the server runs.
-func (g *inferenceService) ServerLive(
-	context.Context,
-	*inference.ServerLiveRequest,
-) (*inference.ServerLiveResponse, error) {
+func (g *inferenceService) ServerLive(context.Context,
+	*inference.ServerLiveRequest) (*inference.ServerLiveResponse, error) {
 	return &inference.ServerLiveResponse{Live: true}, nil
 }
 
 // ServerReady answers whether every model has a champion.
-func (g *inferenceService) ServerReady(
-	context.Context,
-	*inference.ServerReadyRequest,
-) (*inference.ServerReadyResponse, error) {
+func (g *inferenceService) ServerReady(context.Context,
+	*inference.ServerReadyRequest) (*inference.ServerReadyResponse, error) {
 	return &inference.ServerReadyResponse{Ready: g.s.allServed()}, nil
 }
 
 // ModelReady answers whether a version can infer.
-func (g *inferenceService) ModelReady(
-	_ context.Context,
-	ask *inference.ModelReadyRequest,
-) (*inference.ModelReadyResponse, error) {
+func (g *inferenceService) ModelReady(_ context.Context,
+	ask *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
 	_, err := g.named(ask.Name, ask.Version)
 	if _, bad := errors.AsType[*requestError](err); bad {
 		return nil, err
@@ -208,18 +202,14 @@ func (g *inferenceService) ModelReady(
 }
 
 // ServerMetadata names the program.
-func (g *inferenceService) ServerMetadata(
-	context.Context,
-	*inference.ServerMetadataRequest,
-) (*inference.ServerMetadataResponse, error) {
+func (g *inferenceService) ServerMetadata(context.Context,
+	*inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {
 	return &inference.ServerMetadataResponse{Name: "refitd", Version: g.s.Version, Extensions: extensions}, nil
 }
 
 // ModelMetadata describes the tensors of a version.
-func (g *inferenceService) ModelMetadata(
-	_ context.Context,
-	ask *inference.ModelMetadataRequest,
-) (*inference.ModelMetadataResponse, error) {
+func (g *inferenceService) ModelMetadata(_ context.Context,
+	ask *inference.ModelMetadataRequest) (*inference.ModelMetadataResponse, error) {
 	v, err := g.named(ask.Name, ask.Version)
 	if err != nil {
 		return nil, err
@@ -258,10 +248,8 @@ func sizes(shape []int) (list []int64) {
 }
 
 // RepositoryIndex answers with the models of the configuration.
-func (g *inferenceService) RepositoryIndex(
-	_ context.Context,
-	ask *inference.RepositoryIndexRequest,
-) (*inference.RepositoryIndexResponse, error) {
+func (g *inferenceService) RepositoryIndex(_ context.Context,
+	ask *inference.RepositoryIndexRequest) (*inference.RepositoryIndexResponse, error) {
 	out := new(inference.RepositoryIndexResponse)
 	for _, m := range g.s.index(ask.Ready) {
 		out.Models = append(
@@ -279,10 +267,8 @@ func (g *inferenceService) RepositoryIndex(
 
 // ModelInfer predicts a row for each element of the input tensors. The answer has its elements in raw_output_contents.
 // Parameters are not used.
-func (g *inferenceService) ModelInfer(
-	ctx context.Context,
-	ask *inference.ModelInferRequest,
-) (*inference.ModelInferResponse, error) {
+func (g *inferenceService) ModelInfer(ctx context.Context,
+	ask *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
 	began := time.Now()
 	v, err := g.named(ask.ModelName, ask.ModelVersion)
 	if err != nil {
@@ -311,20 +297,13 @@ func (g *inferenceService) ModelInfer(
 	for _, t := range tensors {
 		shape := sizes(t.Shape)
 		shape[0] = int64(len(predictions))
-		out.Outputs = append(
-			out.Outputs,
-			&inference.ModelInferResponse_InferOutputTensor{Name: t.Name, Datatype: t.Datatype, Shape: shape},
-		)
-		out.RawOutputContents = append(
-			out.RawOutputContents,
-			appendElements(nil, tensorValues(t, v.model.Schema(), predictions)),
-		)
+		out.Outputs = append(out.Outputs,
+			&inference.ModelInferResponse_InferOutputTensor{Name: t.Name, Datatype: t.Datatype, Shape: shape})
+		out.RawOutputContents = append(out.RawOutputContents,
+			appendElements(nil, tensorValues(t, v.model.Schema(), predictions)))
 	}
-	durations.Observe(
-		g.s.metrics.seconds.WithLabelValues(v.manifest.Model),
-		time.Since(began),
-		prometheus.Labels{"version": v.header},
-	)
+	durations.Observe(g.s.metrics.seconds.WithLabelValues(v.manifest.Model), time.Since(began),
+		prometheus.Labels{"version": v.header})
 	return out, nil
 }
 

@@ -199,8 +199,7 @@ func TestGRPCRefuses(t *testing.T) {
 	within(t, patience, "all memory given back", func() bool { return b.budget.held.Load() == 0 })
 	// The same over HTTP/1 is no gRPC.
 	res, err := newClient(
-		t,
-	).Post("http://"+addr+grpcMethods+"ServerLive", "application/grpc", strings.NewReader("\x00\x00\x00\x00\x00"))
+		t).Post("http://"+addr+grpcMethods+"ServerLive", "application/grpc", strings.NewReader("\x00\x00\x00\x00\x00"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,8 +281,7 @@ func TestGRPCAuthentication(t *testing.T) {
 			defer conn.Close()
 			client := inference.NewGRPCInferenceServiceClient(conn)
 			if _, err := client.ModelInfer(t.Context(), grpcRows("ratings", true)); status.Code(
-				err,
-			) != codes.Unauthenticated {
+				err) != codes.Unauthenticated {
 				t.Errorf("without a password: %v", err)
 			}
 			r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)

@@ -39,11 +39,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		if !s.isAllowedHost(r.Host) {
-			fail(
-				w,
-				http.StatusMisdirectedRequest,
-				fmt.Sprintf("requests to the host %q are not answered: add it to web.allowed_hosts", hostOf(r.Host)),
-			)
+			fail(w, http.StatusMisdirectedRequest,
+				fmt.Sprintf("requests to the host %q are not answered: add it to web.allowed_hosts", hostOf(r.Host)))
 			return
 		}
 		if err := crossOrigin.Check(r); err != nil {

@@ -233,14 +233,8 @@ func TestScrapes(t *testing.T) {
 		50*time.Millisecond,
 		4*cheapest[len(cheapest)*99/100],
 	) // on a busy machine, what its clients cost by themselves counts
-	t.Logf(
-		"answers %v, %d at a time, served p50 %v, p99 %v (bar 50ms; p99 of the cheapest route %v)",
-		codes,
-		g.most.Load(),
-		half,
-		p99,
-		cheapest[len(cheapest)*99/100],
-	)
+	t.Logf("answers %v, %d at a time, served p50 %v, p99 %v (bar 50ms; p99 of the cheapest route %v)", codes,
+		g.most.Load(), half, p99, cheapest[len(cheapest)*99/100])
 	if half > bar {
 		t.Errorf("p50 %v, want %v at most", half, bar)
 	}

@@ -77,13 +77,8 @@ func TestGzipBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := b.send(
-		"/v2/models/ratings/infer",
-		gzipped(t, string(text)+string(tail)),
-		"gzip",
-		inferenceHeader,
-		strconv.Itoa(len(text)),
-	)
+	got := b.send("/v2/models/ratings/infer", gzipped(t, string(text)+string(tail)), "gzip", inferenceHeader,
+		strconv.Itoa(len(text)))
 	if got.Code != http.StatusOK {
 		t.Errorf("binary tensors: %d %s", got.Code, got.Body)
 	}

@@ -62,10 +62,8 @@ func contents(task string, seed uint64) *format.Contents {
 	case format.Multilabel:
 		c.Schema.Classes, c.NumOutputs = []string{"x", "y"}, 2
 	}
-	c.Basis, c.Weights, c.Linear, c.Bias = list(c.NumFeatures*c.NumBasis, 1), list(
-		c.NumBasis*c.NumOutputs,
-		1,
-	), list(c.NumFeatures*c.NumOutputs, 0.3),
+	c.Basis, c.Weights, c.Linear, c.Bias = list(c.NumFeatures*c.NumBasis, 1), list(c.NumBasis*c.NumOutputs,
+		1), list(c.NumFeatures*c.NumOutputs, 0.3),
 		list(c.NumOutputs, 0.3)
 	c.Meta = format.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"}
 	c.Golden = []format.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}

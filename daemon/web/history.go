@@ -39,14 +39,10 @@ type folded struct {
 // atMost decodes lists of events and of histories, and ends at the first element beyond the limits.
 func atMost(events int) jsonv2.Options {
 	return jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
-		bounded[[]jsontext.Value](
-			events,
-			fmt.Sprintf(`"events" has more elements than the %d that serve.max_events allows`, events),
-		),
-		bounded[history](
-			snapshot.MaxHistory,
-			fmt.Sprintf(`"history" has more than %d elements: leave the oldest out`, snapshot.MaxHistory),
-		),
+		bounded[[]jsontext.Value](events,
+			fmt.Sprintf(`"events" has more elements than the %d that serve.max_events allows`, events)),
+		bounded[history](snapshot.MaxHistory,
+			fmt.Sprintf(`"history" has more than %d elements: leave the oldest out`, snapshot.MaxHistory)),
 	))
 }
 
@@ -78,11 +74,8 @@ func bounded[T ~[]jsontext.Value](limit int, text string) *jsonv2.Unmarshalers {
 func (s *scorer) over(of past, d *decoding, held *inflight) (predictor, folded, error) {
 	h := of.History
 	if of.HistoryHeld < 0 || of.HistoryHeld > len(h) {
-		return nil, folded{}, badRequest(
-			`"history_held" is %d: a whole number from 0 to %d, the events of "history"`,
-			of.HistoryHeld,
-			len(h),
-		)
+		return nil, folded{}, badRequest(`"history_held" is %d: a whole number from 0 to %d, the events of "history"`,
+			of.HistoryHeld, len(h))
 	}
 	if len(h) == 0 {
 		return s.model, folded{}, nil

@@ -69,21 +69,13 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 			Unseen     []string
 		}
 	}
-	b.want(
-		http.StatusOK,
-		&score,
-		"POST",
-		"/v1/models/ratings/score",
-		map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}, "history": history},
-	)
+	b.want(http.StatusOK, &score, "POST", "/v1/models/ratings/score",
+		map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}, "history": history})
 	if p := score.Predictions[0]; p.Prediction != want.Value || score.Folded != 4 || len(p.Unseen) != 0 {
 		t.Errorf("scored %+v, the library says %g", score, want.Value)
 	}
-	plain := b.ask(
-		"POST",
-		"/v1/models/ratings/score",
-		map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}},
-	).Body.String()
+	plain := b.ask("POST", "/v1/models/ratings/score",
+		map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}}).Body.String()
 	if strings.Contains(plain, "folded") || !strings.Contains(plain, "user=u9") {
 		t.Errorf("without a history: %s", plain)
 	}
@@ -98,13 +90,8 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 			map[string]any{"name": "age", "shape": []int{1}, "datatype": "FP64", "data": []float64{50}},
 			map[string]any{"name": "tags", "shape": []int{1, 1}, "datatype": "BYTES", "data": []string{""}}}}
 	}
-	b.want(
-		http.StatusOK,
-		&inferred,
-		"POST",
-		"/v2/models/ratings/infer",
-		rows(map[string]any{"history": history, "priority": 1}),
-	)
+	b.want(http.StatusOK, &inferred, "POST", "/v2/models/ratings/infer",
+		rows(map[string]any{"history": history, "priority": 1}))
 	for _, out := range inferred.Outputs {
 		if row := valuesOf(t, out.Name, m.Schema(), &want); !reflect.DeepEqual(out.Data, row) || inferred.Folded != 4 {
 			t.Errorf("inferred %s %v of %d events, the library says %v", out.Name, out.Data, inferred.Folded, row)
@@ -121,13 +108,8 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 		Outputs    []float64
 		Terms      []struct{ Contribution []float64 }
 	}
-	b.want(
-		http.StatusOK,
-		&explained,
-		"POST",
-		"/v1/models/ratings/explain",
-		map[string]any{"event": ratingEvent("u9", "i3", 50), "history": history},
-	)
+	b.want(http.StatusOK, &explained, "POST", "/v1/models/ratings/explain",
+		map[string]any{"event": ratingEvent("u9", "i3", 50), "history": history})
 	sum := 0.0
 	for _, term := range explained.Terms {
 		sum += term.Contribution[1]
@@ -142,13 +124,8 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 			Prediction float64
 		}
 	}
-	b.want(
-		http.StatusOK,
-		&top,
-		"POST",
-		"/v1/models/ratings/topk",
-		map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4, "history": history},
-	)
+	b.want(http.StatusOK, &top, "POST", "/v1/models/ratings/topk",
+		map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4, "history": history})
 	if top.Folded != 4 || len(top.Items) != 4 {
 		t.Fatalf("top list %+v", top)
 	}
@@ -184,10 +161,8 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 	}
 	for _, held := range []int{-1, 5} {
 		asked["history_held"] = held
-		if text := b.ask("POST", "/v1/models/ratings/score", asked).Body.String(); !strings.Contains(
-			text,
-			"a whole number from 0 to 4",
-		) {
+		if text := b.ask("POST", "/v1/models/ratings/score", asked).Body.String(); !strings.Contains(text,
+			"a whole number from 0 to 4") {
 			t.Errorf("%d of four events held: %s", held, text)
 		}
 	}
@@ -249,19 +224,15 @@ func TestHistoryIsRefused(t *testing.T) {
 			ask["history"] = history
 			var got failure
 			if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/"+path, ask); !strings.Contains(
-				got.Error,
-				want,
-			) {
+				got.Error, want) {
 				t.Errorf("%s: %q, want %q", path, got.Error, want)
 			}
 		}
 		body := rowsBody()
 		body["parameters"] = map[string]any{"history": history}
 		var got failure
-		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(
-			got.Error,
-			want,
-		) {
+		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(got.Error,
+			want) {
 			t.Errorf("infer: %q, want %q", got.Error, want)
 		}
 	}
@@ -272,23 +243,13 @@ func TestHistoryIsRefused(t *testing.T) {
 	if !strings.Contains(got.Error, `"parameters": the value has another type`) {
 		t.Errorf("parameters that are no object: %q", got.Error)
 	}
-	b.want(
-		http.StatusBadRequest,
-		&got,
-		"POST",
-		"/v1/models/ratings/topk",
-		map[string]any{"event": event, "over": "user", "history": []any{good}},
-	)
+	b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk",
+		map[string]any{"event": event, "over": "user", "history": []any{good}})
 	if !strings.Contains(got.Error, "whose names the history is of") {
 		t.Errorf("ranked over the entities of the history: %q", got.Error)
 	}
-	b.want(
-		http.StatusBadRequest,
-		&got,
-		"POST",
-		"/v1/models/ratings/versions/1/score",
-		map[string]any{"events": []any{event}, "history": []any{good}},
-	)
+	b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/versions/1/score",
+		map[string]any{"events": []any{event}, "history": []any{good}})
 	if !strings.Contains(got.Error, "no fold-in: the version was written by a build without it") {
 		t.Errorf("a version without fold-in: %q", got.Error)
 	}

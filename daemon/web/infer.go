@@ -124,12 +124,8 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 }
 
 // predicted returns the predictions for the rows of tensors, whatever protocol they came by.
-func (s *Server) predicted(
-	v *scorer,
-	inputs []requestTensor,
-	history past,
-	held *inflight,
-) ([]snapshot.Prediction, folded, error) {
+func (s *Server) predicted(v *scorer, inputs []requestTensor, history past,
+	held *inflight) ([]snapshot.Prediction, folded, error) {
 	for i := range inputs {
 		if err := held.grow(valueBytes * int64(inputs[i].binaryElements())); err != nil {
 			return nil, folded{}, err
@@ -178,11 +174,8 @@ func (ask *inferRequest) parameters() (past, bool, error) {
 
 // chooseTensors returns the tensors that a request names, in its order, and of which the elements follow the JSON
 // object: all of them, with wholly, unless an output says otherwise.
-func chooseTensors(
-	all []tensorMetadata,
-	ask *inferRequest,
-	wholly bool,
-) (chosen []tensorMetadata, followed []bool, err error) {
+func chooseTensors(all []tensorMetadata, ask *inferRequest,
+	wholly bool) (chosen []tensorMetadata, followed []bool, err error) {
 	for _, o := range ask.Outputs {
 		i := slices.IndexFunc(all, func(t tensorMetadata) bool { return t.Name == o.Name })
 		if i < 0 {

@@ -39,12 +39,8 @@ func readInfer(r *http.Request) (*inferRequest, error) {
 	}
 	n, err := strconv.Atoi(length)
 	if err != nil || n < 0 || n > len(body) {
-		return nil, badRequest(
-			"%s is %q: the length of the JSON object at the beginning of a body of %d bytes",
-			inferenceHeader,
-			length,
-			len(body),
-		)
+		return nil, badRequest("%s is %q: the length of the JSON object at the beginning of a body of %d bytes",
+			inferenceHeader, length, len(body))
 	}
 	if err := decodeJSON(in, body[:n], ask); err != nil {
 		return nil, err
@@ -83,10 +79,8 @@ func (ask *inferRequest) takeBinary(rest []byte) error {
 		t.binary, rest = rest[:*n:*n], rest[*n:]
 	}
 	if len(rest) > 0 {
-		return badRequest(
-			"inputs: %d bytes follow the JSON object that no tensor has in its binary_data_size",
-			len(rest),
-		)
+		return badRequest("inputs: %d bytes follow the JSON object that no tensor has in its binary_data_size",
+			len(rest))
 	}
 	return nil
 }
@@ -112,12 +106,8 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 			return nil, badRequest("inputs: the binary part of the tensor %q ends within element %d", t.Name, len(list))
 		}
 		if len(list) == want {
-			return nil, badRequest(
-				"inputs: the tensor %q has more elements than the %d that its shape %v asks for",
-				t.Name,
-				want,
-				t.Shape,
-			)
+			return nil, badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for",
+				t.Name, want, t.Shape)
 		}
 		var v T
 		switch p := any(&v).(type) {
@@ -137,13 +127,8 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 		list, rest = append(list, v), rest[n:]
 	}
 	if len(list) != want {
-		return nil, badRequest(
-			"inputs: the tensor %q has %d elements, its shape %v asks for %d",
-			t.Name,
-			len(list),
-			t.Shape,
-			want,
-		)
+		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list),
+			t.Shape, want)
 	}
 	return list, nil
 }

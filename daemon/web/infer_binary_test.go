@@ -240,12 +240,8 @@ func TestRepositoryIndex(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	b.listen(t)
-	within(
-		t,
-		patience,
-		"all champions",
-		func() bool { return b.ask("GET", "/v2/health/ready", nil).Code == http.StatusOK },
-	)
+	within(t, patience, "all champions",
+		func() bool { return b.ask("GET", "/v2/health/ready", nil).Code == http.StatusOK })
 	if b.want(http.StatusOK, &got, "POST", "/v2/repository/index", `{"ready":true}`); len(got) != len(tasks) ||
 		got[0].State != "READY" ||
 		got[0].Version != "1" {

@@ -97,12 +97,8 @@ func newRows(s *snapshot.Schema, n int) []snapshot.Input {
 func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) {
 	if t.Datatype != want.Datatype && !(want.Datatype == "FP64" && t.Datatype == "FP32") &&
 		!(want.Datatype == "BYTES" && t.Datatype == "INT64") {
-		return 0, 0, badRequest(
-			"inputs: the tensor %q has the datatype %q, the model takes %s",
-			t.Name,
-			t.Datatype,
-			want.Datatype,
-		)
+		return 0, 0, badRequest("inputs: the tensor %q has the datatype %q, the model takes %s", t.Name, t.Datatype,
+			want.Datatype)
 	}
 	width = 1
 	if len(t.Shape) == 2 {
@@ -112,12 +108,8 @@ func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) 
 		want.Shape) ||
 		width < 0 ||
 		width > event.DefaultLimits().MaxMulti {
-		return 0, 0, badRequest(
-			"inputs: the tensor %q has the shape %v, the model takes %v",
-			t.Name,
-			t.Shape,
-			want.Shape,
-		)
+		return 0, 0, badRequest("inputs: the tensor %q has the shape %v, the model takes %v", t.Name, t.Shape,
+			want.Shape)
 	}
 	return t.Shape[0], width, nil
 }
@@ -131,13 +123,8 @@ func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *sn
 	longest := event.DefaultLimits().MaxIDBytes
 	for i, name := range list {
 		if len(name) > longest {
-			return badRequest(
-				"inputs: the tensor %q has an element of %d bytes at %d, at most %d are allowed",
-				t.Name,
-				len(name),
-				i,
-				longest,
-			)
+			return badRequest("inputs: the tensor %q has an element of %d bytes at %d, at most %d are allowed", t.Name,
+				len(name), i, longest)
 		}
 	}
 	for i := range rows {
@@ -193,21 +180,14 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 	if t.binary != nil {
 		return binaryElements(t, want, absent)
 	}
-	notList := badRequest(
-		"inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row",
-		t.Name,
-		t.Datatype,
-	)
+	notList := badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row",
+		t.Name, t.Datatype)
 	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data), event.HalfPairs) // which was found to be JSON
 	list, rows := make([]T, 0, min(want, len(t.Data))), 0
 	next := func() error {
 		if len(list) == want {
-			return badRequest(
-				"inputs: the tensor %q has more elements than the %d that its shape %v asks for",
-				t.Name,
-				want,
-				t.Shape,
-			)
+			return badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name,
+				want, t.Shape)
 		}
 		token, err := in.ReadToken()
 		if err != nil {
@@ -248,12 +228,8 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 		if nested {
 			_, _ = in.ReadToken()
 			if rows++; len(t.Shape) != 2 || len(list)-before != t.Shape[1] {
-				return nil, badRequest(
-					"inputs: row %d of the tensor %q does not have the size of its shape %v",
-					rows-1,
-					t.Name,
-					t.Shape,
-				)
+				return nil, badRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", rows-1,
+					t.Name, t.Shape)
 			}
 		}
 	}
@@ -261,13 +237,8 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 		return nil, notList
 	}
 	if len(list) != want {
-		return nil, badRequest(
-			"inputs: the tensor %q has %d elements, its shape %v asks for %d",
-			t.Name,
-			len(list),
-			t.Shape,
-			want,
-		)
+		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list),
+			t.Shape, want)
 	}
 	return list, nil
 }

@@ -94,10 +94,8 @@ func TestInferIsTheLibrary(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if want := valuesOf(t, out.Name, m.Schema(), &p); !reflect.DeepEqual(
-						out.Data[i*width:(i+1)*width],
-						want,
-					) {
+					if want := valuesOf(t, out.Name, m.Schema(), &p); !reflect.DeepEqual(out.Data[i*width:(i+1)*width],
+						want) {
 						t.Errorf("%s: %s row %d: %v, want %v", name, out.Name, i, out.Data[i*width:(i+1)*width], want)
 					}
 				}
@@ -139,12 +137,8 @@ func TestInferenceProtocol(t *testing.T) {
 	b := newBench(t)
 	b.want(http.StatusServiceUnavailable, nil, "GET", "/v2/health/ready", nil)
 	b.listen(t)
-	within(
-		t,
-		patience,
-		"all champions",
-		func() bool { return b.ask("GET", "/v2/health/ready", nil).Code == http.StatusOK },
-	)
+	within(t, patience, "all champions",
+		func() bool { return b.ask("GET", "/v2/health/ready", nil).Code == http.StatusOK })
 	var health map[string]bool
 	b.want(http.StatusOK, &health, "GET", "/v2/health/live", nil)
 	if !health["live"] {
@@ -214,10 +208,8 @@ func TestInferenceProtocol(t *testing.T) {
 		body := rowsBody()
 		change(body, body["inputs"].([]any)[0].(map[string]any))
 		var got failure
-		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(
-			got.Error,
-			text,
-		) {
+		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(got.Error,
+			text) {
 			t.Errorf("%q, want %q", got.Error, text)
 		}
 	}

@@ -68,21 +68,11 @@ func TestLive(t *testing.T) {
 			t.Errorf("%s where it is off: %s", form, w.Body)
 		}
 	}
-	b.want(
-		http.StatusNotFound,
-		nil,
-		"POST",
-		"/v1/models/clicks/versions/live/score",
-		scored["/v1/models/ratings%s/score"],
-	)
+	b.want(http.StatusNotFound, nil, "POST", "/v1/models/clicks/versions/live/score",
+		scored["/v1/models/ratings%s/score"])
 	fails = snapshot.ErrNotFound
-	b.want(
-		http.StatusNotFound,
-		nil,
-		"POST",
-		"/v1/models/ratings/versions/live/score",
-		scored["/v1/models/ratings%s/score"],
-	)
+	b.want(http.StatusNotFound, nil, "POST", "/v1/models/ratings/versions/live/score",
+		scored["/v1/models/ratings%s/score"])
 	fails = nil
 	for seed := uint64(5); seed < 7; seed++ {
 		m := liveModel(t, seed, 300*time.Millisecond)
@@ -100,13 +90,8 @@ func TestLive(t *testing.T) {
 			}
 		}
 		var got scoreReply
-		b.want(
-			http.StatusOK,
-			&got,
-			"POST",
-			"/v1/models/ratings/versions/live/score",
-			scored["/v1/models/ratings%s/score"],
-		)
+		b.want(http.StatusOK, &got, "POST", "/v1/models/ratings/versions/live/score",
+			scored["/v1/models/ratings%s/score"])
 		want, err := m.Predict(input("u1", "i2", 31, "a"))
 		if err != nil || got.Predictions[0].Prediction != want.Value {
 			t.Errorf("live model %d: %v, want %v, %v", seed, got.Predictions[0].Prediction, want.Value, err)
@@ -132,10 +117,8 @@ func TestLive(t *testing.T) {
 	b.want(http.StatusOK, nil, "GET", "/v2/models/ratings/versions/live", nil)
 	for _, path := range []string{"/v1/models/ratings/versions/live",
 		"/v1/models/ratings/versions/live/files/manifest.json"} {
-		if w := b.want(http.StatusNotFound, nil, "GET", path, nil); !strings.Contains(
-			w.Body.String(),
-			"never published",
-		) {
+		if w := b.want(http.StatusNotFound, nil, "GET", path, nil); !strings.Contains(w.Body.String(),
+			"never published") {
 			t.Errorf("%s: %s", path, w.Body)
 		}
 	}

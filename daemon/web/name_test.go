@@ -40,11 +40,8 @@ func TestWholeNumbersAreNames(t *testing.T) {
 			text := ask(
 				http.StatusOK,
 				"topk",
-				`{"event":`+strings.ReplaceAll(
-					event,
-					`"5"`,
-					"5",
-				)+`,"over":"item","class":`+class+`,"exclude":`+exclude+`}`,
+				`{"event":`+strings.ReplaceAll(event, `"5"`,
+					"5")+`,"over":"item","class":`+class+`,"exclude":`+exclude+`}`,
 			)
 			if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Items) != 2 ||
 				strings.Contains(text, "1006") {
@@ -145,10 +142,8 @@ func TestBinaryNames(t *testing.T) {
 			t.Errorf("%s: %s", path, text)
 		}
 	}
-	if text := b.want(http.StatusNotFound, nil, "GET", "/v1/model", nil).Body.String(); !strings.Contains(
-		text,
-		"/v1/models, ",
-	) ||
+	if text := b.want(http.StatusNotFound, nil, "GET", "/v1/model", nil).Body.String(); !strings.Contains(text,
+		"/v1/models, ") ||
 		strings.Contains(text, "/v2/") {
 		t.Errorf("%s", text)
 	}

@@ -224,11 +224,8 @@ func (v *serving) text() string {
 	return strings.Join(
 		append(
 			parts,
-			fmt.Sprintf(
-				"%s applied and %d refused since the start",
-				report.Count(v.DeltasApplied, "delta"),
-				v.DeltasRefused,
-			),
+			fmt.Sprintf("%s applied and %d refused since the start", report.Count(v.DeltasApplied, "delta"),
+				v.DeltasRefused),
 		),
 		"; ",
 	)
@@ -239,12 +236,8 @@ func (c *ScoringStatus) text() string {
 	if c == nil {
 		return ""
 	}
-	text := fmt.Sprintf(
-		"to %s: %s answered since the start, %d of them no events",
-		c.Topic,
-		report.Count(c.Answered, "offset"),
-		c.Rejected,
-	)
+	text := fmt.Sprintf("to %s: %s answered since the start, %d of them no events", c.Topic,
+		report.Count(c.Answered, "offset"), c.Rejected)
 	if c.Lag >= 0 {
 		text += fmt.Sprintf(", %d to do", c.Lag)
 	}

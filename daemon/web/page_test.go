@@ -36,8 +36,7 @@ func curvesOf(t testing.TB, end time.Time) *curves.Ring {
 			bump = 0.2
 		}
 		p.Losses[0], p.Losses[1], p.Losses[2], p.Losses[3] = 0.95+bump+float32(i%7)/200, 0.93+bump/2+float32(
-			i%5,
-		)/200, 1.12, 1.03
+			i%5)/200, 1.12, 1.03
 		r.Add(p)
 	}
 	r.Mark(end.Add(-58*time.Minute), curves.Promoted, 1, "first version")
@@ -81,10 +80,8 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 		if !strings.Contains(configs.Rules, "- alert: "+a.Name+"\n") {
 			t.Errorf("%s is no rule", a.Name)
 		}
-		if text := b.want(http.StatusOK, nil, "GET", "/runbook/"+a.Name, nil).Body.String(); !strings.Contains(
-			text,
-			"**Do**",
-		) ||
+		if text := b.want(http.StatusOK, nil, "GET", "/runbook/"+a.Name, nil).Body.String(); !strings.Contains(text,
+			"**Do**") ||
 			strings.Contains(text, "\n## ") {
 			t.Errorf("%s in the runbook: %s", a.Name, text)
 		}
@@ -156,13 +153,8 @@ func TestStream(t *testing.T) {
 	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings"}}}
 	all := ring.Since(0)
 	after := all.At[len(all.At)-3]
-	text := b.want(
-		http.StatusOK,
-		nil,
-		"GET",
-		fmt.Sprintf("/v1/stream?model=ratings&rounds=1&after=%d", after),
-		nil,
-	).Body.String()
+	text := b.want(http.StatusOK, nil, "GET", fmt.Sprintf("/v1/stream?model=ratings&rounds=1&after=%d", after),
+		nil).Body.String()
 	var past curves.Curves
 	for _, part := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		event, data, _ := strings.Cut(strings.TrimPrefix(part, "event: "), "\ndata: ")
@@ -252,13 +244,8 @@ func TestBeliefEntityDiffAndList(t *testing.T) {
 	var e entity
 	b.want(http.StatusOK, &e, "GET", "/v1/models/ratings/versions/1/entity?field=item&name=i2", nil)
 	var x explainAnswer
-	b.want(
-		http.StatusOK,
-		&x,
-		"POST",
-		"/v1/models/ratings/versions/1/explain",
-		map[string]any{"event": ratingEvent("u1", "i2", 40)},
-	)
+	b.want(http.StatusOK, &x, "POST", "/v1/models/ratings/versions/1/explain",
+		map[string]any{"event": ratingEvent("u1", "i2", 40)})
 	explained := false
 	for _, term := range x.Terms {
 		if len(term.Features) == 2 && term.Features[0] == "user=u1" && term.Features[1] == "item=i2" {
@@ -314,10 +301,8 @@ func TestAssets(t *testing.T) {
 		b.want(http.StatusNotModified, nil, "GET", path, nil, "If-None-Match", w.Header().Get("ETag"))
 		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
 			"new Function", "http://", "https://", "url("} {
-			if text := strings.ReplaceAll(w.Body.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(
-				text,
-				bad,
-			) {
+			if text := strings.ReplaceAll(w.Body.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(text,
+				bad) {
 				t.Errorf("%s has %s", path, bad)
 			}
 		}

@@ -128,10 +128,8 @@ func TestBudget(t *testing.T) {
 		return res.StatusCode
 	}
 	post := func(size int) string {
-		return fmt.Sprintf(
-			"POST /v1/models/ratings/score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n",
-			size,
-		)
+		return fmt.Sprintf("POST /v1/models/ratings/score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n",
+			size)
 	}
 	if got := status(dialled(t, addr, post(1<<20))); got != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body that can never be taken: %d", got)

@@ -16,10 +16,8 @@ func TestRenewalOverHTTP(t *testing.T) {
 	b := newBench(t)
 	server := httptest.NewServer(b)
 	defer server.Close()
-	w, err := snapshot.Watch(
-		snapshot.HTTPSource{URL: server.URL, LongPoll: 10 * time.Second},
-		snapshot.WatchOptions{Model: "ratings"},
-	)
+	w, err := snapshot.Watch(snapshot.HTTPSource{URL: server.URL, LongPoll: 10 * time.Second},
+		snapshot.WatchOptions{Model: "ratings"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +45,6 @@ func TestRenewalOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.want(
-		http.StatusNotModified,
-		nil,
-		"GET",
-		"/v1/models/ratings/aliases/champion?after=1&wait=0s",
-		nil,
-		"If-None-Match",
-		p.ETag(),
-	)
+	b.want(http.StatusNotModified, nil, "GET", "/v1/models/ratings/aliases/champion?after=1&wait=0s", nil,
+		"If-None-Match", p.ETag())
 }

@@ -67,12 +67,8 @@ func TestRollbackOverHTTP(t *testing.T) {
 	}
 	running.Close()
 	again := watch(options)
-	within(
-		t,
-		patience,
-		"a refusal after a restart",
-		func() bool { return errors.Is(again.Status().Err, snapshot.ErrOlder) },
-	)
+	within(t, patience, "a refusal after a restart",
+		func() bool { return errors.Is(again.Status().Err, snapshot.ErrOlder) })
 	if again.Model() != nil {
 		t.Error("the one that was started again serves the old version")
 	}
@@ -81,12 +77,8 @@ func TestRollbackOverHTTP(t *testing.T) {
 	p := watch(pinned)
 	within(t, patience, "the pinned version", func() bool { return p.Status().Version == old })
 	address.Store(&now)
-	within(
-		t,
-		patience,
-		"the newer version again",
-		func() bool { return again.Status().Version == newer && again.Status().Err == nil },
-	)
+	within(t, patience, "the newer version again",
+		func() bool { return again.Status().Version == newer && again.Status().Err == nil })
 }
 
 // moving is an HTTPSource whose name leads to one server and then to another.

@@ -272,13 +272,8 @@ var Routes = []Route{
 	},
 	{Methods: "GET", Paths: v1 + byAlias + "/files/{file} " + v1 + byVersion + "/files/{file}", Serve: (*Server).file,
 		Summary: "A file of a version, or a range of it", Gives: Media("application/octet-stream"), With: []int{200, 206},
-		Refuses: append(
-			ofStore[:3:3],
-			304,
-			412,
-			416,
-			503,
-		), Params: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+		Refuses: append(ofStore[:3:3], 304, 412, 416,
+			503), Params: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 		Headers: append(changes[:2:2], "X-Payload-Digest", "Repr-Digest")},
 	{
 		Methods: "GET",

@@ -107,8 +107,7 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 // or nobody keeps it.
 func traceOf(r *http.Request) string {
 	of := trace.SpanContextFromContext(
-		propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)),
-	)
+		propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 	if !of.IsSampled() {
 		return ""
 	}

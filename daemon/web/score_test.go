@@ -21,13 +21,8 @@ func checkIdentity(t *testing.T, header http.Header, got identity, m *snapshot.M
 	t.Helper()
 	manifest := m.Manifest()
 	if got != identityOf(&manifest) || header.Get(versionHeader) != strconv.FormatInt(manifest.Version, 10) {
-		t.Errorf(
-			"answered as %+v with %s %q, want %+v",
-			got,
-			versionHeader,
-			header.Get(versionHeader),
-			identityOf(&manifest),
-		)
+		t.Errorf("answered as %+v with %s %q, want %+v", got, versionHeader, header.Get(versionHeader),
+			identityOf(&manifest))
 	}
 }
 
@@ -262,20 +257,13 @@ func TestTopKIsTheLibrary(t *testing.T) {
 		`{"event":{"user":"u1","age":1,"tags":[]},"over":"item","class":"x"}`: `"class" is "x"`,
 	} {
 		var got failure
-		if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk", body); !strings.Contains(
-			got.Error,
-			text,
-		) {
+		if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk", body); !strings.Contains(got.Error,
+			text) {
 			t.Errorf("%s: %q, want %q", body, got.Error, text)
 		}
 	}
-	b.want(
-		http.StatusBadRequest,
-		nil,
-		"POST",
-		"/v1/models/colours/topk",
-		`{"event":{"user":"u1","age":1,"tags":[]},"over":"item"}`,
-	)
+	b.want(http.StatusBadRequest, nil, "POST", "/v1/models/colours/topk",
+		`{"event":{"user":"u1","age":1,"tags":[]},"over":"item"}`)
 }
 
 // TestExplanationsAddUp: the contributions of the terms are the outputs.
@@ -292,13 +280,8 @@ func TestExplanationsAddUp(t *testing.T) {
 				Contribution []float64
 			}
 		}
-		w := b.want(
-			http.StatusOK,
-			&got,
-			"POST",
-			"/v1/models/"+name+"/explain",
-			map[string]any{"event": ratingEvent("u1", "i3", 52, "a")},
-		)
+		w := b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+"/explain",
+			map[string]any{"event": ratingEvent("u1", "i3", 52, "a")})
 		checkIdentity(t, w.Header(), got.identity, m)
 		p, err := m.Predict(input("u1", "i3", 52, "a"))
 		if err != nil {
@@ -316,14 +299,8 @@ func TestExplanationsAddUp(t *testing.T) {
 		}
 		for o, sum := range sums {
 			if math.Abs(sum-p.Outputs[o]) > 1e-12 || got.Outputs[o] != p.Outputs[o] {
-				t.Errorf(
-					"%s: terms of output %d add up to %v, the output is %v, the library's %v",
-					name,
-					o,
-					sum,
-					got.Outputs[o],
-					p.Outputs[o],
-				)
+				t.Errorf("%s: terms of output %d add up to %v, the output is %v, the library's %v", name, o, sum,
+					got.Outputs[o], p.Outputs[o])
 			}
 		}
 		if pairs != 6 { // of user, item, age and tag

@@ -245,11 +245,8 @@ func (s *Server) ServeHealth(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
-	return serve(
-		ctx,
-		server,
-		func() error { return server.Serve(&boundedListener{listener, newPlaces(maxHealth, nil)}) },
-	)
+	return serve(ctx, server,
+		func() error { return server.Serve(&boundedListener{listener, newPlaces(maxHealth, nil)}) })
 }
 
 // serve runs a server until ctx is done. Requests under way see ctx, so that those that wait end at once.

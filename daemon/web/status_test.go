@@ -126,9 +126,7 @@ func TestStatusPage(t *testing.T) {
 		t.Log(page)
 	}
 	if css := b.want(http.StatusOK, nil, "GET", "/static/style.css", nil); !strings.HasPrefix(
-		css.Header().Get("Content-Type"),
-		"text/css",
-	) ||
+		css.Header().Get("Content-Type"), "text/css") ||
 		strings.Contains(css.Body.String(), "url(") {
 		t.Errorf("style sheet %v", css.Header())
 	}

@@ -73,11 +73,8 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err := held.grow(int64(ask.K) * (nameBytes + numberBytes)); err != nil {
 			return nil, err
 		}
-		d.items, err = over.TopK(
-			d.items[:0],
-			&snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: exclude, Class: class},
-			&d.scratch,
-		)
+		d.items, err = over.TopK(d.items[:0],
+			&snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: exclude, Class: class}, &d.scratch)
 		if err != nil {
 			return nil, err
 		}

@@ -102,8 +102,7 @@ func parse(rule string) (site string, p *point, err error) {
 		}
 	default:
 		return "", nil, fmt.Errorf(
-			"no such action; there are kill, fault, error, panic, sleep:MILLISECONDS and fill:MEBIBYTES",
-		)
+			"no such action; there are kill, fault, error, panic, sleep:MILLISECONDS and fill:MEBIBYTES")
 	}
 	return site, p, nil
 }

@@ -154,15 +154,8 @@ func (c *Contents) CheckParameters() error {
 	}{{"basis", c.Basis, d * k}, {"weights", c.Weights, k * m}, {"linear", c.Linear, linear}, {"bias", c.Bias, m},
 		{"map_weights", c.MapWeights, mapped}} {
 		if len(t.values) != t.want {
-			return fmt.Errorf(
-				"%s has %d numbers, want %d (%d features, %d outputs, %d basis vectors)",
-				t.name,
-				len(t.values),
-				t.want,
-				d,
-				m,
-				k,
-			)
+			return fmt.Errorf("%s has %d numbers, want %d (%d features, %d outputs, %d basis vectors)", t.name,
+				len(t.values), t.want, d, m, k)
 		}
 		if i := notFinite(t.values); i >= 0 {
 			return fmt.Errorf("%s[%d] is %g: parameters have to be finite", t.name, i, t.values[i])

@@ -110,14 +110,8 @@ type DeltaHeader struct {
 func (d *Delta) Encode(shape *Shape, signer *Signer) ([]byte, error) {
 	frame, err := d.encode(shape, signer)
 	if err != nil {
-		return nil, fmt.Errorf(
-			"snapshot: encode delta %d of %s version %d: %w: %w",
-			d.Sequence,
-			d.Model,
-			d.Base,
-			disk.ErrContents,
-			err,
-		)
+		return nil, fmt.Errorf("snapshot: encode delta %d of %s version %d: %w: %w", d.Sequence, d.Model, d.Base,
+			disk.ErrContents, err)
 	}
 	return frame, nil
 }
@@ -235,13 +229,8 @@ func (d *Delta) Validate(shape *Shape) error {
 			bad = slices.IndexFunc(t.values, func(v float64) bool { return !IsFinite(float64(float32(v))) })
 		}
 		if bad >= 0 {
-			return fmt.Errorf(
-				"%s[%d] is %g: parameters have to be finite, as %s",
-				t.name,
-				bad,
-				t.values[bad],
-				cmp.Or(shape.Tensors, F64),
-			)
+			return fmt.Errorf("%s[%d] is %g: parameters have to be finite, as %s", t.name, bad, t.values[bad],
+				cmp.Or(shape.Tensors, F64))
 		}
 	}
 	if d.FoldInLosses == nil {
@@ -267,12 +256,8 @@ func (d *Delta) validateColumns(schema *Schema) error {
 		case a.Field < 0 || a.Field >= fields:
 			return fmt.Errorf("added name %d, %q, is of field %d of %d", i, a.Name, a.Field, fields)
 		case a.Name == "" || !utf8.ValidString(a.Name):
-			return fmt.Errorf(
-				"added name %d, %q, of field %q is empty or not UTF-8",
-				i,
-				a.Name,
-				schema.Named()[a.Field],
-			)
+			return fmt.Errorf("added name %d, %q, of field %q is empty or not UTF-8", i, a.Name,
+				schema.Named()[a.Field])
 		}
 	}
 	last := int64(-1)
@@ -284,11 +269,8 @@ func (d *Delta) validateColumns(schema *Schema) error {
 	}
 	known := len(d.Columns) - len(d.Added)
 	if known < 0 || len(d.Added) > 0 && int(last)-int(d.Columns[known]) != len(d.Added)-1 {
-		return fmt.Errorf(
-			"%d names are added with %d rows: want the last rows to be theirs, without gaps",
-			len(d.Added),
-			len(d.Columns),
-		)
+		return fmt.Errorf("%d names are added with %d rows: want the last rows to be theirs, without gaps",
+			len(d.Added), len(d.Columns))
 	}
 	return nil
 }

@@ -84,14 +84,8 @@ func ReadDeltaHeader(frame []byte) (*DeltaHeader, error) {
 	}
 	if h.PayloadBytes < 0 || h.PayloadBytes > MaxDeltaBytes || h.Rows < 0 || h.Rows > MaxDeltaBytes || h.Added < 0 ||
 		h.Added > h.Rows {
-		return nil, fmt.Errorf(
-			"header: %w: %d names, %d rows, %d bytes: out of range (at most %d bytes)",
-			disk.ErrFormat,
-			h.Added,
-			h.Rows,
-			h.PayloadBytes,
-			MaxDeltaBytes,
-		)
+		return nil, fmt.Errorf("header: %w: %d names, %d rows, %d bytes: out of range (at most %d bytes)",
+			disk.ErrFormat, h.Added, h.Rows, h.PayloadBytes, MaxDeltaBytes)
 	}
 	return h, nil
 }
@@ -133,12 +127,8 @@ func splitFrame(frame []byte, keys Keys) (*Delta, *DeltaHeader, []byte, error) {
 	r := bytes.NewReader(frame)
 	if whole, err := readFrame(r); err != nil || r.Len() > 0 {
 		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || err == nil {
-			err = fmt.Errorf(
-				"%w: %d bytes are not one frame: %d too many, or cut off",
-				disk.ErrFormat,
-				len(frame),
-				len(frame)-len(whole),
-			)
+			err = fmt.Errorf("%w: %d bytes are not one frame: %d too many, or cut off", disk.ErrFormat, len(frame),
+				len(frame)-len(whole))
 		}
 		return nil, nil, nil, err
 	}
@@ -156,12 +146,8 @@ func splitFrame(frame []byte, keys Keys) (*Delta, *DeltaHeader, []byte, error) {
 	}
 	if sum := disk.HexSum(payload); sum != h.PayloadSHA256 {
 		return nil, nil, nil, fmt.Errorf(
-			"payload of delta %d: %w: SHA-256 %s, published with %s: take it from the publisher again",
-			h.Sequence,
-			disk.ErrDigest,
-			sum,
-			h.PayloadSHA256,
-		)
+			"payload of delta %d: %w: SHA-256 %s, published with %s: take it from the publisher again", h.Sequence,
+			disk.ErrDigest, sum, h.PayloadSHA256)
 	}
 	d := &Delta{
 		Model:        h.Model,
@@ -209,15 +195,8 @@ func (d *Delta) decode(h *DeltaHeader, payload []byte, shape *Shape) error {
 	}
 	if int64(len(payload)) != want {
 		return fmt.Errorf(
-			"delta %d: %w: %d bytes of numbers for %d rows, want %d (%d basis vectors, %d linear weights)",
-			d.Sequence,
-			disk.ErrFormat,
-			len(payload),
-			h.Rows,
-			want,
-			k,
-			m,
-		)
+			"delta %d: %w: %d bytes of numbers for %d rows, want %d (%d basis vectors, %d linear weights)", d.Sequence,
+			disk.ErrFormat, len(payload), h.Rows, want, k, m)
 	}
 	take := func(dst []float64) {
 		for i := range dst {
@@ -281,11 +260,8 @@ func (d *Delta) decodeNames(n int, payload []byte, s *Schema) ([]byte, error) {
 			}
 		}
 		if field < 0 || !strings.HasSuffix(line, "]") {
-			return nil, fmt.Errorf(
-				"added name %d, %q: want [\"field\",\"name\"] with a field of the vocabulary",
-				i,
-				line,
-			)
+			return nil, fmt.Errorf("added name %d, %q: want [\"field\",\"name\"] with a field of the vocabulary", i,
+				line)
 		}
 		name, err := parseString(line[len(prefixes[field]) : len(line)-1])
 		if err != nil {

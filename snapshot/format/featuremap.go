@@ -140,13 +140,8 @@ func (m *FeatureMap) scaled(f int, v float64) float64 {
 func (m *FeatureMap) Columns(dst, numeric []float64) bool {
 	if len(dst) != m.NumColumns() || len(numeric) != len(m.Scaling) {
 		panic(
-			fmt.Sprintf(
-				"snapshot: %d columns and %d numbers for a feature map of %d and %d",
-				len(dst),
-				len(numeric),
-				m.NumColumns(),
-				len(m.Scaling),
-			),
+			fmt.Sprintf("snapshot: %d columns and %d numbers for a feature map of %d and %d", len(dst), len(numeric),
+				m.NumColumns(), len(m.Scaling)),
 		)
 	}
 	clear(dst)
@@ -220,37 +215,22 @@ func (m *FeatureMap) ValidateShape(fields int) error {
 	case m.Kind != Fourier && m.Kind != Bins && m.Kind != Products:
 		return fmt.Errorf("schema.feature_map: kind %q is not fourier, bins or products", m.Kind)
 	case fields == 0 || len(m.Scaling) != fields:
-		return fmt.Errorf(
-			"schema.feature_map: scaling of %d fields, the schema has %d numeric ones",
-			len(m.Scaling),
-			fields,
-		)
+		return fmt.Errorf("schema.feature_map: scaling of %d fields, the schema has %d numeric ones", len(m.Scaling),
+			fields)
 	case m.Count < 2 || m.Count > maxMapColumns/fields:
-		return fmt.Errorf(
-			"schema.feature_map: count is %d, a map of %d fields has 2 to %d",
-			m.Count,
-			fields,
-			maxMapColumns/fields,
-		)
+		return fmt.Errorf("schema.feature_map: count is %d, a map of %d fields has 2 to %d", m.Count, fields,
+			maxMapColumns/fields)
 	case m.Kind == Products && (m.Count != productDegree || fields > maxMapColumns/fields):
 		return fmt.Errorf(
 			"schema.feature_map: products of degree %d of %d fields, this build reads degree %d and at most %d columns",
-			m.Count,
-			fields,
-			productDegree,
-			maxMapColumns,
-		)
+			m.Count, fields, productDegree, maxMapColumns)
 	case !IsFinite(m.Clip) || m.Clip <= 0:
 		return fmt.Errorf("schema.feature_map: clip %g has to be positive", m.Clip)
 	}
 	for f, s := range m.Scaling {
 		if !IsFinite(s.Center) || !IsFinite(s.Scale) || s.Scale <= 0 {
-			return fmt.Errorf(
-				"schema.feature_map: numeric field %d: center %g has to be finite and scale %g positive",
-				f,
-				s.Center,
-				s.Scale,
-			)
+			return fmt.Errorf("schema.feature_map: numeric field %d: center %g has to be finite and scale %g positive",
+				f, s.Center, s.Scale)
 		}
 	}
 	return nil

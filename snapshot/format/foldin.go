@@ -102,10 +102,7 @@ func (f *FoldIn) Validate(c *Contents) error {
 	case len(f.Coordinates) != c.NumBasis || len(f.Scale) != c.NumBasis || !positive(f.Scale):
 		return fmt.Errorf(
 			"fold_in: %d coordinates and %d scales for %d basis vectors, want one for each, scales positive",
-			len(f.Coordinates),
-			len(f.Scale),
-			c.NumBasis,
-		)
+			len(f.Coordinates), len(f.Scale), c.NumBasis)
 	case len(f.Fields) == 0:
 		return fmt.Errorf("fold_in: no fields")
 	}
@@ -113,10 +110,8 @@ func (f *FoldIn) Validate(c *Contents) error {
 		for v := range c.NumBasis {
 			for _, w := range c.Weights[v*c.NumOutputs : (v+1)*c.NumOutputs] {
 				if w != c.Weights[v*c.NumOutputs] {
-					return fmt.Errorf(
-						"fold_in: outputs are said to be shared, and weights of basis vector %d differ",
-						v,
-					)
+					return fmt.Errorf("fold_in: outputs are said to be shared, and weights of basis vector %d differ",
+						v)
 				}
 			}
 		}
@@ -140,23 +135,15 @@ func (d *FoldInField) validate(f *FoldIn, c *Contents, linear int) error {
 	case !slices.Contains(c.Schema.Categorical, d.Name):
 		return fmt.Errorf("fold_in: %q is not a categorical field of the schema", d.Name)
 	case coordinates < 0 || !positive(d.Precision):
-		return fmt.Errorf(
-			"fold_in: field %q has %d precisions, want at least %d, all positive",
-			d.Name,
-			len(d.Precision),
-			linear,
-		)
+		return fmt.Errorf("fold_in: field %q has %d precisions, want at least %d, all positive", d.Name,
+			len(d.Precision), linear)
 	case len(d.Signs) != c.NumBasis:
 		return fmt.Errorf("fold_in: field %q has %d signs for %d basis vectors", d.Name, len(d.Signs), c.NumBasis)
 	case len(d.Rates) == 0 || len(d.Rates) > maxRates || !positive(d.Rates) || slices.Max(d.Rates) > 1 || len(
 		d.Losses) != len(d.Rates):
 		return fmt.Errorf(
-			"fold_in: field %q has rates %v and losses %v, want 1 to %d rates in (0, 1] and a loss for each",
-			d.Name,
-			d.Rates,
-			d.Losses,
-			maxRates,
-		)
+			"fold_in: field %q has rates %v and losses %v, want 1 to %d rates in (0, 1] and a loss for each", d.Name,
+			d.Rates, d.Losses, maxRates)
 	}
 	for _, l := range d.Losses {
 		if !IsFinite(l) {
@@ -165,14 +152,8 @@ func (d *FoldInField) validate(f *FoldIn, c *Contents, linear int) error {
 	}
 	for v, r := range f.Coordinates {
 		if sign := d.Signs[v]; sign < -1 || sign > 1 || sign != 0 && (r < 0 || r >= coordinates) {
-			return fmt.Errorf(
-				"fold_in: field %q has the sign %d in basis vector %d, of coordinate %d of %d",
-				d.Name,
-				sign,
-				v,
-				r,
-				coordinates,
-			)
+			return fmt.Errorf("fold_in: field %q has the sign %d in basis vector %d, of coordinate %d of %d", d.Name,
+				sign, v, r, coordinates)
 		}
 	}
 	if c.Kernel != Homogeneous {
@@ -194,9 +175,7 @@ func (d *FoldInField) validate(f *FoldIn, c *Contents, linear int) error {
 		if math.Abs(s) > cancels*size[i] {
 			return fmt.Errorf(
 				"fold_in: outputs are not linear in rows of field %q: the squares of coordinate %d do not cancel",
-				d.Name,
-				i/c.NumOutputs,
-			)
+				d.Name, i/c.NumOutputs)
 		}
 	}
 	return nil

@@ -118,12 +118,8 @@ func (s *Schema) InputOf(event map[string]any) (Input, error) {
 		}
 		text, ok := nameOf(v)
 		if !ok {
-			return in, fmt.Errorf(
-				"%w: field %q is categorical and takes a string or a whole number, not %T",
-				disk.ErrInput,
-				name,
-				v,
-			)
+			return in, fmt.Errorf("%w: field %q is categorical and takes a string or a whole number, not %T",
+				disk.ErrInput, name, v)
 		}
 		in.Categorical[f] = text
 	}
@@ -283,14 +279,8 @@ func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 		case name == s.Negative || isText && s.Negative == "":
 			return e, nil
 		case isText:
-			return LabelledEvent{}, fmt.Errorf(
-				"snapshot: %w: label %q is %q, want %q or %q",
-				disk.ErrInput,
-				s.Label,
-				name,
-				s.Positive,
-				s.Negative,
-			)
+			return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q is %q, want %q or %q", disk.ErrInput, s.Label,
+				name, s.Positive, s.Negative)
 		}
 	}
 	if e.Label, err = number(value); err != nil {

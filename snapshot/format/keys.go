@@ -29,11 +29,8 @@ func KeyID(key ed25519.PublicKey) string {
 // Verify returns ErrSignature unless one of the keys signed text.
 func (keys Keys) Verify(what, id string, text, signature []byte) error {
 	if len(keys) == 0 {
-		return fmt.Errorf(
-			"%s: %w: the list of trusted keys is empty: add the publisher's public key",
-			what,
-			disk.ErrSignature,
-		)
+		return fmt.Errorf("%s: %w: the list of trusted keys is empty: add the publisher's public key", what,
+			disk.ErrSignature)
 	}
 	if id == "" || len(signature) == 0 {
 		return fmt.Errorf("%s: %w: it is unsigned: set publish.signing_key_file of the publisher", what, disk.ErrSignature)
@@ -44,11 +41,8 @@ func (keys Keys) Verify(what, id string, text, signature []byte) error {
 	}
 	if !ed25519.Verify(key, text, signature) {
 		return fmt.Errorf(
-			"%s: %w: the signature is not one of key %s: it was altered, take it from the publisher again",
-			what,
-			disk.ErrSignature,
-			id,
-		)
+			"%s: %w: the signature is not one of key %s: it was altered, take it from the publisher again", what,
+			disk.ErrSignature, id)
 	}
 	return nil
 }
@@ -62,12 +56,8 @@ type Signer struct {
 // NewSigner returns a signer with a key.
 func NewSigner(key ed25519.PrivateKey) (*Signer, error) {
 	if len(key) != ed25519.PrivateKeySize {
-		return nil, fmt.Errorf(
-			"snapshot: %w: %d bytes, an Ed25519 key has %d",
-			disk.ErrKey,
-			len(key),
-			ed25519.PrivateKeySize,
-		)
+		return nil, fmt.Errorf("snapshot: %w: %d bytes, an Ed25519 key has %d", disk.ErrKey, len(key),
+			ed25519.PrivateKeySize)
 	}
 	return &Signer{KeyID(key.Public().(ed25519.PublicKey)), key}, nil
 }
@@ -99,19 +89,14 @@ func LoadSigner(path string) (*Signer, error) {
 	block, rest := pem.Decode(b)
 	if block == nil || block.Type != "PRIVATE KEY" || len(rest) > 0 {
 		return nil, fmt.Errorf(
-			"snapshot: signing key %s: %w: not one PEM block PRIVATE KEY: make one with refitd keys new",
-			path,
-			disk.ErrKey,
-		)
+			"snapshot: signing key %s: %w: not one PEM block PRIVATE KEY: make one with refitd keys new", path,
+			disk.ErrKey)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	key, ok := parsed.(ed25519.PrivateKey)
 	if err != nil || !ok {
-		return nil, fmt.Errorf(
-			"snapshot: signing key %s: %w: not an Ed25519 key: make one with refitd keys new",
-			path,
-			disk.ErrKey,
-		)
+		return nil, fmt.Errorf("snapshot: signing key %s: %w: not an Ed25519 key: make one with refitd keys new", path,
+			disk.ErrKey)
 	}
 	return NewSigner(key)
 }
@@ -140,12 +125,8 @@ func LoadKeys(paths ...string) (Keys, error) {
 			parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 			key, ok := parsed.(ed25519.PublicKey)
 			if err != nil || !ok || block.Type != "PUBLIC KEY" {
-				return nil, fmt.Errorf(
-					"snapshot: public key %s: %w: a PEM block %s that is not an Ed25519 PUBLIC KEY",
-					path,
-					disk.ErrKey,
-					block.Type,
-				)
+				return nil, fmt.Errorf("snapshot: public key %s: %w: a PEM block %s that is not an Ed25519 PUBLIC KEY",
+					path, disk.ErrKey, block.Type)
 			}
 			keys[KeyID(key)] = key
 		}

@@ -283,11 +283,8 @@ func (m *Manifest) Encode() ([]byte, error) {
 		return m.Encode()
 	}
 	if len(b) > MaxManifestBytes {
-		return nil, fmt.Errorf(
-			"manifest of %d bytes, the limit is %d: fewer classes or partitions",
-			len(b),
-			MaxManifestBytes,
-		)
+		return nil, fmt.Errorf("manifest of %d bytes, the limit is %d: fewer classes or partitions", len(b),
+			MaxManifestBytes)
 	}
 	return b, nil
 }
@@ -315,18 +312,11 @@ func DecodeManifest(b []byte) (Manifest, error) {
 	if head.Format > FormatVersion {
 		return m, fmt.Errorf(
 			"manifest.json: %w: format %d is newer than this build, which reads 1 to %d: use a newer build of refitd",
-			disk.ErrFormat,
-			head.Format,
-			FormatVersion,
-		)
+			disk.ErrFormat, head.Format, FormatVersion)
 	}
 	if head.Format < 1 {
-		return m, fmt.Errorf(
-			"manifest.json: %w: format %d, this build reads 1 to %d: publish the version again",
-			disk.ErrFormat,
-			head.Format,
-			FormatVersion,
-		)
+		return m, fmt.Errorf("manifest.json: %w: format %d, this build reads 1 to %d: publish the version again",
+			disk.ErrFormat, head.Format, FormatVersion)
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", disk.ErrFormat, err)
@@ -334,10 +324,7 @@ func DecodeManifest(b []byte) (Manifest, error) {
 	if needs := formatOf(&m.Schema, m.Degree); m.Format < needs {
 		return m, fmt.Errorf(
 			"manifest.json: %w: what schema and kernel have is of format %d, not %d: publish the version again",
-			disk.ErrFormat,
-			needs,
-			m.Format,
-		)
+			disk.ErrFormat, needs, m.Format)
 	}
 	m.Digest = "sha256:" + sum
 	m.unknown = unknownMember(head.Schema)

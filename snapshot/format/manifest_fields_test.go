@@ -195,13 +195,8 @@ func TestEveryFieldOfManifests(t *testing.T) {
 		got, err := m.DigestPayload(m.Files[0].SHA256, m.Files[1].SHA256)
 		snapshottest.Must(t, err)
 		if got != want.PayloadDigest {
-			t.Errorf(
-				"%s: read with payload digest %s, written with %s:\n%s",
-				want.Field,
-				got,
-				want.PayloadDigest,
-				want.Manifest,
-			)
+			t.Errorf("%s: read with payload digest %s, written with %s:\n%s", want.Field, got, want.PayloadDigest,
+				want.Manifest)
 		}
 		inSchema, _ := strings.CutPrefix(want.Field, ".Schema.")
 		covered := slices.Contains(scored, want.Field) ||

@@ -15,8 +15,7 @@ import (
 func TestInputFromMap(t *testing.T) {
 	s := &snapshottest.TestContents(snapshottest.Shapes[0]).Schema
 	in, err := s.InputFromMap(
-		map[string]any{"user": "u1", "item": nil, "age": json.Number("3e1"), "tags": []any{"a", "b"}, "other": 1},
-	)
+		map[string]any{"user": "u1", "item": nil, "age": json.Number("3e1"), "tags": []any{"a", "b"}, "other": 1})
 	want := format.Input{Categorical: []string{"u1", ""}, Numeric: []float64{30}, Multi: [][]string{{"a", "b"}}}
 	if err != nil || !reflect.DeepEqual(in, want) {
 		t.Errorf("got %+v, %v, want %+v", in, err, want)

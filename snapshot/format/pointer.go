@@ -43,18 +43,8 @@ type Pointer struct {
 
 // text is what is digested and signed: the fields with model and alias, each on a separate line.
 func (p *Pointer) text(model, alias string) []byte {
-	return fmt.Appendf(
-		nil,
-		"refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n",
-		model,
-		alias,
-		p.Version,
-		p.ManifestDigest,
-		p.Sequence,
-		p.Moved.UTC().Format(time.RFC3339Nano),
-		p.Event,
-		p.KeyID,
-	)
+	return fmt.Appendf(nil, "refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n", model, alias, p.Version, p.ManifestDigest,
+		p.Sequence, p.Moved.UTC().Format(time.RFC3339Nano), p.Event, p.KeyID)
 }
 
 // Seal sets digest and signature.
@@ -86,24 +76,15 @@ func (p *Pointer) Verify(model, alias string, keys Keys) error {
 // Sound is Verify without looking at who signed it.
 func (p *Pointer) Sound(model, alias string) error {
 	if p.Version < 1 || p.Version > disk.MaxVersion || p.Sequence < 0 || p.ManifestDigest == "" {
-		return fmt.Errorf(
-			"alias %s: %w: version %d, sequence %d: set it again",
-			alias,
-			disk.ErrFormat,
-			p.Version,
-			p.Sequence,
-		)
+		return fmt.Errorf("alias %s: %w: version %d, sequence %d: set it again", alias, disk.ErrFormat, p.Version,
+			p.Sequence)
 	}
 	first := p.Sequence == 0 && p.Moved.IsZero() && p.Event == "" && p.KeyID == "" && p.Signature == nil &&
 		p.Digest == ""
 	if text := p.text(model, alias); !first {
 		if p.Digest != "sha256:"+disk.HexSum(text) {
-			return fmt.Errorf(
-				"alias %s: %w: it is not the one that was written for model %s: set it again",
-				alias,
-				disk.ErrDigest,
-				model,
-			)
+			return fmt.Errorf("alias %s: %w: it is not the one that was written for model %s: set it again", alias,
+				disk.ErrDigest, model)
 		}
 	}
 	return nil
@@ -154,12 +135,7 @@ func (p *Pointer) Plausible() error {
 	if p.Version > MaxPlausible || p.Sequence > movesPerVersion*p.Version+movesExtra {
 		return fmt.Errorf(
 			"%w: move %d of an alias that names version %d: more than %d moves a version and %d cannot be",
-			disk.ErrFormat,
-			p.Sequence,
-			p.Version,
-			movesPerVersion,
-			movesExtra,
-		)
+			disk.ErrFormat, p.Sequence, p.Version, movesPerVersion, movesExtra)
 	}
 	return nil
 }

@@ -21,18 +21,9 @@ type Renewal struct {
 
 // Text is what is digested and signed: the move that is renewed, and the fields, each on a separate line.
 func (r *Renewal) Text(model, alias string, p *Pointer) []byte {
-	return fmt.Appendf(
-		nil,
-		"refitd renewal\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n",
-		model,
-		alias,
-		p.Version,
-		p.ManifestDigest,
-		p.Sequence,
-		r.Renewed.UTC().Format(time.RFC3339Nano),
-		r.Expires.UTC().Format(time.RFC3339Nano),
-		r.KeyID,
-	)
+	return fmt.Appendf(nil, "refitd renewal\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n", model, alias, p.Version,
+		p.ManifestDigest, p.Sequence, r.Renewed.UTC().Format(time.RFC3339Nano),
+		r.Expires.UTC().Format(time.RFC3339Nano), r.KeyID)
 }
 
 // VerifyRenewal returns the renewal of a pointer, or the zero Renewal if it is of another move, damaged, or not signed

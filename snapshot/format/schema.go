@@ -227,12 +227,8 @@ func (s *Schema) validate() error {
 func (s *Schema) validateScales() error {
 	for _, f := range s.Numeric {
 		if !IsFinite(f.Center) || !IsFinite(f.Scale) || f.Scale <= 0 {
-			return fmt.Errorf(
-				"schema.numeric %q: center %g has to be finite and scale %g positive",
-				f.Name,
-				f.Center,
-				f.Scale,
-			)
+			return fmt.Errorf("schema.numeric %q: center %g has to be finite and scale %g positive", f.Name, f.Center,
+				f.Scale)
 		}
 		if !IsFinite(f.Clip) || f.Clip < 0 {
 			return fmt.Errorf("schema.numeric %q: clip %g has to be finite and not negative", f.Name, f.Clip)

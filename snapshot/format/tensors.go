@@ -54,16 +54,8 @@ func TensorHeader(d, m, k int, linear bool, fm *FeatureMap, dtype string) (heade
 		if len(shape) > 1 {
 			columns = fmt.Sprintf(",%d", shape[1])
 		}
-		text = fmt.Appendf(
-			text,
-			`,%q:{"dtype":%q,"shape":[%d%s],"data_offsets":[%d,%d]}`,
-			name,
-			dtype,
-			rows,
-			columns,
-			offset,
-			offset+size,
-		)
+		text = fmt.Appendf(text, `,%q:{"dtype":%q,"shape":[%d%s],"data_offsets":[%d,%d]}`, name, dtype, rows, columns,
+			offset, offset+size)
 		offset += size
 	}
 	tensor("basis", d, k)
@@ -113,14 +105,8 @@ func (c *Contents) Rounded() *Contents {
 // one, bias m, and of a feature map its weights and tables.
 func EncodeTensors(c *Contents) ([]byte, error) {
 	dtype := cmp.Or(c.Tensors, F64)
-	header, numbers, err := TensorHeader(
-		c.NumFeatures,
-		c.NumOutputs,
-		c.NumBasis,
-		c.Linear != nil,
-		c.Schema.FeatureMap,
-		dtype,
-	)
+	header, numbers, err := TensorHeader(c.NumFeatures, c.NumOutputs, c.NumBasis, c.Linear != nil, c.Schema.FeatureMap,
+		dtype)
 	if err != nil {
 		return nil, err
 	}

@@ -21,20 +21,15 @@ func EncodeVocabulary(c *Contents) ([]byte, error) {
 		for _, name := range names {
 			if !utf8.ValidString(name) {
 				return nil, fmt.Errorf(
-					"vocabulary: field %q has the name %q, which is not UTF-8 and cannot come from a JSON event",
-					field,
-					name,
-				)
+					"vocabulary: field %q has the name %q, which is not UTF-8 and cannot come from a JSON event", field,
+					name)
 			}
 			b = append(append(appendString(append(b, prefix...), name), ']'), '\n')
 		}
 	}
 	if len(b) > MaxNamesBytes {
-		return nil, fmt.Errorf(
-			"vocabulary of %d bytes, the limit is %d: lower train.max_features or shorten the names",
-			len(b),
-			MaxNamesBytes,
-		)
+		return nil, fmt.Errorf("vocabulary of %d bytes, the limit is %d: lower train.max_features or shorten the names",
+			len(b), MaxNamesBytes)
 	}
 	return b, nil
 }
@@ -67,10 +62,8 @@ func DecodeVocabulary(c *Contents, b []byte) error {
 		}
 		if !ok || f == len(prefixes) || !strings.HasSuffix(line, "]") {
 			return fmt.Errorf(
-				"vocabulary, line %d: %w: want [\"field\",\"name\"] with the fields in the order of the schema",
-				number,
-				disk.ErrFormat,
-			)
+				"vocabulary, line %d: %w: want [\"field\",\"name\"] with the fields in the order of the schema", number,
+				disk.ErrFormat)
 		}
 		name, err := parseString(strings.TrimSuffix(line[len(prefixes[f]):], "]"))
 		if err != nil {

@@ -70,14 +70,8 @@ func (s *Source) takeDelta(r *kgo.Record) {
 	case err != nil:
 	case !strings.HasPrefix(key, d.Model+"/") || !strings.HasSuffix(key, "/"+strconv.FormatInt(d.Base, 10)+"/"+
 		strconv.FormatInt(d.Sequence, 10)):
-		err = fmt.Errorf(
-			"%w: its key is %q, it is delta %d of version %d of %s",
-			ErrRecord,
-			key,
-			d.Sequence,
-			d.Base,
-			d.Model,
-		)
+		err = fmt.Errorf("%w: its key is %q, it is delta %d of version %d of %s", ErrRecord, key, d.Sequence, d.Base,
+			d.Model)
 	case s.chains.bytes+int64(len(r.Value)) > maxHeldBytes:
 		err = errors.New("the deltas of the topic take more than 1 GiB")
 	}
@@ -136,12 +130,7 @@ func (s *Source) Deltas(ctx context.Context, model string, version, after int64)
 		case gap && caught:
 			return nil, fmt.Errorf(
 				"kafkasource: %w: delta %d of version %d of %s is not in the topic %s, and later ones are",
-				snapshot.ErrChain,
-				after+1,
-				version,
-				model,
-				s.deltas,
-			)
+				snapshot.ErrChain, after+1, version, model, s.deltas)
 		}
 		select {
 		case <-ctx.Done():

@@ -44,13 +44,8 @@ var _ snapshot.DeltaSource = (*Source)(nil)
 // NewSource returns a source over a topic. kafka says how to reach the brokers; files has the files of versions that
 // do not travel in the topic, nil if all do. Keys are those of snapshot.WatchOptions: without them, any writer to the
 // topic can have a record taken for the newest. A nil log logs nothing.
-func NewSource(
-	kafka []kgo.Opt,
-	topic string,
-	files snapshot.Source,
-	keys snapshot.Keys,
-	log *slog.Logger,
-) (*Source, error) {
+func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, keys snapshot.Keys,
+	log *slog.Logger) (*Source, error) {
 	client, err := newReader(kafka, topic)
 	if err != nil {
 		return nil, fmt.Errorf("kafkasource: %w", err)
@@ -222,15 +217,8 @@ func (s *Source) take(r *kgo.Record) {
 	case last == nil || a.Sequence > last.Sequence:
 		s.last[a.Model] = a
 	case a.Sequence == last.Sequence && a.ManifestDigest != last.ManifestDigest:
-		s.log.Error(
-			"two versions were announced as the same: the first one stays",
-			"model",
-			a.Model,
-			"version",
-			last.Version,
-			"other",
-			a.Version,
-		)
+		s.log.Error("two versions were announced as the same: the first one stays", "model", a.Model, "version",
+			last.Version, "other", a.Version)
 	case a.Sequence == last.Sequence: // announced again, perhaps with its files or a renewal
 		if a.Inline == nil {
 			a.Inline = last.Inline
@@ -278,12 +266,8 @@ func (s *Source) note(change func()) {
 // waits while it is the one that last names. Only the champion is announced.
 func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Pointer) (snapshot.Pointer, error) {
 	if alias != format.Champion {
-		return snapshot.Pointer{}, fmt.Errorf(
-			"kafkasource: %w: the topic announces the alias %s only, not %q",
-			snapshot.ErrNotFound,
-			format.Champion,
-			alias,
-		)
+		return snapshot.Pointer{}, fmt.Errorf("kafkasource: %w: the topic announces the alias %s only, not %q",
+			snapshot.ErrNotFound, format.Champion, alias)
 	}
 	for {
 		s.mu.Lock()
@@ -292,12 +276,8 @@ func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Po
 		switch {
 		case !caught:
 		case a == nil:
-			return snapshot.Pointer{}, fmt.Errorf(
-				"kafkasource: %w: no announcement of the model %s in the topic %s",
-				snapshot.ErrNotFound,
-				model,
-				s.topic,
-			)
+			return snapshot.Pointer{}, fmt.Errorf("kafkasource: %w: no announcement of the model %s in the topic %s",
+				snapshot.ErrNotFound, model, s.topic)
 		case a.Sequence != last.Sequence || a.ManifestDigest != last.ManifestDigest || !a.Renewal.Renewed.Equal(
 			last.Renewal.Renewed):
 			return a.Pointer, nil
@@ -318,21 +298,15 @@ func (s *Source) File(ctx context.Context, model string, version int64, name str
 	if a != nil && a.Version == version && a.Inline != nil {
 		b, ok := a.Inline[name]
 		if !ok {
-			return nil, fmt.Errorf(
-				"kafkasource: %w: %s is not among the files of version %d",
-				fs.ErrNotExist,
-				name,
-				version,
-			)
+			return nil, fmt.Errorf("kafkasource: %w: %s is not among the files of version %d", fs.ErrNotExist, name,
+				version)
 		}
 		return io.NopCloser(bytes.NewReader(b)), nil
 	}
 	if s.files == nil {
 		return nil, fmt.Errorf(
-			"kafkasource: version %d of %s was announced without its files: name a source that has them",
-			version,
-			model,
-		)
+			"kafkasource: version %d of %s was announced without its files: name a source that has them", version,
+			model)
 	}
 	return s.files.File(ctx, model, version, name)
 }

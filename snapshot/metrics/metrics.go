@@ -46,58 +46,28 @@ func New(status func() snapshot.Status, labels prometheus.Labels) prometheus.Col
 		func(s *snapshot.Status) float64 { return float64(s.Version) })
 	number("delta", "Deltas of that version that are applied.", prometheus.GaugeValue,
 		func(s *snapshot.Status) float64 { return float64(s.Position.Sequence) })
-	number(
-		"deltas_applied_total",
-		"Deltas applied.",
-		prometheus.CounterValue,
-		func(s *snapshot.Status) float64 { return float64(s.DeltasApplied) },
-	)
-	number(
-		"deltas_refused_total",
-		"Deltas refused, each time they were: the last good state is served on.",
-		prometheus.CounterValue,
-		func(s *snapshot.Status) float64 { return float64(s.DeltasRefused) },
-	)
-	number(
-		"deltas_failing",
-		"1 while the last delta was refused or the source of deltas does not answer, else 0.",
-		prometheus.GaugeValue,
-		func(s *snapshot.Status) float64 { return flag(s.DeltaErr != nil) },
-	)
-	number(
-		"loads_total",
-		"Versions loaded.",
-		prometheus.CounterValue,
-		func(s *snapshot.Status) float64 { return float64(s.Loads) },
-	)
-	number(
-		"refused_total",
-		"Versions and aliases refused: the last good version is served on.",
-		prometheus.CounterValue,
-		func(s *snapshot.Status) float64 { return float64(s.Refused) },
-	)
-	number(
-		"failing",
-		"1 while the newest version is not loaded or the source does not answer, else 0.",
-		prometheus.GaugeValue,
-		func(s *snapshot.Status) float64 { return flag(s.Err != nil) },
-	)
+	number("deltas_applied_total", "Deltas applied.", prometheus.CounterValue,
+		func(s *snapshot.Status) float64 { return float64(s.DeltasApplied) })
+	number("deltas_refused_total", "Deltas refused, each time they were: the last good state is served on.",
+		prometheus.CounterValue, func(s *snapshot.Status) float64 { return float64(s.DeltasRefused) })
+	number("deltas_failing", "1 while the last delta was refused or the source of deltas does not answer, else 0.",
+		prometheus.GaugeValue, func(s *snapshot.Status) float64 { return flag(s.DeltaErr != nil) })
+	number("loads_total", "Versions loaded.", prometheus.CounterValue,
+		func(s *snapshot.Status) float64 { return float64(s.Loads) })
+	number("refused_total", "Versions and aliases refused: the last good version is served on.",
+		prometheus.CounterValue, func(s *snapshot.Status) float64 { return float64(s.Refused) })
+	number("failing", "1 while the newest version is not loaded or the source does not answer, else 0.",
+		prometheus.GaugeValue, func(s *snapshot.Status) float64 { return flag(s.Err != nil) })
 	number("expired", "1 once what is served has expired, else 0.", prometheus.GaugeValue,
 		func(s *snapshot.Status) float64 { return flag(s.Expired) })
 	moment("created", "When what is served was made, the version or its last delta, by its publisher's clock.",
 		func(s *snapshot.Status) time.Time { return s.Position.Created })
-	moment(
-		"watermark",
-		"Newest event time behind what is served.",
-		func(s *snapshot.Status) time.Time { return s.Position.Watermark },
-	)
+	moment("watermark", "Newest event time behind what is served.",
+		func(s *snapshot.Status) time.Time { return s.Position.Watermark })
 	moment("renewed", "When the publisher last confirmed the alias.",
 		func(s *snapshot.Status) time.Time { return s.Renewed })
-	moment(
-		"checked",
-		"When the source last said something new.",
-		func(s *snapshot.Status) time.Time { return s.Checked },
-	)
+	moment("checked", "When the source last said something new.",
+		func(s *snapshot.Status) time.Time { return s.Checked })
 	return c
 }
 

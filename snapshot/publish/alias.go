@@ -47,11 +47,8 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 			record.Event = EventAlias
 		}
 		if move.To != 0 {
-			version, err := (verify.Trust{Keys: s.Keys, AllowExpired: move.Expired, Now: s.Now}).ReadVersion(
-				root,
-				model,
-				format.Pointer{Version: move.To},
-			)
+			version, err := (verify.Trust{Keys: s.Keys, AllowExpired: move.Expired, Now: s.Now}).ReadVersion(root,
+				model, format.Pointer{Version: move.To})
 			if err != nil {
 				return err
 			}
@@ -83,24 +80,15 @@ func (s *Store) expect(root *os.Root, model string, move Move) (*format.Pointer,
 		return &now, nil
 	case errors.Is(err, disk.ErrNotFound):
 		if move.From != nil && *move.From != 0 {
-			return nil, fmt.Errorf(
-				"%w: there is no alias %s, expected version %d: look at the publish log",
-				disk.ErrConflict,
-				move.Alias,
-				*move.From,
-			)
+			return nil, fmt.Errorf("%w: there is no alias %s, expected version %d: look at the publish log",
+				disk.ErrConflict, move.Alias, *move.From)
 		}
 		return nil, nil
 	case err != nil:
 		return nil, err
 	case move.From != nil && now.Version != *move.From:
-		return nil, fmt.Errorf(
-			"%w: %s names version %d, expected %d: look at that version before moving it again",
-			disk.ErrConflict,
-			move.Alias,
-			now.Version,
-			*move.From,
-		)
+		return nil, fmt.Errorf("%w: %s names version %d, expected %d: look at that version before moving it again",
+			disk.ErrConflict, move.Alias, now.Version, *move.From)
 	}
 	return &now, nil
 }

@@ -71,13 +71,8 @@ func (c *Chain) Append(ctx context.Context, frame []byte) error {
 		err = c.follows(d)
 	}
 	if err == nil {
-		err = c.store.locked(
-			ctx,
-			c.model,
-			deltaLockFile,
-			false,
-			func(root *os.Root) error { return c.write(root, frame, d.Sequence) },
-		)
+		err = c.store.locked(ctx, c.model, deltaLockFile, false,
+			func(root *os.Root) error { return c.write(root, frame, d.Sequence) })
 	}
 	if err != nil {
 		return fmt.Errorf("snapshot: delta of %s version %d: %w", c.model, c.base.Version, err)
@@ -90,19 +85,9 @@ func (c *Chain) Append(ctx context.Context, frame []byte) error {
 func (c *Chain) follows(d *format.Delta) error {
 	if d.Model != c.model || d.Base != c.base.Version || d.BaseDigest != c.base.Digest || d.Sequence != c.last+1 ||
 		d.Previous != c.previous {
-		return fmt.Errorf(
-			"%w: delta %d of %s version %d (%s) after %s, want delta %d of version %d (%s) after %s",
-			disk.ErrChain,
-			d.Sequence,
-			d.Model,
-			d.Base,
-			d.BaseDigest,
-			d.Previous,
-			c.last+1,
-			c.base.Version,
-			c.base.Digest,
-			c.previous,
-		)
+		return fmt.Errorf("%w: delta %d of %s version %d (%s) after %s, want delta %d of version %d (%s) after %s",
+			disk.ErrChain, d.Sequence, d.Model, d.Base, d.BaseDigest, d.Previous, c.last+1, c.base.Version,
+			c.base.Digest, c.previous)
 	}
 	return nil
 }

@@ -264,10 +264,8 @@ func (s *Store) recoverLog(root *os.Root, model string, newest int64) (last int6
 	if err != nil {
 		return 0, err
 	}
-	aliases = slices.DeleteFunc(
-		aliases,
-		func(a namedPointer) bool { return a.Sequence > most || s.forged(model, a.name, &a.Pointer) != nil },
-	)
+	aliases = slices.DeleteFunc(aliases,
+		func(a namedPointer) bool { return a.Sequence > most || s.forged(model, a.name, &a.Pointer) != nil })
 	slices.SortStableFunc(aliases, func(a, b namedPointer) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	for i := 0; i < len(aliases); {
 		a := aliases[i]

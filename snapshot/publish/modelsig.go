@@ -127,10 +127,8 @@ type signedFile struct {
 // deltas, which come later: a Sigstore bundle v0.3 with a DSSE envelope around an in-toto statement. The subject's
 // digest is the SHA-256 of the files' digests, by name.
 func (s *ModelSigner) sign(version int64, files []disk.StagedFile) ([]byte, error) {
-	files = slices.SortedFunc(
-		slices.Values(files),
-		func(a, b disk.StagedFile) int { return strings.Compare(a.Name, b.Name) },
-	)
+	files = slices.SortedFunc(slices.Values(files),
+		func(a, b disk.StagedFile) int { return strings.Compare(a.Name, b.Name) })
 	predicate, root := signedFiles{}, sha256.New()
 	predicate.Serialization.Method, predicate.Serialization.HashType = "files", "sha256"
 	predicate.Serialization.IgnorePaths = []string{ModelSignatureFile, disk.DeltasDir}

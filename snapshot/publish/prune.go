@@ -48,11 +48,8 @@ func (s *Store) Prune(ctx context.Context, model string, keep Retention) (remove
 			}
 		}
 		if len(removed) > 0 {
-			err = errors.Join(
-				err,
-				durable.SyncDir(root),
-				s.commit(root, model, last, &Record{Event: EventPrune, Removed: removed}, nil),
-			)
+			err = errors.Join(err, durable.SyncDir(root),
+				s.commit(root, model, last, &Record{Event: EventPrune, Removed: removed}, nil))
 		}
 		return err
 	})
@@ -81,11 +78,8 @@ func (s *Store) prunable(root *os.Root, model string, keep Retention) ([]int64, 
 	}
 	for _, f := range odd { // the version that a damaged alias names must not go
 		if isDamaged(f.Path, logged) {
-			return nil, fmt.Errorf(
-				"alias %s is damaged, and the version that it names is not known: set it again: %w",
-				f.Path,
-				f.Err,
-			)
+			return nil, fmt.Errorf("alias %s is damaged, and the version that it names is not known: set it again: %w",
+				f.Path, f.Err)
 		}
 	}
 	now, kept := s.Now(), map[string]int{}

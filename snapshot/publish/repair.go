@@ -92,10 +92,8 @@ func strayVersions(root *os.Root, model string) (strays []Stray, err error) {
 		case isAside && e.Type().IsRegular():
 		case strings.HasPrefix(name, staging): // removed by the next writer
 		default:
-			strays = append(
-				strays,
-				Stray{Path: name, Err: fmt.Errorf("%w: no version, no log (%s)", disk.ErrFormat, kindOf(e.Type()))},
-			)
+			strays = append(strays,
+				Stray{Path: name, Err: fmt.Errorf("%w: no version, no log (%s)", disk.ErrFormat, kindOf(e.Type()))})
 		}
 	}
 	return strays, nil

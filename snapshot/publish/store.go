@@ -202,12 +202,8 @@ func (s *Store) fenced() error {
 
 // withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed.
 // write gets the numbers of the newest version and the last move.
-func (s *Store) withModel(
-	ctx context.Context,
-	model string,
-	create bool,
-	write func(root *os.Root, last Numbers) error,
-) error {
+func (s *Store) withModel(ctx context.Context, model string, create bool,
+	write func(root *os.Root, last Numbers) error) error {
 	return s.locked(ctx, model, lockFile, create, func(root *os.Root) error {
 		last, _, err := s.tidy(root, model, false)
 		if err != nil {
@@ -331,12 +327,8 @@ func (s *Store) Complete(model string, p format.Pointer) error {
 		}
 		defer dir.Close()
 		if p.ManifestDigest != "" && p.ManifestDigest != m.Digest {
-			return m, fmt.Errorf(
-				"manifest.json: %w: the alias names manifest %s, there is %s",
-				disk.ErrDigest,
-				p.ManifestDigest,
-				m.Digest,
-			)
+			return m, fmt.Errorf("manifest.json: %w: the alias names manifest %s, there is %s", disk.ErrDigest,
+				p.ManifestDigest, m.Digest)
 		}
 		for _, f := range m.AllFiles() {
 			switch st, err := dir.Lstat(f.Name); {

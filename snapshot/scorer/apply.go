@@ -60,10 +60,7 @@ func (m *Model) apply(d *format.Delta) (*Model, error) {
 	case d.Previous != at.Digest:
 		return nil, fmt.Errorf(
 			"%w: it follows %s, the model is at %s: read the version again, and its deltas from the first",
-			disk.ErrChain,
-			d.Previous,
-			at.Digest,
-		)
+			disk.ErrChain, d.Previous, at.Digest)
 	}
 	if err := d.Validate(m.Shape()); err != nil {
 		return nil, fmt.Errorf("%w: %w", disk.ErrContents, err)

@@ -156,10 +156,8 @@ func (w *search) rank(low float64, onlyScreened bool) {
 	for i := w.first; i < w.last && w.err == nil; i += blockNames {
 		values, block := w.values[:min(blockNames, w.last-i)], (i-w.first)/blockNames
 		if w.ruled != nil && !math.IsInf(w.low, -1) && !w.model.isChanged(int(begin)+i, len(values)) {
-			names := w.ruled.possible(
-				i/blockNames,
-				max(w.low, low),
-			) &^ w.excluded[i/blockNames] &^ w.seen[block] & (1<<len(values) - 1)
+			names := w.ruled.possible(i/blockNames,
+				max(w.low, low)) &^ w.excluded[i/blockNames] &^ w.seen[block] & (1<<len(values) - 1)
 			if bits.OnesCount64(names) <= mostPossible {
 				w.seen[block] |= names
 				w.rankThese(names, i)

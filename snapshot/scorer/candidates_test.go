@@ -64,14 +64,8 @@ func TestTopKOfChangedPages(t *testing.T) {
 					got, err := m.TopK(nil, &q, s)
 					snapshottest.Must(t, err)
 					if !snapshottest.SameRanking(got, want) {
-						t.Fatalf(
-							"event %d, from %s by %s: %.200v, want %.200v",
-							i,
-							form,
-							workers,
-							fmt.Sprint(got),
-							fmt.Sprint(want),
-						)
+						t.Fatalf("event %d, from %s by %s: %.200v, want %.200v", i, form, workers, fmt.Sprint(got),
+							fmt.Sprint(want))
 					}
 				}
 			}

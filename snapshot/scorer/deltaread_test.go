@@ -153,23 +153,14 @@ func TestUntrustedDeltasRefused(t *testing.T) {
 	refuse(t, m, signed, format.Keys{}, disk.ErrSignature)
 	other, err := d.Encode(m.Shape(), ours)
 	snapshottest.Must(t, err)
-	refuse(
-		t,
-		m,
+	refuse(t, m,
 		append(bytes.Clone(other[:len(other)-ed25519.SignatureSize]), signed[len(signed)-ed25519.SignatureSize:]...),
-		ours.Keys(),
-		disk.ErrSignature,
-	)
+		ours.Keys(), disk.ErrSignature)
 	manifestLike := ours.Sign(
 		other[format.DeltaFixedBytes : len(other)-ed25519.SignatureSize],
 	) // of the same key, and no delta's
-	refuse(
-		t,
-		m,
-		append(bytes.Clone(other[:len(other)-ed25519.SignatureSize]), manifestLike...),
-		ours.Keys(),
-		disk.ErrSignature,
-	)
+	refuse(t, m, append(bytes.Clone(other[:len(other)-ed25519.SignatureSize]), manifestLike...), ours.Keys(),
+		disk.ErrSignature)
 	for _, keys := range []format.Keys{ours.Keys(), nil} {
 		if got, err := format.DecodeDelta(other, m.Shape(), keys); err != nil || got.KeyID != ours.ID() ||
 			got.Digest != d.Digest {

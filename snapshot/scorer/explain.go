@@ -68,12 +68,8 @@ func (m *Model) explainOver(over *Overlay, in *format.Input) (Explanation, error
 		most = MaxTripled
 	}
 	if len(s.index) > most {
-		return Explanation{}, fmt.Errorf(
-			"snapshot: explain: %w: %d known features, at most %d are explained",
-			disk.ErrInput,
-			len(s.index),
-			most,
-		)
+		return Explanation{}, fmt.Errorf("snapshot: explain: %w: %d known features, at most %d are explained",
+			disk.ErrInput, len(s.index), most)
 	}
 	e := Explanation{Prediction: p}
 	names := make([]string, len(s.index))

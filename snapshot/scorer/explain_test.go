@@ -68,14 +68,10 @@ func TestExplainTerms(t *testing.T) {
 		want := map[string]float64{
 			"[]": c.Bias[0], "[user=u2]": c.Linear[user], "[tags=a]": c.Linear[tag] / 2, "[age]": c.Linear[age],
 			"[(constant)]": c.Linear[9],
-			"[user=u2 tags=a]": factor * pair(
-				user,
-				tag,
-			) / 2, "[user=u2 age]": factor * pair(user, age), "[tags=a age]": factor * pair(tag, age) / 2,
-			"[user=u2 (constant)]": factor * pair(
-				user,
-				9,
-			), "[tags=a (constant)]": factor * pair(tag, 9) / 2, "[age (constant)]": factor * pair(age, 9),
+			"[user=u2 tags=a]": factor * pair(user,
+				tag) / 2, "[user=u2 age]": factor * pair(user, age), "[tags=a age]": factor * pair(tag, age) / 2,
+			"[user=u2 (constant)]": factor * pair(user,
+				9), "[tags=a (constant)]": factor * pair(tag, 9) / 2, "[age (constant)]": factor * pair(age, 9),
 		}
 		if kernel == format.Homogeneous {
 			want["[user=u2 user=u2]"], want["[tags=a tags=a]"] = pair(user, user), pair(tag, tag)/4

@@ -53,18 +53,8 @@ func TestFewEventsAgainstEvidence(t *testing.T) {
 				snapshottest.Must(t, err)
 				if got, want := &whole.rows[0], &step.rows[0]; !rowmath.CloseTo(got.Basis, want.Basis, 1e-8) ||
 					!rowmath.CloseTo(got.Linear, want.Linear, 1e-8) {
-					t.Fatalf(
-						"%s, precisions a %g-th, rates %v, %d events of %s: %v %v, want %v %v",
-						test.shape,
-						test.signal,
-						test.rates,
-						i+1,
-						name,
-						got.Linear,
-						got.Basis,
-						want.Linear,
-						want.Basis,
-					)
+					t.Fatalf("%s, precisions a %g-th, rates %v, %d events of %s: %v %v, want %v %v", test.shape,
+						test.signal, test.rates, i+1, name, got.Linear, got.Basis, want.Linear, want.Basis)
 				}
 			}
 		}

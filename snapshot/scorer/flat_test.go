@@ -185,10 +185,8 @@ func TestScoreIsTheFlatOne(t *testing.T) {
 			rng := rand.New(rand.NewPCG(6, 6))
 			m := chained(t, c)
 			for range 15 {
-				flat, dst, want := newFlatModel(m.Contents()), make(
-					[]float64,
-					m.NumOutputs(),
-				), make([]float64, m.NumOutputs())
+				flat, dst, want := newFlatModel(m.Contents()), make([]float64,
+					m.NumOutputs()), make([]float64, m.NumOutputs())
 				var s1, s2 Scratch
 				for i, in := range snapshottest.ChainInputs(rng, m.Contents()) {
 					if n, other := m.Score(dst, &in, &s1), flat.score(want, &in, &s2); n != other ||

@@ -46,13 +46,8 @@ func EncodeGolden(m *Model) ([]byte, error) {
 			return nil, fmt.Errorf("golden event %d: %w", i, err)
 		}
 		if g.Outputs != nil && !rowmath.CloseTo(p.Outputs, g.Outputs, trainerTolerance(&m.contents)) {
-			return nil, fmt.Errorf(
-				"golden event %d scores %v, the trainer says %v: %w",
-				i,
-				p.Outputs,
-				g.Outputs,
-				disk.ErrGolden,
-			)
+			return nil, fmt.Errorf("golden event %d scores %v, the trainer says %v: %w", i, p.Outputs, g.Outputs,
+				disk.ErrGolden)
 		}
 		if err := enc.Encode(goldenLine{m.contents.Schema.ToMap(&g.Input), p.Outputs, p.Label()}); err != nil {
 			return nil, fmt.Errorf("golden event %d: %w", i, err)

@@ -74,9 +74,7 @@ func TestLimitedListsKeepTheirOrder(t *testing.T) {
 					}
 					want := snapshottest.SlowTopK(t, limited, &format.Query{Input: of, Over: "item", K: 1000, Class: q.Class})
 					if i := slices.IndexFunc(want, func(w format.Item) bool { return w.Name == x.Name }); !snapshottest.SameRanking(
-						[]format.Item{x},
-						want[i:i+1],
-					) {
+						[]format.Item{x}, want[i:i+1]) {
 						t.Fatalf("%v, Predict says %v", x, want[i])
 					}
 				}

@@ -119,14 +119,8 @@ func TestPredict(t *testing.T) {
 		}
 		for c, want := range test.p {
 			if math.Abs(p.Probabilities[c]-want) > 1e-12 {
-				t.Errorf(
-					"%s %s %v: probabilities %v, want %v",
-					test.task,
-					test.link,
-					test.outputs,
-					p.Probabilities,
-					test.p,
-				)
+				t.Errorf("%s %s %v: probabilities %v, want %v", test.task, test.link, test.outputs, p.Probabilities,
+					test.p)
 				break
 			}
 		}

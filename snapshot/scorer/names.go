@@ -115,11 +115,8 @@ func (m *Model) withNames(added []format.AddedName) ([]nameLayer, error) {
 	schema := &m.contents.Schema
 	for _, a := range added {
 		if _, ok := m.column(a.Field, a.Name); ok {
-			return nil, fmt.Errorf(
-				"name %q of field %q is added, and the model has it",
-				a.Name,
-				schema.Named()[a.Field],
-			)
+			return nil, fmt.Errorf("name %q of field %q is added, and the model has it", a.Name,
+				schema.Named()[a.Field])
 		}
 	}
 	keep, first := len(m.layers), m.NumColumns()

@@ -78,12 +78,8 @@ func (m *Model) foldInto(o *Overlay, field string, events []format.LabelledEvent
 		}
 	}
 	if len(events) > MaxHistory {
-		return fmt.Errorf(
-			"%w: a history of %d events, at most %d (MaxHistory): leave the oldest out",
-			disk.ErrInput,
-			len(events),
-			MaxHistory,
-		)
+		return fmt.Errorf("%w: a history of %d events, at most %d (MaxHistory): leave the oldest out", disk.ErrInput,
+			len(events), MaxHistory)
 	}
 	f := foldings.Get().(*folding)
 	defer foldings.Put(f)

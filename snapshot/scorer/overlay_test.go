@@ -43,13 +43,8 @@ func TestFoldIsTheGaussianPosterior(t *testing.T) {
 						t.Fatal(err)
 					}
 					if over.Folded() != len(events) || !slices.Equal(over.Entities(), []string{user}) {
-						t.Errorf(
-							"%d events of %q folded in, want %d of %s",
-							over.Folded(),
-							over.Entities(),
-							len(events),
-							user,
-						)
+						t.Errorf("%d events of %q folded in, want %d of %s", over.Folded(), over.Entities(),
+							len(events), user)
 					}
 					got, plain, s := make([]float64, c.NumOutputs), make([]float64, c.NumOutputs), Scratch{}
 					for _, e := range snapshottest.HistoryOf(c, user, 5) {
@@ -119,13 +114,8 @@ func TestOverlayScoresAlike(t *testing.T) {
 				step.Score(b, in, &s)
 				m.Score(plain, in, &s)
 				if !rowmath.CloseTo(a, b, 1e-9) || !slices.Equal(a, batch[i*n:(i+1)*n]) {
-					t.Errorf(
-						"%q: folded %v, learned one by one %v, in a batch %v",
-						in.Categorical,
-						a,
-						b,
-						batch[i*n:(i+1)*n],
-					)
+					t.Errorf("%q: folded %v, learned one by one %v, in a batch %v", in.Categorical, a, b,
+						batch[i*n:(i+1)*n])
 				}
 				if other := in.Categorical[0] == "u1"; slices.Equal(a, plain) != other {
 					t.Errorf("%q: outputs %v, %v without history", in.Categorical, a, plain)

@@ -71,13 +71,8 @@ func TestChangedRows(t *testing.T) {
 					t.Fatalf("delta %d: all rows are copied to one place with %d pages that have changed", n, r.Changed)
 				}
 			case len(r.Slabs) > pages.MostSlabs || r.Written > 2*r.Changed:
-				t.Fatalf(
-					"delta %d: %d slabs with %d pages, of which %d have changed",
-					n,
-					len(r.Slabs),
-					r.Written,
-					r.Changed,
-				)
+				t.Fatalf("delta %d: %d slabs with %d pages, of which %d have changed", n, len(r.Slabs), r.Written,
+					r.Changed)
 			case old.model.rows != nil && len(r.Slabs) == 1:
 				gathered++
 			}
@@ -94,16 +89,8 @@ func TestChangedRows(t *testing.T) {
 					basis, linear := s.model.row(j)
 					if !slices.Equal(basis, row) || !slices.Equal(linear, weights) ||
 						!slices.Equal(s.model.basisRow(j), row) {
-						t.Fatalf(
-							"delta %d: row %d of %d is %v and %v, want %v and %v",
-							n,
-							j,
-							s.columns,
-							basis,
-							linear,
-							row,
-							weights,
-						)
+						t.Fatalf("delta %d: row %d of %d is %v and %v, want %v and %v", n, j, s.columns, basis, linear,
+							row, weights)
 					}
 				}
 			}
@@ -111,10 +98,8 @@ func TestChangedRows(t *testing.T) {
 				rows, weights, stride, linearStride, length := now.model.runOf(j, min(now.columns-j, 1+rng.IntN(200)))
 				for i := range length {
 					if !slices.Equal(rows[i*stride:i*stride+k], now.basis[(j+i)*k:(j+i+1)*k]) ||
-						!slices.Equal(
-							weights[i*linearStride:i*linearStride+width],
-							now.linear[(j+i)*width:(j+i+1)*width],
-						) {
+						!slices.Equal(weights[i*linearStride:i*linearStride+width],
+							now.linear[(j+i)*width:(j+i+1)*width]) {
 						t.Fatalf("delta %d: row %d is not in its run from %d on", n, j+i, j)
 					}
 				}

@@ -60,14 +60,8 @@ func sameAsOfAll(t *testing.T, m *Model, in *format.Input, class string) {
 				got, err := m.TopK(nil, &q, &s)
 				snapshottest.Must(t, err)
 				if !slices.Equal(got, all[:k]) {
-					t.Fatalf(
-						"%d of class %q by %d: %.300v, want %.300v",
-						k,
-						class,
-						workers,
-						fmt.Sprint(got),
-						fmt.Sprint(all[:k]),
-					)
+					t.Fatalf("%d of class %q by %d: %.300v, want %.300v", k, class, workers, fmt.Sprint(got),
+						fmt.Sprint(all[:k]))
 				}
 			}
 		}
@@ -137,22 +131,15 @@ func TestScreeningIsABound(t *testing.T) {
 			}
 			for n, v := range leading {
 				if s.screening.possible(n/blockNames, v)>>(n%blockNames)&1 == 0 {
-					t.Fatalf(
-						"%s, event %d: name %d is ruled out at its own leading value %g: %+v",
-						shape,
-						i,
-						n,
-						v,
-						s.screening,
-					)
+					t.Fatalf("%s, event %d: name %d is ruled out at its own leading value %g: %+v", shape, i, n, v,
+						s.screening)
 				}
 			}
 			sorted := slices.Sorted(slices.Values(leading))
 			left, outliers := 0, 0
 			for b := range (names + blockNames - 1) / blockNames {
 				left += bits.OnesCount64(
-					s.screening.possible(b, sorted[names-10]) & (1<<min(blockNames, names-b*blockNames) - 1),
-				)
+					s.screening.possible(b, sorted[names-10]) & (1<<min(blockNames, names-b*blockNames) - 1))
 				outliers += bits.OnesCount64(of.outliers[b])
 			}
 			if left > names/5+outliers {
@@ -220,15 +207,8 @@ func TestMixIsABound(t *testing.T) {
 			low, high := q.least(m.key(q.by, q.output, out), q.entropyOf(mix), 0)
 			w := search{question: q, high: high}
 			if leading := rowmath.Dot(mix, out); leading < low || w.exceeds(out) {
-				t.Fatalf(
-					"%s: outputs %v, mix %v: leading value %g, want at least %g; outputs up to %g",
-					s,
-					out,
-					mix,
-					leading,
-					low,
-					high,
-				)
+				t.Fatalf("%s: outputs %v, mix %v: leading value %g, want at least %g; outputs up to %g", s, out, mix,
+					leading, low, high)
 			}
 			if !math.IsInf(low, -1) {
 				bounded++

@@ -60,12 +60,8 @@ func (m *Model) topK(over *Overlay, dst []format.Item, q *format.Query, s *Scrat
 	field := slices.Index(c.Schema.Categorical, q.Over)
 	switch {
 	case field < 0:
-		return dst, fmt.Errorf(
-			"%w: %q is not a categorical field of the schema (%q)",
-			disk.ErrInput,
-			q.Over,
-			c.Schema.Categorical,
-		)
+		return dst, fmt.Errorf("%w: %q is not a categorical field of the schema (%q)", disk.ErrInput, q.Over,
+			c.Schema.Categorical)
 	case over != nil && len(over.rows) > 0 && field == over.field:
 		return dst, fmt.Errorf("%w: the history is of names of %q: rank over another field", disk.ErrInput, q.Over)
 	case q.K < 1:
@@ -288,14 +284,8 @@ func pushed(h []scored, x scored, k int) []scored {
 }
 
 // ranked scores the candidates of the heap again as Score does, lifts them, and appends them in order.
-func (m *Model) ranked(
-	over *Overlay,
-	dst []format.Item,
-	field, output int,
-	by ranking,
-	event *format.Input,
-	s *Scratch,
-) ([]format.Item, error) {
+func (m *Model) ranked(over *Overlay, dst []format.Item, field, output int, by ranking, event *format.Input,
+	s *Scratch) ([]format.Item, error) {
 	for i := range s.heap {
 		x := &s.heap[i]
 		event.Categorical[field] = m.nameOf(field, x.column)
@@ -311,10 +301,8 @@ func (m *Model) ranked(
 		format.Limit(s.base, m.limit())
 		x.final = m.keyOf(by, output, s.base)
 	}
-	slices.SortFunc(
-		s.heap,
-		func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) },
-	)
+	slices.SortFunc(s.heap,
+		func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) })
 	for _, x := range s.heap {
 		dst = append(dst, format.Item{Name: m.nameOf(field, x.column), Value: m.itemValue(by, x.final)})
 	}

@@ -29,14 +29,8 @@ func TestTopKAgainstPredict(t *testing.T) {
 					got, err := m.TopK(nil, &q, &scratch)
 					snapshottest.Must(t, err)
 					if want := snapshottest.SlowTopK(t, m, &q); !snapshottest.SameRanking(got, want) {
-						t.Fatalf(
-							"event %d, %d over %s: %.200v, want %.200v",
-							i,
-							q.K,
-							q.Over,
-							fmt.Sprint(got),
-							fmt.Sprint(want),
-						)
+						t.Fatalf("event %d, %d over %s: %.200v, want %.200v", i, q.K, q.Over, fmt.Sprint(got),
+							fmt.Sprint(want))
 					}
 				}
 			}
@@ -56,14 +50,8 @@ func TestTopKBoundIsSafe(t *testing.T) {
 				got, err := m.TopK(nil, &q, new(Scratch))
 				snapshottest.Must(t, err)
 				if want := snapshottest.SlowTopK(t, m, &q); !snapshottest.SameRanking(got, want) {
-					t.Fatalf(
-						"%d outputs, %d for %q: %.200v, want %.200v",
-						outputs,
-						k,
-						user,
-						fmt.Sprint(got),
-						fmt.Sprint(want),
-					)
+					t.Fatalf("%d outputs, %d for %q: %.200v, want %.200v", outputs, k, user, fmt.Sprint(got),
+						fmt.Sprint(want))
 				}
 			}
 		}

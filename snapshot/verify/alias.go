@@ -25,10 +25,7 @@ func ReadAlias(root *os.Root, alias string) (format.Pointer, error) {
 		slices.Sort(names)
 		return format.Pointer{}, fmt.Errorf(
 			"%w: no alias %s (there is: %s): promote a version, or choose one by its number (--version)",
-			disk.ErrNotFound,
-			alias,
-			strings.Join(names, ", "),
-		)
+			disk.ErrNotFound, alias, strings.Join(names, ", "))
 	}
 	if err != nil {
 		return format.Pointer{}, err

@@ -16,14 +16,8 @@ func ReadCut(dir *os.Root, m *format.Manifest) ([]format.Cut, error) {
 		return m.Cut, nil
 	}
 	if f.Name != format.CutFile || f.Bytes < 0 || f.Bytes > format.MaxCutBytes {
-		return nil, fmt.Errorf(
-			"manifest.json: %w: file %q of %d bytes, want %s of at most %d",
-			disk.ErrFormat,
-			f.Name,
-			f.Bytes,
-			format.CutFile,
-			format.MaxCutBytes,
-		)
+		return nil, fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", disk.ErrFormat, f.Name,
+			f.Bytes, format.CutFile, format.MaxCutBytes)
 	}
 	b, err := disk.ReadFile(dir, f.Name, f.Bytes)
 	if err != nil {

@@ -97,12 +97,8 @@ func OpenVersion(root *os.Root, model string, version int64, keys format.Keys) (
 		m, err = format.DecodeManifest(b)
 	}
 	if err == nil && (m.Model != model || m.Version != version) {
-		err = fmt.Errorf(
-			"%w: the manifest is that of model %s version %d: restore the directory",
-			disk.ErrDigest,
-			m.Model,
-			m.Version,
-		)
+		err = fmt.Errorf("%w: the manifest is that of model %s version %d: restore the directory", disk.ErrDigest,
+			m.Model, m.Version)
 	}
 	if err != nil {
 		return nil, m, errors.Join(disk.Absent(err), dir.Close())
@@ -124,14 +120,8 @@ func ReadFiles(read FileReader, m *format.Manifest, use [3]func(b []byte) error)
 	}
 	for i, w := range want {
 		if f := m.Files[i]; f.Name != w.name || f.Bytes < 0 || f.Bytes > w.limit {
-			return fmt.Errorf(
-				"manifest.json: %w: file %q of %d bytes, want %s of at most %d",
-				disk.ErrFormat,
-				f.Name,
-				f.Bytes,
-				w.name,
-				w.limit,
-			)
+			return fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", disk.ErrFormat, f.Name,
+				f.Bytes, w.name, w.limit)
 		}
 	}
 	if err := m.CheckPayload(); err != nil {

@@ -133,27 +133,14 @@ func (t Trust) head(model string, p format.Pointer, read FileReader) (*header, e
 	h.expires = p.Expiry(manifest)
 	switch {
 	case manifest.Model != model || manifest.Version != p.Version:
-		return nil, fmt.Errorf(
-			"%w: the manifest is that of model %s version %d: restore the directory",
-			disk.ErrDigest,
-			manifest.Model,
-			manifest.Version,
-		)
+		return nil, fmt.Errorf("%w: the manifest is that of model %s version %d: restore the directory", disk.ErrDigest,
+			manifest.Model, manifest.Version)
 	case p.ManifestDigest != "" && p.ManifestDigest != manifest.Digest:
-		return nil, fmt.Errorf(
-			"%w: the alias names manifest %s, version %d has %s: set the alias again",
-			disk.ErrDigest,
-			p.ManifestDigest,
-			p.Version,
-			manifest.Digest,
-		)
+		return nil, fmt.Errorf("%w: the alias names manifest %s, version %d has %s: set the alias again",
+			disk.ErrDigest, p.ManifestDigest, p.Version, manifest.Digest)
 	case !t.AllowExpired && !h.expires.IsZero() && !t.Time().Before(h.expires):
-		return nil, fmt.Errorf(
-			"%w: version %d was valid until %s: publish a new one",
-			disk.ErrExpired,
-			p.Version,
-			h.expires.Format(time.RFC3339),
-		)
+		return nil, fmt.Errorf("%w: version %d was valid until %s: publish a new one", disk.ErrExpired, p.Version,
+			h.expires.Format(time.RFC3339))
 	}
 	return h, nil
 }
@@ -165,11 +152,8 @@ func (t Trust) ReadVersion(root *os.Root, model string, p format.Pointer) (*scor
 		return nil, err
 	}
 	defer dir.Close()
-	l, err := t.loader(
-		model,
-		p,
-		func(name string, limit int64) ([]byte, error) { return disk.ReadFile(dir, name, limit) },
-	)
+	l, err := t.loader(model, p,
+		func(name string, limit int64) ([]byte, error) { return disk.ReadFile(dir, name, limit) })
 	if err != nil {
 		return nil, err
 	}

@@ -96,16 +96,12 @@ func (d Descent) Check(p *solver.Problem, s solver.Settings) error {
 	homogeneous := s.Kernel == solver.Homogeneous || s.Kernel == solver.Homogeneous3
 	switch {
 	case s.Lambda == 0:
-		return fmt.Errorf(
-			"%w: coordinate descent has no constrained form: use Lambda for Tau %g",
-			solver.ErrSettings,
-			s.Tau,
-		)
+		return fmt.Errorf("%w: coordinate descent has no constrained form: use Lambda for Tau %g", solver.ErrSettings,
+			s.Tau)
 	case s.WeightsOnly:
 		return fmt.Errorf(
 			"%w: coordinate descent has no WeightsOnly: the conditional gradient refits the weights of any model",
-			solver.ErrSettings,
-		)
+			solver.ErrSettings)
 	case d.Objective > Lifted || d.Weights > Fitted:
 		return fmt.Errorf("%w: Objective %d or Weights %d is unknown", solver.ErrSettings, d.Objective, d.Weights)
 	case d.Objective == Direct && homogeneous:
@@ -116,8 +112,7 @@ func (d Descent) Check(p *solver.Problem, s solver.Settings) error {
 	case d.Objective == Lifted && s.Kernel == solver.ANOVA3:
 		return fmt.Errorf(
 			"%w: the lifted objective has no ANOVA kernel of degree 3: use Direct or the homogeneous kernel",
-			solver.ErrSettings,
-		)
+			solver.ErrSettings)
 	case d.MaxSweeps < 0:
 		return fmt.Errorf("%w: MaxSweeps %d is negative", solver.ErrSettings, d.MaxSweeps)
 	case d.Starts < 0 || d.Starts > maxStarts:
@@ -168,12 +163,8 @@ func (d Descent) Strengths(ctx context.Context, p *solver.Problem, s solver.Sett
 // sweep, and with several starts step 1 is all that they took. Objective, in the steps too, is that of the package's
 // comment. Without a certificate GapKind is empty and Gap the objective itself, which is no less than the distance to
 // the optimum. Errors are those of Check, and of ctx where not even step 0 was reached.
-func (d Descent) Fit(
-	ctx context.Context,
-	p *solver.Problem,
-	warm *solver.Warm,
-	s solver.Settings,
-) (*solver.Result, error) {
+func (d Descent) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm,
+	s solver.Settings) (*solver.Result, error) {
 	if err := d.Check(p, s); err != nil {
 		return nil, err
 	}

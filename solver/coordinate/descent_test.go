@@ -48,10 +48,8 @@ func TestCheck(t *testing.T) {
 		t.Errorf("error %v of an empty problem", err)
 	}
 	other := solver.NewModel(solver.Homogeneous, 5, 1, true)
-	if _, err := f.d.Fit(t.Context(), p, &solver.Warm{Model: other}, f.settings()); !errors.Is(
-		err,
-		solver.ErrSettings,
-	) {
+	if _, err := f.d.Fit(t.Context(), p, &solver.Warm{Model: other}, f.settings()); !errors.Is(err,
+		solver.ErrSettings) {
 		t.Errorf("error %v from a model of another kernel", err)
 	}
 }
@@ -139,11 +137,8 @@ func TestPath(t *testing.T) {
 		t.Fatalf("%d points, best %d: %v", len(points), best, err)
 	}
 	if warm := points[1].Result.Steps[0].Objective; !(warm < points[0].Result.Objective) {
-		t.Errorf(
-			"objective %v at the start of the second, %v at the end of the first under a larger λ",
-			warm,
-			points[0].Result.Objective,
-		)
+		t.Errorf("objective %v at the start of the second, %v at the end of the first under a larger λ", warm,
+			points[0].Result.Objective)
 	}
 }
 

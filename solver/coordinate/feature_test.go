@@ -42,14 +42,8 @@ func TestRestOfRows(t *testing.T) {
 				kept.restTo(a, j, 0, kept.k)
 				looked.restTo(b, j, 0, kept.k)
 				if !slices.Equal(a, b) {
-					t.Fatalf(
-						"%v, rows of %d entries, column %d: derivatives %v, looked up %v",
-						kernel,
-						entries,
-						j,
-						a,
-						b,
-					)
+					t.Fatalf("%v, rows of %d entries, column %d: derivatives %v, looked up %v", kernel, entries, j, a,
+						b)
 				}
 			}
 		}

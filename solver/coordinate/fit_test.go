@@ -365,15 +365,8 @@ func TestFit(t *testing.T) {
 			if n < 10 || n != len(res.Steps) || res.Objective != objectives[n-1] || !res.Model.IsFinite() ||
 				res.GapKind != "" ||
 				res.Gap != res.Objective {
-				t.Fatalf(
-					"%d steps of %d, objective %v of %v, gap %v %q",
-					n,
-					len(res.Steps),
-					res.Objective,
-					objectives[n-1],
-					res.Gap,
-					res.GapKind,
-				)
+				t.Fatalf("%d steps of %d, objective %v of %v, gap %v %q", n, len(res.Steps), res.Objective,
+					objectives[n-1], res.Gap, res.GapKind)
 			}
 			if !(res.Objective < 0.97*objectives[0]) {
 				t.Errorf("objective %v, %v without interactions", res.Objective, objectives[0])
@@ -586,13 +579,8 @@ func TestPathFromNothing(t *testing.T) {
 			lost.Weights[i] *= 1e-9
 		}
 		if warm := fit(&solver.Warm{Model: lost}); warm.Objective > 1.2*cold.Objective {
-			t.Errorf(
-				"%v %d: from nothing objective %g, from a random start %g",
-				kernel,
-				kernel.Degree(),
-				warm.Objective,
-				cold.Objective,
-			)
+			t.Errorf("%v %d: from nothing objective %g, from a random start %g", kernel, kernel.Degree(),
+				warm.Objective, cold.Objective)
 		}
 	}
 }

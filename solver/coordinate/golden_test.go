@@ -93,15 +93,8 @@ func (c goldenCase) group(t *testing.T, d Descent, kernel solver.Kernel, k int) 
 	s := solver.DefaultSettings()
 	s.Kernel, s.Lambda, s.MaxBasis, s.LinearRidge, s.BiasRidge = kernel, c.Beta, k, 0, 0
 	d.Relaxation = 1 // as in the paper
-	g := newGroup(
-		d,
-		p,
-		columns.New(p.X.NumColumns, p.X.Start, p.X.Index, p.X.Value),
-		s,
-		&pace{ctx: t.Context(), left: quantum},
-		0,
-		1,
-	)
+	g := newGroup(d, p, columns.New(p.X.NumColumns, p.X.Start, p.X.Index, p.X.Value), s,
+		&pace{ctx: t.Context(), left: quantum}, 0, 1)
 	g.byFeature = false
 	return g
 }
@@ -146,13 +139,8 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(file.Kernels) != 3 || len(file.Cases) != 18 || len(file.Lifted) != 27 || len(file.LambdaFit) != 9 {
-		t.Fatalf(
-			"%d, %d, %d and %d cases, 3, 18, 27 and 9 were written",
-			len(file.Kernels),
-			len(file.Cases),
-			len(file.Lifted),
-			len(file.LambdaFit),
-		)
+		t.Fatalf("%d, %d, %d and %d cases, 3, 18, 27 and 9 were written", len(file.Kernels), len(file.Cases),
+			len(file.Lifted), len(file.LambdaFit))
 	}
 	for n, c := range file.Kernels {
 		t.Run(fmt.Sprintf("kernel/%d", n), func(t *testing.T) { goldenKernels(t, c) })

@@ -69,14 +69,8 @@ func TestUndone(t *testing.T) {
 	}, func() { renewed++ })
 	if g.score(); passes != 2 || renewed != 1 || x[0] != 0 || !slices.Equal(g.state, state) ||
 		math.Abs(g.objective-before) > 1e-9*before {
-		t.Errorf(
-			"%d passes, %d renewals, coordinate %g, objective %g after %g",
-			passes,
-			renewed,
-			x[0],
-			g.objective,
-			before,
-		)
+		t.Errorf("%d passes, %d renewals, coordinate %g, objective %g after %g", passes, renewed, x[0], g.objective,
+			before)
 	}
 	g.b = []float64{
 		50,

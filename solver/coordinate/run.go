@@ -92,10 +92,8 @@ func newRun(ctx context.Context, d Descent, p *solver.Problem, s solver.Settings
 
 func (r *run) add(g *group) {
 	stream := 0x636f6f7264 + uint64(len(r.groups)) // "coord": apart from other uses of the seed
-	r.groups = append(
-		r.groups,
-		&descent{group: g, rng: rand.New(rand.NewPCG(r.s.Seed, stream)), variance: r.d.Variance},
-	)
+	r.groups = append(r.groups,
+		&descent{group: g, rng: rand.New(rand.NewPCG(r.s.Seed, stream)), variance: r.d.Variance})
 }
 
 // newGroup returns the descent of outputs lo to hi.

@@ -164,13 +164,8 @@ func (g *group) moveWeights(s int, phi []float64, square float64) {
 	case ridged:
 		g.block.weigh(row, phi, work, g.beta, nil)
 	case normed:
-		g.block.weigh(
-			row,
-			phi,
-			work,
-			0,
-			func(row []float64, share float64) { g.norm.Prox(row, 1, g.m, share*g.beta*square) },
-		)
+		g.block.weigh(row, phi, work, 0,
+			func(row []float64, share float64) { g.norm.Prox(row, 1, g.m, share*g.beta*square) })
 	case single:
 		g.block.weigh(row, phi, work, 0, func(row []float64, share float64) {
 			solver.L1.Prox(row, 1, g.m, share*g.beta*square)

@@ -17,23 +17,11 @@ func (r *run) checkModel(model *solver.Model) error {
 	d, m, k := r.p.X.NumColumns, r.p.Outputs, model.NumBasis
 	switch {
 	case model.Kernel != r.s.Kernel:
-		return fmt.Errorf(
-			"%w: warm start: model has kernel %v of degree %d, not %v of degree %d",
-			solver.ErrSettings,
-			model.Kernel,
-			model.Kernel.Degree(),
-			r.s.Kernel,
-			r.s.Kernel.Degree(),
-		)
+		return fmt.Errorf("%w: warm start: model has kernel %v of degree %d, not %v of degree %d", solver.ErrSettings,
+			model.Kernel, model.Kernel.Degree(), r.s.Kernel, r.s.Kernel.Degree())
 	case model.NumFeatures != d || model.NumOutputs != m:
-		return fmt.Errorf(
-			"%w: warm start: model of %d features and %d outputs for a problem of %d and %d",
-			solver.ErrSettings,
-			model.NumFeatures,
-			model.NumOutputs,
-			d,
-			m,
-		)
+		return fmt.Errorf("%w: warm start: model of %d features and %d outputs for a problem of %d and %d",
+			solver.ErrSettings, model.NumFeatures, model.NumOutputs, d, m)
 	case len(model.Basis) != d*k || len(model.Weights) != k*m || len(model.Bias) != m || model.Linear != nil && len(
 		model.Linear) != d*m:
 		return fmt.Errorf("%w: warm start: model of %d basis vectors has parts of other lengths", solver.ErrSettings, k)
@@ -41,12 +29,8 @@ func (r *run) checkModel(model *solver.Model) error {
 	for _, part := range [][]float64{model.Basis, model.Weights, model.Linear, model.Bias} {
 		for _, x := range part {
 			if !(math.Abs(x) <= maxParameter) {
-				return fmt.Errorf(
-					"%w: warm start: model has a parameter %g, beyond ±%g",
-					solver.ErrSettings,
-					x,
-					maxParameter,
-				)
+				return fmt.Errorf("%w: warm start: model has a parameter %g, beyond ±%g", solver.ErrSettings, x,
+					maxParameter)
 			}
 		}
 	}
@@ -251,10 +235,8 @@ func cubicUnits(vectors []vector) []unit {
 			}
 		}
 		v := vectors[0]
-		units = append(
-			units,
-			unit{v.weights, [][]float64{slices.Clone(v.h), slices.Clone(v.h), slices.Clone(v.h)}, norm(v.weights)},
-		)
+		units = append(units,
+			unit{v.weights, [][]float64{slices.Clone(v.h), slices.Clone(v.h), slices.Clone(v.h)}, norm(v.weights)})
 		vectors = vectors[1:]
 	}
 	return units

@@ -50,16 +50,8 @@ func TestCapped(t *testing.T) {
 				t.Fatalf("%d classes, q %g, γ %g, class %d of %d: %g, want %g", m, q, r.gamma, c, y, x, want[c])
 			}
 			if moved && math.Abs(fast.v[c]-slow.v[c]) > 1e-10*(1+1/(q+r.gamma)) {
-				t.Fatalf(
-					"%d classes, q %g, γ %g, class %d of %d: moved by %g, want %g",
-					m,
-					q,
-					r.gamma,
-					c,
-					y,
-					fast.v[c],
-					slow.v[c],
-				)
+				t.Fatalf("%d classes, q %g, γ %g, class %d of %d: moved by %g, want %g", m, q, r.gamma, c, y, fast.v[c],
+					slow.v[c])
 			}
 			if x < 0 {
 				used++
@@ -144,21 +136,13 @@ func TestEvaluate(t *testing.T) {
 			for i := range n {
 				f.scores(s.scores, i, s)
 				alpha, y := f.alpha[i*m:(i+1)*m], int(f.class[i])
-				phi, conjugate := f.rule.eval(s.v, s.scores, y, s), f.rule.linear(
-					alpha,
-					y,
-				)+0.5*f.rule.gamma*dot(alpha, alpha)
+				phi, conjugate := f.rule.eval(s.v, s.scores, y, s), f.rule.linear(alpha,
+					y)+0.5*f.rule.gamma*dot(alpha, alpha)
 				objective += p.Weight(i) * phi
 				value -= p.Weight(i) * conjugate
 				if want := p.Weight(i) * (phi + dot(alpha, s.scores) + conjugate); !near(f.gap[i], want, 1e-9, 1e-9) {
-					t.Fatalf(
-						"%+v, of %g of the entries: gap of row %d is %g, computed alone %g",
-						loss,
-						share,
-						i,
-						f.gap[i],
-						want,
-					)
+					t.Fatalf("%+v, of %g of the entries: gap of row %d is %g, computed alone %g", loss, share, i,
+						f.gap[i], want)
 				}
 			}
 			gaps := slices.Clone(f.gap)
@@ -174,15 +158,8 @@ func TestEvaluate(t *testing.T) {
 				}
 			}
 			if !near(f.objective, objective, 1e-12, 0) || !near(f.value, value, 1e-12, 1e-12) {
-				t.Errorf(
-					"%+v, of %g of the entries: P %g and D %g, row by row %g and %g",
-					loss,
-					share,
-					f.objective,
-					f.value,
-					objective,
-					value,
-				)
+				t.Errorf("%+v, of %g of the entries: P %g and D %g, row by row %g and %g", loss, share, f.objective,
+					f.value, objective, value)
 			}
 		}
 	}

@@ -39,39 +39,24 @@ func ReadCost(r io.Reader) (cost [][]float64, names []string, err error) {
 		}
 		if width == 0 {
 			if width = len(fields); width > MaxClasses {
-				return nil, nil, fmt.Errorf(
-					"%w: line %d has %d columns, more than %d",
-					ErrCost,
-					line,
-					width,
-					MaxClasses,
-				)
+				return nil, nil, fmt.Errorf("%w: line %d has %d columns, more than %d", ErrCost, line, width,
+					MaxClasses)
 			}
 			if names = namesIn(fields); names != nil {
 				continue
 			}
 		}
 		if len(fields) != width {
-			return nil, nil, fmt.Errorf(
-				"%w: line %d has %d columns, the first %d: it is a square",
-				ErrCost,
-				line,
-				len(fields),
-				width,
-			)
+			return nil, nil, fmt.Errorf("%w: line %d has %d columns, the first %d: it is a square", ErrCost, line,
+				len(fields), width)
 		}
 		row, err := costsOf(fields, len(cost))
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: line %d, %w", ErrCost, line, err)
 		}
 		if cost = append(cost, row); len(cost) > width {
-			return nil, nil, fmt.Errorf(
-				"%w: line %d is row %d of a matrix of %d columns: it is a square",
-				ErrCost,
-				line,
-				len(cost),
-				width,
-			)
+			return nil, nil, fmt.Errorf("%w: line %d is row %d of a matrix of %d columns: it is a square", ErrCost,
+				line, len(cost), width)
 		}
 	}
 	if len(cost) != width || width == 0 {

@@ -131,13 +131,8 @@ func (f *fit) load(dual []float64) error {
 	if !(dense.Dot(dual, dual) <= maxDual*maxDual) { // mostly says it of all
 		for i, x := range dual {
 			if !(math.Abs(x) <= maxDual) {
-				return fmt.Errorf(
-					"%w: warm start: dual variable %d of row %d is %g",
-					solver.ErrSettings,
-					i%f.m,
-					i/f.m,
-					x,
-				)
+				return fmt.Errorf("%w: warm start: dual variable %d of row %d is %g", solver.ErrSettings, i%f.m, i/f.m,
+					x)
 			}
 		}
 	}

@@ -37,17 +37,8 @@ func TestFootprint(t *testing.T) {
 				r := fitted(t, SVM{}, p, warm, s)
 				said := Footprint(c.n, entries, c.d, c.m)
 				if most > said+said/10 || warm == nil && 4*most < said {
-					t.Errorf(
-						"%d rows of %d entries, %d columns, %d classes, %s, from %s: %d bytes, said to be %d",
-						c.n,
-						entries,
-						c.d,
-						c.m,
-						kind,
-						from,
-						most,
-						said,
-					)
+					t.Errorf("%d rows of %d entries, %d columns, %d classes, %s, from %s: %d bytes, said to be %d", c.n,
+						entries, c.d, c.m, kind, from, most, said)
 				}
 				warm = &solver.Warm{Model: r.Model, Dual: r.Dual}
 			}

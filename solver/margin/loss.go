@@ -104,11 +104,8 @@ func checkWeights(weights []float64) error {
 	for j, rho := range weights {
 		if !(rho >= 0 && rho <= last) {
 			return fmt.Errorf(
-				"margin: weight %d is %g: weights are from 0 to %g and none is larger than the one before",
-				j+1,
-				rho,
-				maxCost,
-			)
+				"margin: weight %d is %g: weights are from 0 to %g and none is larger than the one before", j+1, rho,
+				maxCost)
 		}
 		last = rho
 	}

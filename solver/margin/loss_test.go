@@ -213,16 +213,14 @@ func TestEnvelope(t *testing.T) {
 		}
 		at := l.Eval(grad, other, target)
 		if tol := h*h*l.Curvature(m)*float64(m) + 1e-9*h + 1e-14*size*size; math.Abs(
-			at-value-h*dot(v, direction),
-		) > tol {
+			at-value-h*dot(v, direction)) > tol {
 			t.Fatalf("the value changes by %v, the gradient says %v", at-value, h*dot(v, direction))
 		}
 		for c := range grad {
 			grad[c] -= v[c]
 		}
 		if change := math.Sqrt(dot(grad, grad)); change > l.Curvature(
-			m,
-		)*(h*math.Sqrt(dot(direction, direction))+1e-14*size)+1e-9 {
+			m)*(h*math.Sqrt(dot(direction, direction))+1e-14*size)+1e-9 {
 			t.Fatalf("the gradient changes by %v", change)
 		}
 	})

@@ -81,14 +81,8 @@ func TestFullRows(t *testing.T) {
 				f.scores(one, i, s)
 				for c, o := range one {
 					if got := block[(hi-1-i)*m+c]; !near(got, o, 1e-12, 1e-12) {
-						t.Fatalf(
-							"of %g of the entries: score of class %d of row %d is %v, of the row alone %v",
-							share,
-							c,
-							i,
-							got,
-							o,
-						)
+						t.Fatalf("of %g of the entries: score of class %d of row %d is %v, of the row alone %v", share,
+							c, i, got, o)
 					}
 				}
 			}

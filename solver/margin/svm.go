@@ -81,13 +81,8 @@ func (a SVM) check(p *solver.Problem, s solver.Settings) (class []int32, err err
 	}
 	loss, ok := p.Loss.(Loss)
 	if !ok {
-		return nil, fmt.Errorf(
-			"%w: %s does not learn by the loss %s: use one of %v",
-			solver.ErrProblem,
-			a.Name(),
-			p.Loss.Name(),
-			Kinds(),
-		)
+		return nil, fmt.Errorf("%w: %s does not learn by the loss %s: use one of %v", solver.ErrProblem, a.Name(),
+			p.Loss.Name(), Kinds())
 	}
 	if err := loss.Validate(p.Outputs); err != nil {
 		return nil, fmt.Errorf("%w: %w", solver.ErrProblem, err)
@@ -95,12 +90,8 @@ func (a SVM) check(p *solver.Problem, s solver.Settings) (class []int32, err err
 	class = make([]int32, p.X.NumRows())
 	for i := range class {
 		if class[i] = oneHot(p.Target(i)); class[i] < 0 {
-			return nil, fmt.Errorf(
-				"%w: the target of row %d is not one class: %s learns multi-class tasks",
-				solver.ErrProblem,
-				i,
-				a.Name(),
-			)
+			return nil, fmt.Errorf("%w: the target of row %d is not one class: %s learns multi-class tasks",
+				solver.ErrProblem, i, a.Name())
 		}
 	}
 	switch {
@@ -110,13 +101,8 @@ func (a SVM) check(p *solver.Problem, s solver.Settings) (class []int32, err err
 		return nil, fmt.Errorf("%w: Method is %v", solver.ErrSettings, a.Method)
 	case a.Basis != nil && (a.Basis.NumFeatures != p.X.NumColumns || len(
 		a.Basis.Basis) != a.Basis.NumFeatures*a.Basis.NumBasis || !a.Basis.IsFinite()):
-		return nil, fmt.Errorf(
-			"%w: basis of %d vectors over %d features for a problem of %d",
-			solver.ErrSettings,
-			a.Basis.NumBasis,
-			a.Basis.NumFeatures,
-			p.X.NumColumns,
-		)
+		return nil, fmt.Errorf("%w: basis of %d vectors over %d features for a problem of %d", solver.ErrSettings,
+			a.Basis.NumBasis, a.Basis.NumFeatures, p.X.NumColumns)
 	}
 	return class, nil
 }
@@ -170,13 +156,8 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 	defer f.release()
 	if warm != nil && warm.Dual != nil {
 		if len(warm.Dual) != f.n*f.m {
-			return nil, fmt.Errorf(
-				"%w: warm start: %d dual variables for %d rows of %d classes",
-				solver.ErrSettings,
-				len(warm.Dual),
-				f.n,
-				f.m,
-			)
+			return nil, fmt.Errorf("%w: warm start: %d dual variables for %d rows of %d classes", solver.ErrSettings,
+				len(warm.Dual), f.n, f.m)
 		}
 		for _, i := range warm.New {
 			if i < 0 || int(i) >= f.n {

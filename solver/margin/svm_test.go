@@ -116,14 +116,8 @@ func TestFit(t *testing.T) {
 		optimum := fitted(t, SVM{}, p, nil, s)
 		if optimum.Status != solver.Converged || optimum.GapKind != solver.Certified || len(optimum.Model.Bias) != 4 ||
 			optimum.Model.Bias[0] == 0 {
-			t.Errorf(
-				"%+v: %v, gap %s %v, bias %v",
-				loss,
-				optimum.Status,
-				optimum.GapKind,
-				optimum.Gap,
-				optimum.Model.Bias,
-			)
+			t.Errorf("%+v: %v, gap %s %v, bias %v", loss, optimum.Status, optimum.GapKind, optimum.Gap,
+				optimum.Model.Bias)
 		}
 		for _, method := range []Method{BlockAscent, LineSearch, Scheduled} {
 			s := settings(3)
@@ -225,16 +219,8 @@ func TestWarm(t *testing.T) {
 	}
 	if len(warm.Steps) >= len(cold.Steps) || warm.Status != solver.Converged ||
 		math.Abs(warm.Objective-cold.Objective) > warm.Gap+cold.Gap {
-		t.Errorf(
-			"warm: %v after %d steps, objective %v ± %v; cold: %d steps, %v ± %v",
-			warm.Status,
-			len(warm.Steps),
-			warm.Objective,
-			warm.Gap,
-			len(cold.Steps),
-			cold.Objective,
-			cold.Gap,
-		)
+		t.Errorf("warm: %v after %d steps, objective %v ± %v; cold: %d steps, %v ± %v", warm.Status, len(warm.Steps),
+			warm.Objective, warm.Gap, len(cold.Steps), cold.Objective, cold.Gap)
 	}
 	for i := range dual {
 		dual[i] = 3 * math.Sin(float64(i))
@@ -275,44 +261,20 @@ func TestWarmWork(t *testing.T) {
 		}{{n / 20, 0.25}, {n / 5, 0.4}} {
 			p := part(c.replaced, n+c.replaced)
 			dual := append(append([]float64(nil), old.Dual[c.replaced*m:]...), make([]float64, c.replaced*m)...)
-			cold, warm := fitted(t, SVM{}, p, nil, s), fitted(
-				t,
-				SVM{},
-				p,
-				&solver.Warm{Dual: dual, Model: old.Model},
-				s,
-			)
+			cold, warm := fitted(t, SVM{}, p, nil, s), fitted(t, SVM{}, p, &solver.Warm{Dual: dual, Model: old.Model},
+				s)
 			if float64(warm.RowVisits) > c.part*float64(cold.RowVisits) || warm.Status != solver.Converged ||
 				cold.Status != solver.Converged {
-				t.Errorf(
-					"%s, %d rows replaced: %d visits of rows to a gap of %.2g, from nothing %d to %.2g",
-					all.Loss.Name(),
-					c.replaced,
-					warm.RowVisits,
-					warm.GapRelative,
-					cold.RowVisits,
-					cold.GapRelative,
-				)
+				t.Errorf("%s, %d rows replaced: %d visits of rows to a gap of %.2g, from nothing %d to %.2g",
+					all.Loss.Name(), c.replaced, warm.RowVisits, warm.GapRelative, cold.RowVisits, cold.GapRelative)
 			}
 			if got := objectiveOf(p, warm.Model, s.Lambda); !near(got, warm.Objective, 1e-9, 0) ||
 				math.Abs(warm.Objective-cold.Objective) > warm.Gap+cold.Gap {
-				t.Errorf(
-					"objective %v ± %v, of the model %v; from nothing %v ± %v",
-					warm.Objective,
-					warm.Gap,
-					got,
-					cold.Objective,
-					cold.Gap,
-				)
+				t.Errorf("objective %v ± %v, of the model %v; from nothing %v ± %v", warm.Objective, warm.Gap, got,
+					cold.Objective, cold.Gap)
 			}
-			t.Logf(
-				"%s, %d of %d rows replaced: %d visits of rows, from nothing %d",
-				all.Loss.Name(),
-				c.replaced,
-				n,
-				warm.RowVisits,
-				cold.RowVisits,
-			)
+			t.Logf("%s, %d of %d rows replaced: %d visits of rows, from nothing %d", all.Loss.Name(), c.replaced, n,
+				warm.RowVisits, cold.RowVisits)
 		}
 	}
 }
@@ -346,14 +308,8 @@ func TestSweepToGoal(t *testing.T) {
 				}
 			}
 			if before, _ := rise(rows[:last-1], math.Inf(1)); got < goal*(1-1e-9) || before >= goal*(1+1e-9) {
-				t.Errorf(
-					"%+v: asked for a rise of %g, %d rows have %g and all but the last of them %g",
-					loss,
-					goal,
-					visits,
-					got,
-					before,
-				)
+				t.Errorf("%+v: asked for a rise of %g, %d rows have %g and all but the last of them %g", loss, goal,
+					visits, got, before)
 			}
 		}
 	}
@@ -625,14 +581,8 @@ func TestPath(t *testing.T) {
 		cold := fitted(t, SVM{}, p, nil, s)
 		if math.Abs(cold.Objective-point.Result.Objective) > cold.Gap+point.Result.Gap ||
 			point.Result.Gap > 2e-3*cold.Objective {
-			t.Errorf(
-				"λ %v: objective %v ± %v on the path, %v ± %v from a cold start",
-				lambdas[i],
-				point.Result.Objective,
-				point.Result.Gap,
-				cold.Objective,
-				cold.Gap,
-			)
+			t.Errorf("λ %v: objective %v ± %v on the path, %v ± %v from a cold start", lambdas[i],
+				point.Result.Objective, point.Result.Gap, cold.Objective, cold.Gap)
 		}
 	}
 }

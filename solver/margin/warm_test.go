@@ -51,37 +51,22 @@ func TestNewRows(t *testing.T) {
 			return f.scratch[0].visits
 		}
 		if with, without := visits(warm), visits(&unnamed); with >= without {
-			t.Errorf(
-				"%s: %d visits before the first evaluation with the names of new rows, %d without",
-				kind,
-				with,
-				without,
-			)
+			t.Errorf("%s: %d visits before the first evaluation with the names of new rows, %d without", kind, with,
+				without)
 		}
 		cold, r := fitted(t, SVM{}, p, nil, s), fitted(t, SVM{}, p, warm, s)
 		if r.Status != solver.Converged || r.Gap > s.Tolerance*r.Objective ||
 			math.Abs(r.Objective-cold.Objective) > r.Gap+cold.Gap {
-			t.Errorf(
-				"%s: %v, %g ± %g, from nothing %g ± %g",
-				kind,
-				r.Status,
-				r.Objective,
-				r.Gap,
-				cold.Objective,
-				cold.Gap,
-			)
+			t.Errorf("%s: %v, %g ± %g, from nothing %g ± %g", kind, r.Status, r.Objective, r.Gap, cold.Objective,
+				cold.Gap)
 		}
 		f := newFit(t, SVM{}, p, s)
 		if err := f.load(r.Dual); err != nil {
 			t.Fatal(err)
 		}
 		if f.sum(); !near(f.dual(), r.Objective-r.Gap, 1e-9, 0) {
-			t.Errorf(
-				"%s: the dual variables have the value %g, and the gap is to %g",
-				kind,
-				f.dual(),
-				r.Objective-r.Gap,
-			)
+			t.Errorf("%s: the dual variables have the value %g, and the gap is to %g", kind, f.dual(),
+				r.Objective-r.Gap)
 		}
 		for _, row := range []int32{-1, 2000} {
 			warm.New = []int32{row}
@@ -150,14 +135,8 @@ func TestBegin(t *testing.T) {
 			loss.Eval(grad, scores, p.Target(int(i)))
 			for c, g := range grad {
 				if !near(f.alpha[int(i)*f.m+c], -g, 1e-9, 1e-9) {
-					t.Fatalf(
-						"%+v, row %d: dual variable of class %d is %g, the subgradient there %g",
-						loss,
-						i,
-						c,
-						f.alpha[int(i)*f.m+c],
-						g,
-					)
+					t.Fatalf("%+v, row %d: dual variable of class %d is %g, the subgradient there %g", loss, i, c,
+						f.alpha[int(i)*f.m+c], g)
 				}
 			}
 		}

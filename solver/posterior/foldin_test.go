@@ -21,8 +21,7 @@ func TestMixLossByOdds(t *testing.T) {
 			}
 			z := scale * r.NormFloat64()
 			if got, want := s.MixLossByOdds(target, odds, z), s.MixLoss(target, z); math.Abs(
-				got-want,
-			) > 1e-12*(1+want) {
+				got-want) > 1e-12*(1+want) {
 				t.Fatalf("scale %g, %d outputs: %.17g, by definition %.17g", scale, m, got, want)
 			}
 		}

@@ -20,16 +20,8 @@ func TestSharpen(t *testing.T) {
 					bound, by := observeLogistic(true, target, o, deviation*deviation)
 					if target*o <= 0 || deviations <= 2 {
 						if omega != bound || slope != by {
-							t.Errorf(
-								"label %g at %g ± %g: ω %g, slope %g, those of the bound are %g and %g",
-								target,
-								o,
-								deviation,
-								omega,
-								slope,
-								bound,
-								by,
-							)
+							t.Errorf("label %g at %g ± %g: ω %g, slope %g, those of the bound are %g and %g", target, o,
+								deviation, omega, slope, bound, by)
 						}
 						continue
 					}

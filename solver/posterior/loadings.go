@@ -64,8 +64,6 @@ func (s *State) isWhole(vectors []vector, r int, group int32) bool {
 	if s.Group == nil {
 		return true
 	}
-	return slices.ContainsFunc(
-		vectors,
-		func(v vector) bool { return v.r == r && (v.minus != everyGroup || v.only == group) },
-	)
+	return slices.ContainsFunc(vectors,
+		func(v vector) bool { return v.r == r && (v.minus != everyGroup || v.only == group) })
 }

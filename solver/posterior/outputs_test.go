@@ -16,10 +16,8 @@ func TestBoundOfLogisticOutputs(t *testing.T) {
 	for range 2000 {
 		m := 2 + r.IntN(5)
 		s := NewSeparate(Logistic, m, nil, 0, PriorFor(Logistic, 1))
-		at, to, variance, target, o := make([]float64, m), make([]float64, m), make([]float64, m), make(
-			[]float64,
-			m,
-		), make([]float64, m)
+		at, to, variance, target, o := make([]float64, m), make([]float64, m), make([]float64, m), make([]float64,
+			m), make([]float64, m)
 		scale := math.Exp(4 * r.NormFloat64())
 		for c := range at {
 			at[c], to[c] = scale*r.NormFloat64(), scale*r.NormFloat64()

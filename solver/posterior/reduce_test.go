@@ -71,12 +71,8 @@ func TestReduction(t *testing.T) {
 		small := r.State(sum)
 		got, want := interactionsOf(small), interactionsOf(sum)
 		if small.NumBasis != 6 || error2(got, want) > 1e-12*error2(want, make([]float64, len(want))) {
-			t.Errorf(
-				"groups %v: mean square %g of the differences, %d coordinates",
-				group,
-				error2(got, want),
-				small.NumBasis,
-			)
+			t.Errorf("groups %v: mean square %g of the differences, %d coordinates", group, error2(got, want),
+				small.NumBasis)
 		}
 		for j := range sum.Field {
 			whole, _ := sum.Row(j)
@@ -84,14 +80,8 @@ func TestReduction(t *testing.T) {
 			row := r.Row(nil, whole)
 			for a := range row {
 				if row[a] != mean[a] || a == 0 && row[a] != whole[a] {
-					t.Fatalf(
-						"row %d, coordinate %d: %g in r, %g in the state, %g before",
-						j,
-						a,
-						row[a],
-						mean[a],
-						whole[a],
-					)
+					t.Fatalf("row %d, coordinate %d: %g in r, %g in the state, %g before", j, a, row[a], mean[a],
+						whole[a])
 				}
 			}
 		}

@@ -24,10 +24,8 @@ func NewSolver(q int) *RowSolver {
 	const eight = 8 // what rows of Sweep are multiples of
 	stride := (q + eight) / eight * eight
 	return &RowSolver{Evidence: make([]float64, PackedSize(q)), Right: make([]float64, q), Q: q,
-		square: make(
-			[]float64,
-			q*stride,
-		), stride: stride, pivots: make([]float64, q), lifted: make([]float64, q), zero: make([]float64, q)}
+		square: make([]float64,
+			q*stride), stride: stride, pivots: make([]float64, q), lifted: make([]float64, q), zero: make([]float64, q)}
 }
 
 // Start forgets all evidence.

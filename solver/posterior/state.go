@@ -211,11 +211,7 @@ func (s *State) AddBasis(h, weights []float64, precision float64) {
 		panic(
 			fmt.Sprintf(
 				"posterior: basis vector of %d coordinates and %d output weights for %d features and %d outputs",
-				len(h),
-				len(weights),
-				len(s.Field),
-				len(s.Bias),
-			),
+				len(h), len(weights), len(s.Field), len(s.Bias)),
 		)
 	}
 	old := *s
@@ -347,21 +343,13 @@ func (s *State) Validate() error {
 		s.NumBasis < 0,
 		s.NumFields < 0,
 		outputs == 0:
-		return fmt.Errorf(
-			"posterior: invalid state (likelihood %d, %d basis vectors, %d fields, %d outputs)",
-			s.Likelihood,
-			s.NumBasis,
-			s.NumFields,
-			outputs,
-		)
+		return fmt.Errorf("posterior: invalid state (likelihood %d, %d basis vectors, %d fields, %d outputs)",
+			s.Likelihood, s.NumBasis, s.NumFields, outputs)
 	case s.Group != nil && (len(s.Group) != s.NumFields || s.Separate):
 		return fmt.Errorf("posterior: invalid state: groups for %d of %d fields", len(s.Group), s.NumFields)
 	case s.MainOnly != nil && (len(s.MainOnly) != s.NumFields || s.Separate):
-		return fmt.Errorf(
-			"posterior: invalid state: main effects alone for %d of %d fields",
-			len(s.MainOnly),
-			s.NumFields,
-		)
+		return fmt.Errorf("posterior: invalid state: main effects alone for %d of %d fields", len(s.MainOnly),
+			s.NumFields)
 	case len(s.Sign) != signs || len(s.Weights) != weights || len(s.Noises) != noises || len(
 		s.Precision) != s.NumFields*s.RowSize() ||
 		len(s.Mean) != d*s.RowSize() || len(s.Covariance) != d*s.CovarianceSize():

@@ -88,13 +88,9 @@ func TestSum(t *testing.T) {
 			}
 		}
 		if both := Sum(Gaussian, bias[:1], 1, []*State{parts[0], parts[0]}, []float64{1, -3}); math.Abs(
-			both.PrecisionOf(1)[0]*16-parts[0].PrecisionOf(1)[0],
-		) > 1e-12 {
-			t.Errorf(
-				"precision of linear weights %g, want a sixteenth of %g",
-				both.PrecisionOf(1)[0],
-				parts[0].PrecisionOf(1)[0],
-			)
+			both.PrecisionOf(1)[0]*16-parts[0].PrecisionOf(1)[0]) > 1e-12 {
+			t.Errorf("precision of linear weights %g, want a sixteenth of %g", both.PrecisionOf(1)[0],
+				parts[0].PrecisionOf(1)[0])
 		}
 		if parts[0].Sign[1] != -1 || len(parts[0].Bias) != 1 {
 			t.Error("a part was changed")

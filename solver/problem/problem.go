@@ -68,13 +68,8 @@ func (p *Problem) Validate() error {
 		return fmt.Errorf("%w: fields for %d of %d columns", ErrProblem, len(p.Field), p.X.NumColumns)
 	}
 	if k := outside(p.X.Value, MaxValue); k >= 0 {
-		return fmt.Errorf(
-			"%w: value %d of the rows is %g, not within ±%g: scale the features",
-			ErrProblem,
-			k,
-			p.X.Value[k],
-			MaxValue,
-		)
+		return fmt.Errorf("%w: value %d of the rows is %g, not within ±%g: scale the features", ErrProblem, k,
+			p.X.Value[k], MaxValue)
 	}
 	if k := outside(p.Targets, MaxTarget); k >= 0 {
 		return fmt.Errorf("%w: target %d is %g, not within ±%g", ErrProblem, k, p.Targets[k], MaxTarget)

@@ -59,13 +59,8 @@ func (x *Rows) Append(index []int32, value []float64) {
 // looked at are not looked at again.
 func (x *Rows) validate() error {
 	if len(x.Start) == 0 || x.Start[0] != 0 || x.Start[len(x.Start)-1] != len(x.Index) || len(x.Index) != len(x.Value) {
-		return fmt.Errorf(
-			"%w: rows of %d columns and %d values do not fit their %d starts",
-			ErrProblem,
-			len(x.Index),
-			len(x.Value),
-			len(x.Start),
-		)
+		return fmt.Errorf("%w: rows of %d columns and %d values do not fit their %d starts", ErrProblem, len(x.Index),
+			len(x.Value), len(x.Start))
 	}
 	for i := range x.NumRows() {
 		if x.Start[i] > x.Start[i+1] || x.Start[i+1] > len(x.Index) {

@@ -45,11 +45,7 @@ func TestScalesThatStillFit(t *testing.T) {
 	second := BuildVocabulary(&schema, events[:2900], false, 1000, nil, first.Numeric)
 	if fresh := BuildVocabulary(&schema, events[:2900], false, 1000, nil, nil); fresh.Numeric[0] == first.Numeric[0] ||
 		second.Numeric[0] != first.Numeric[0] {
-		t.Errorf(
-			"scale %+v, then %+v where %+v would be chosen anew",
-			first.Numeric[0],
-			second.Numeric[0],
-			fresh.Numeric[0],
-		)
+		t.Errorf("scale %+v, then %+v where %+v would be chosen anew", first.Numeric[0], second.Numeric[0],
+			fresh.Numeric[0])
 	}
 }

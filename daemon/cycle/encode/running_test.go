@@ -26,13 +26,8 @@ func TestLocationOutlivesOutliers(t *testing.T) {
 			}
 			l.Add(v)
 			if mean, scale := l.Of(); i > 200 && (math.Abs(mean-1000) > 1.5 || scale < 2 || scale > 6) {
-				t.Fatalf(
-					"outliers from %d, value %d: location %g, scale %g; without outliers 1000 and 3",
-					from,
-					i,
-					mean,
-					scale,
-				)
+				t.Fatalf("outliers from %d, value %d: location %g, scale %g; without outliers 1000 and 3", from, i,
+					mean, scale)
 			}
 		}
 		if found != outliers || outliers == 0 {

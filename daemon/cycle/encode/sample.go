@@ -85,19 +85,14 @@ func decodeInto(events []event.Event, rowList [][]byte, names rows.Interner) err
 
 // Decode decodes the parts of the sample, one half of the rows in parallel with the other.
 func (s *Sample) Decode(inParallel func(f, g func())) (train, selected, gate []event.Event, err error) {
-	train, selected, gate = make([]event.Event, len(s.Train)), make(
-		[]event.Event,
-		len(s.Select),
-	), make([]event.Event, len(s.Gate))
+	train, selected, gate = make([]event.Event, len(s.Train)), make([]event.Event,
+		len(s.Select)), make([]event.Event, len(s.Gate))
 	half := min((len(train)+len(selected)+len(gate))/2, len(train))
 	var others error
 	inParallel(func() { err = decodeInto(train[:half], s.Train[:half], make(rows.Interner)) }, func() {
 		names := make(rows.Interner)
-		others = cmp.Or(
-			decodeInto(train[half:], s.Train[half:], names),
-			decodeInto(selected, s.Select, names),
-			decodeInto(gate, s.Gate, names),
-		)
+		others = cmp.Or(decodeInto(train[half:], s.Train[half:], names), decodeInto(selected, s.Select, names),
+			decodeInto(gate, s.Gate, names))
 	})
 	return train, selected, gate, cmp.Or(err, others)
 }

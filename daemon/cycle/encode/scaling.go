@@ -126,9 +126,7 @@ const leastVariance = 1e-4
 
 func (s *Scaling) Reset(inputs int) {
 	s.n, s.mean, s.m2, s.value = make([]float64, inputs), make([]float64, inputs), make([]float64, inputs), make(
-		[]float64,
-		inputs,
-	)
+		[]float64, inputs)
 }
 
 // Carry takes over the first inputs of another scaling.

@@ -46,11 +46,8 @@ func NewTarget(m *config.Model, classes []string) (*Target, error) {
 		t.Low, t.High = 1, float64(s.Levels)
 	}
 	if t.Task.HasClasses() && len(t.Classes) < 2 {
-		return nil, fmt.Errorf(
-			"cycle: model %s: a %s model needs its classes: list them in schema.classes",
-			m.Name,
-			t.Task,
-		)
+		return nil, fmt.Errorf("cycle: model %s: a %s model needs its classes: list them in schema.classes", m.Name,
+			t.Task)
 	}
 	return t, nil
 }

@@ -39,14 +39,8 @@ type NameCount struct {
 
 // BuildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and
 // name. Numbers have the limits given, nil for NumericClip, and their last scales, nil for none, where these still fit.
-func BuildVocabulary(
-	schema *event.Schema,
-	events []event.Event,
-	augment bool,
-	limit int,
-	limits []float64,
-	last []format.NumericField,
-) *Vocabulary {
+func BuildVocabulary(schema *event.Schema, events []event.Event, augment bool, limit int, limits []float64,
+	last []format.NumericField) *Vocabulary {
 	fields := len(schema.Categorical) + len(schema.Multi)
 	all := countNames(schema, events)
 	slices.SortFunc(all, func(a, b NameCount) int {

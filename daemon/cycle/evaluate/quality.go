@@ -50,8 +50,7 @@ func (q *Quality) Add(ev *event.Event, outputs, targets []float64) {
 	q.errors.AddClass(loss, correct)
 	q.compared.Add(
 		&EventOutcome{Present: true, Lossy: true, Loss: loss, Correct: correct, place: place(t, outputs, targets)},
-		q.reference.Next(targets),
-	)
+		q.reference.Next(targets))
 	switch t.Task {
 	case event.Binary:
 		score := score(t, outputs, 0)
@@ -192,23 +191,14 @@ func Class(t *encode.Target, targets []float64) int {
 }
 
 // Metrics returns METRICS of a model on labelled events: groups, if not nil, gives the ranking group of every event.
-func Metrics(
-	t *encode.Target,
-	v *encode.Vocabulary,
-	model *solver.Model,
-	events []event.Event,
-	group func(*event.Event) string,
-) *report.Metrics {
+func Metrics(t *encode.Target, v *encode.Vocabulary, model *solver.Model, events []event.Event,
+	group func(*event.Event) string) *report.Metrics {
 	e, _ := encode.Encode(v, t, events, nil)
 	return MetricsOf(e, t, model, group)
 }
 
-func MetricsOf(
-	e *encode.Encoded,
-	t *encode.Target,
-	model *solver.Model,
-	group func(*event.Event) string,
-) *report.Metrics {
+func MetricsOf(e *encode.Encoded, t *encode.Target, model *solver.Model,
+	group func(*event.Event) string) *report.Metrics {
 	q := NewQuality(t, group)
 	e.Each(t, model, func(i int, outputs, targets []float64) { q.Add(&e.Events[i], outputs, targets) })
 	return q.Metrics()

@@ -32,11 +32,8 @@ func TestNegativesCountWithTheirChoice(t *testing.T) {
 		}
 	}
 	if at := limits.entities.Find(0, "new"); limits.used[at].used > 2 || limits.Held[HeldIdentity].Load() != 1 {
-		t.Errorf(
-			"two choices with four negatives each count as %g events, %d came again",
-			limits.used[at].used,
-			limits.Held[HeldIdentity].Load(),
-		)
+		t.Errorf("two choices with four negatives each count as %g events, %d came again", limits.used[at].used,
+			limits.Held[HeldIdentity].Load())
 	}
 }
 

@@ -95,10 +95,8 @@ func OneOutput(ordinal *solver.Model) *solver.Model {
 		Basis:       ordinal.Basis,
 	}
 	for r := range m.NumBasis {
-		m.Weights = append(
-			m.Weights,
-			-floats.Sum(ordinal.Weights[r*ordinal.NumOutputs:][:ordinal.NumOutputs])/float64(ordinal.NumOutputs),
-		)
+		m.Weights = append(m.Weights,
+			-floats.Sum(ordinal.Weights[r*ordinal.NumOutputs:][:ordinal.NumOutputs])/float64(ordinal.NumOutputs))
 	}
 	return &m
 }

@@ -67,13 +67,8 @@ type expert struct {
 	named          [][]float64 // per slot, m
 }
 
-func NewGradient(
-	m *config.Model,
-	schema *event.Schema,
-	target *encode.Target,
-	champion *fitted.Fitted,
-	last *Gradient,
-) *Gradient {
+func NewGradient(m *config.Model, schema *event.Schema, target *encode.Target, champion *fitted.Fitted,
+	last *Gradient) *Gradient {
 	outputs := target.Outputs()
 	k := 0
 	if champion != nil {
@@ -83,10 +78,8 @@ func NewGradient(
 	l := &Gradient{
 		schema: schema, target: target, Champion: champion,
 		Slots: rows.NewSlots(m.Train.FoldIn.MaxRows),
-		base: make(
-			[]float64,
-			outputs,
-		), grad: make([]float64, outputs), dense: make([]float64, inputs), work: make([]float64, 2*k),
+		base: make([]float64,
+			outputs), grad: make([]float64, outputs), dense: make([]float64, inputs), work: make([]float64, 2*k),
 	}
 	l.scaling.Reset(inputs)
 	for _, onChampion := range []bool{true, false} {

@@ -49,17 +49,8 @@ func TestTreesAreExact(t *testing.T) {
 			l.mean(l.each[1])
 			if !slices.Equal(nearest, l.nearest) || !slices.Equal(byTree[0], l.each[0]) ||
 				!slices.Equal(byTree[1], l.each[1]) {
-				t.Fatalf(
-					"%d names, event %d: by the trees %v and %v, of %v; of all rows %v and %v, of %v",
-					fields,
-					e,
-					byTree[0],
-					byTree[1],
-					nearest,
-					l.each[0],
-					l.each[1],
-					l.nearest,
-				)
+				t.Fatalf("%d names, event %d: by the trees %v and %v, of %v; of all rows %v and %v, of %v", fields, e,
+					byTree[0], byTree[1], nearest, l.each[0], l.each[1], l.nearest)
 			}
 			class := make([]float64, 3)
 			class[r.IntN(3)] = 1

@@ -74,12 +74,8 @@ type neighbour struct {
 
 // NeighbourWindow returns how many events are kept of d numbers and names and the labels of m outputs.
 func NeighbourWindow(d, m int) int {
-	return min(
-		max(windowPerField*d, longWindow/2),
-		max(windowValues/max(d, 1), leastWindow),
-		max(windowLabels/m, leastWindow),
-		longWindow,
-	)
+	return min(max(windowPerField*d, longWindow/2), max(windowValues/max(d, 1), leastWindow),
+		max(windowLabels/m, leastWindow), longWindow)
 }
 
 func NewNeighbours(n *encode.NumberScale, t *encode.Target, fields int) *Neighbours {

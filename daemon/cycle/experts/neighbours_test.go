@@ -112,14 +112,8 @@ func TestNeighboursByDefinition(t *testing.T) {
 				}
 				for c := range want {
 					if math.Abs(want[c]/total-l.each[w][c]) > 1e-4 {
-						t.Fatalf(
-							"event %d, window %d, class %d: %.6f, by definition %.6f",
-							e,
-							size,
-							c,
-							l.each[w][c],
-							want[c]/total,
-						)
+						t.Fatalf("event %d, window %d, class %d: %.6f, by definition %.6f", e, size, c, l.each[w][c],
+							want[c]/total)
 					}
 				}
 			}

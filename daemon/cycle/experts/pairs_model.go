@@ -184,10 +184,8 @@ func (l *Pairwise) pairs(v *encode.Vocabulary, place []int, n, limit int) [][]pa
 		}
 	}
 	if len(found) > limit {
-		slices.SortFunc(
-			found,
-			func(a, b *cell) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) },
-		)
+		slices.SortFunc(found,
+			func(a, b *cell) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) })
 		found = found[:limit]
 	}
 	known := make(hashedNames, len(v.Names))
@@ -199,10 +197,8 @@ func (l *Pairwise) pairs(v *encode.Vocabulary, place []int, n, limit int) [][]pa
 		}
 	}
 	for at := range out { // two pairs share a name where names have the sign in them
-		slices.SortFunc(
-			out[at],
-			func(a, b pairWeight) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.weight, b.weight)) },
-		)
+		slices.SortFunc(out[at],
+			func(a, b pairWeight) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.weight, b.weight)) })
 		out[at] = slices.CompactFunc(out[at], func(a, b pairWeight) bool { return a.name == b.name })
 	}
 	return out

@@ -14,10 +14,8 @@ func TestMeansOfParts(t *testing.T) {
 	var events []event.Event
 	var weights []float64
 	for i := range 30 {
-		events = append(
-			events,
-			event.Event{Label: float64(1 + i*i%5), Categorical: []string{"u", string(rune('a' + i%4))}},
-		)
+		events = append(events,
+			event.Event{Label: float64(1 + i*i%5), Categorical: []string{"u", string(rune('a' + i%4))}})
 		weights = append(weights, float64(1+i%3))
 	}
 	for _, w := range [][]float64{nil, weights} {

@@ -255,11 +255,8 @@ func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, err
 			ErrOtherBuild)
 	}
 	if k.Version != manifest.Version {
-		return nil, fmt.Errorf(
-			"cycle: kept posterior of version %d, the champion is version %d",
-			k.Version,
-			manifest.Version,
-		)
+		return nil, fmt.Errorf("cycle: kept posterior of version %d, the champion is version %d", k.Version,
+			manifest.Version)
 	}
 	if !m.MadeFor(manifest.ConfigHash) {
 		return nil, fmt.Errorf("cycle: champion version %d: %w", manifest.Version, ErrOtherSettings)
@@ -274,12 +271,8 @@ func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, err
 		}
 		p.Field = ch.Vocabulary.Field
 		if err := p.Validate(); err != nil {
-			return nil, fmt.Errorf(
-				"cycle: kept posterior of version %d for %d features: %w",
-				k.Version,
-				c.NumFeatures,
-				err,
-			)
+			return nil, fmt.Errorf("cycle: kept posterior of version %d for %d features: %w", k.Version, c.NumFeatures,
+				err)
 		}
 	}
 	if ch.HeldOut, ch.Precisions = k.HeldOut, k.Precisions; k.Link != nil &&
@@ -287,9 +280,7 @@ func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, err
 		ch.Link = k.Link
 	}
 	ch.Lambda, ch.Posterior, ch.Gaussian, ch.Convex, ch.Horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(
-		max(k.Horizon, 0),
-		len(HalfLives)-1,
-	)
+		max(k.Horizon, 0), len(HalfLives)-1)
 	ch.Dual, ch.Scale = k.Dual, k.Scale
 	if k.Clean != nil {
 		ch.WithoutHoldout = &WithoutHoldout{k.Clean, k.CleanGaussian}
@@ -337,12 +328,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Fitted, error) {
 	if target.Outputs() != c.NumOutputs || target.Link != c.Link {
 		return nil, fmt.Errorf(
 			"cycle: snapshot version %d has %d outputs with link %s, the configuration asks for %d with %s",
-			manifest.Version,
-			c.NumOutputs,
-			c.Link,
-			target.Outputs(),
-			target.Link,
-		)
+			manifest.Version, c.NumOutputs, c.Link, target.Outputs(), target.Link)
 	}
 	schema := m.Schema.Event()
 	v, ok := encode.VocabularyOf(&schema, c)
@@ -378,11 +364,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Fitted, error) {
 // sameFields reports whether the fields of a version are those of a schema, in their order.
 func sameFields(s *config.Schema, of *snapshot.Schema) bool {
 	return slices.Equal(s.Categorical, of.Categorical) && slices.Equal(s.Multi, of.Multi) &&
-		slices.EqualFunc(
-			s.Numeric,
-			of.Numeric,
-			func(name string, n format.NumericField) bool { return name == n.Name },
-		)
+		slices.EqualFunc(s.Numeric, of.Numeric, func(name string, n format.NumericField) bool { return name == n.Name })
 }
 
 // VersionOf returns what a manifest says of its version, but for the metrics.

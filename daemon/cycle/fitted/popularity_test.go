@@ -41,8 +41,7 @@ func TestPopularity(t *testing.T) {
 		t.Errorf("a name is chosen %g times as often as the mean one", sum/40)
 	}
 	if ratio := w.Names["i0"] - w.Names["i20"]; math.Abs(
-		ratio-math.Log(math.Sqrt(1.0/40)/(math.Sqrt(21.0/40)-math.Sqrt(20.0/40))),
-	) > 0.25 {
+		ratio-math.Log(math.Sqrt(1.0/40)/(math.Sqrt(21.0/40)-math.Sqrt(20.0/40)))) > 0.25 {
 		t.Errorf("i0 is chosen exp(%.2f) times as often as i20", ratio)
 	}
 	choose(p, r, 1500, 20) // others from now on

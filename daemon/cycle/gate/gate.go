@@ -59,13 +59,9 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 	rows, where, name := gate, "gate", rival.name
 	if minRows := j.Model.Publish.Gate.MinRows; len(gate.loss) < minRows {
 		if j.Champion != nil && j.Champion.Chosen {
-			say(
-				"chosen",
+			say("chosen",
 				"an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
-				j.Champion.Version.Version,
-				len(gate.loss),
-				minRows,
-			)
+				j.Champion.Version.Version, len(gate.loss), minRows)
 			return
 		}
 		rows, where = chosen.with(gate), "select and gate"
@@ -82,20 +78,14 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 		promote("first_version", "first version that consumers can read")
 		return
 	case len(rows.loss) == 0:
-		promote(
-			notWorse,
+		promote(notWorse,
 			"no held-out row and no event since the version before can judge it; it has learned from %d rows",
-			ch.Version.Rows,
-		)
+			ch.Version.Rows)
 		return
 	}
 	c := rows.compare(rows.all(), tolerance, chosen)
-	test := fmt.Sprintf(
-		"to be worse by more than publish.gate.tolerance %g (evidence %.3g, %g decides)",
-		tolerance,
-		c.evidence,
-		1/gateError,
-	)
+	test := fmt.Sprintf("to be worse by more than publish.gate.tolerance %g (evidence %.3g, %g decides)", tolerance,
+		c.evidence, 1/gateError)
 	if c.isWorse(1) {
 		say(worse, "%s loss %.5f, %s %.5f on %d rows: shown %s", where, c.loss, name, c.against, c.rows, test)
 		return

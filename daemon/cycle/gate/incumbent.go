@@ -31,23 +31,13 @@ func lossesOf(j *task.Task, model *solver.Model, vocab *encode.Vocabulary) heldL
 }
 
 // partLosses scores a model on a part of the sample, and adds what it predicts to a quality that is not nil.
-func partLosses(
-	j *task.Task,
-	part *encode.Encoded,
-	model *solver.Model,
-	vocab *encode.Vocabulary,
-	quality *evaluate.Quality,
-) []float64 {
+func partLosses(j *task.Task, part *encode.Encoded, model *solver.Model, vocab *encode.Vocabulary,
+	quality *evaluate.Quality) []float64 {
 	if j.Criteria.Lists != nil {
 		if quality != nil {
 			whole := j.Criteria.Lists.Whole
-			eachOutputs(
-				j,
-				whole,
-				model,
-				vocab,
-				func(i int, outputs, targets []float64) { quality.Add(&whole.Events[i], outputs, targets) },
-			)
+			eachOutputs(j, whole, model, vocab,
+				func(i int, outputs, targets []float64) { quality.Add(&whole.Events[i], outputs, targets) })
 		}
 		return j.ListsOf(part, model, vocab).Losses
 	}
@@ -62,13 +52,8 @@ func partLosses(
 }
 
 // eachOutputs calls f with the outputs of a model over a vocabulary for every row.
-func eachOutputs(
-	j *task.Task,
-	part *encode.Encoded,
-	model *solver.Model,
-	vocab *encode.Vocabulary,
-	f func(i int, outputs, targets []float64),
-) {
+func eachOutputs(j *task.Task, part *encode.Encoded, model *solver.Model, vocab *encode.Vocabulary,
+	f func(i int, outputs, targets []float64)) {
 	if vocab == j.Vocab {
 		part.Each(j.Target, model, f)
 		return
@@ -101,13 +86,8 @@ func newIncumbent(j *task.Task) *Incumbent {
 		return r
 	case j.Fallback.Version != nil && Comparable(j, j.Fallback.Version):
 		ch := j.Fallback.Version
-		return version(
-			j,
-			fmt.Sprintf("version %d%s", ch.Version.Version, unreadable),
-			ch,
-			ch.ModelWithoutHoldout(),
-			ch.Vocabulary,
-		)
+		return version(j, fmt.Sprintf("version %d%s", ch.Version.Version, unreadable), ch, ch.ModelWithoutHoldout(),
+			ch.Vocabulary)
 	}
 	losses, name := withoutModel(j)
 	return &Incumbent{name: name + unreadable, losses: losses, unseen: math.Inf(1), job: j}

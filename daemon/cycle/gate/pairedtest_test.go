@@ -51,21 +51,11 @@ func TestGateErrors(t *testing.T) {
 			}
 			wrong, tolerated = wrong+b2i(any), tolerated+b2i(most)
 		}
-		t.Logf(
-			"tails %t: %d of %d equal models are worse at some look, %d with a tolerance",
-			tails,
-			wrong,
-			trials,
-			tolerated,
-		)
+		t.Logf("tails %t: %d of %d equal models are worse at some look, %d with a tolerance", tails, wrong, trials,
+			tolerated)
 		if wrong > gateError*trials || tolerated > wrong {
-			t.Errorf(
-				"tails %t: %d of %d equal models are worse at some look, %d with a tolerance",
-				tails,
-				wrong,
-				trials,
-				tolerated,
-			)
+			t.Errorf("tails %t: %d of %d equal models are worse at some look, %d with a tolerance", tails, wrong,
+				trials, tolerated)
 		}
 		for _, c := range []struct {
 			worse        float64
@@ -78,13 +68,8 @@ func TestGateErrors(t *testing.T) {
 				v := s.compare(s.all(), 0.002, chosen)
 				found, loss, against = found+b2i(v.isWorse(1)), loss+v.loss, against+v.against
 			}
-			t.Logf(
-				"tails %t: worse by %.1f %%, %d rows: found %.3f",
-				tails,
-				100*(loss/against-1),
-				c.rows,
-				float64(found)/trials,
-			)
+			t.Logf("tails %t: worse by %.1f %%, %d rows: found %.3f", tails, 100*(loss/against-1), c.rows,
+				float64(found)/trials)
 			least := c.least
 			if tails {
 				least = c.tails
@@ -247,23 +232,11 @@ func TestGateSeesRareGains(t *testing.T) {
 			v := all.turned().compare(all.all(), 0.002, chosen.turned())
 			forgot += b2i(v.isWorse(1))
 		}
-		t.Logf(
-			"class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it",
-			c.rate,
-			c.cost,
-			wrong,
-			trials,
-			forgot,
-		)
+		t.Logf("class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it", c.rate, c.cost,
+			wrong, trials, forgot)
 		if wrong > gateError*trials || float64(forgot) < c.forgotten*trials {
-			t.Errorf(
-				"class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it",
-				c.rate,
-				c.cost,
-				wrong,
-				trials,
-				forgot,
-			)
+			t.Errorf("class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it", c.rate,
+				c.cost, wrong, trials, forgot)
 		}
 	}
 }

@@ -156,17 +156,11 @@ func Seen(set *fitted.HoldoutSet) float64 { return set[0].Seen + set[1].Seen }
 
 // Holdout returns held-out rows by which updates of a refit are guarded, with its losses before it learns them. Of many
 // rows it takes some. It leaves out those that are older than the half-life of the training rows, where ages are known.
-func (g *Guard) Holdout(
-	ch *fitted.Fitted,
-	payloads [][]byte,
-	ages []float64,
-	halfLife float64,
-) (held fitted.HoldoutSet) {
+func (g *Guard) Holdout(ch *fitted.Fitted, payloads [][]byte, ages []float64,
+	halfLife float64) (held fitted.HoldoutSet) {
 	s := fitted.NewScorer(ch.Model, ch.Vocabulary)
-	names, targets, outputs := make(rows.Interner), make(
-		[]float64,
-		ch.Target.Outputs(),
-	), make([]float64, ch.Target.Outputs())
+	names, targets, outputs := make(rows.Interner), make([]float64,
+		ch.Target.Outputs()), make([]float64, ch.Target.Outputs())
 	var ev event.Event
 	step := max(1, len(payloads)/(4*GuardSize)) // reservoirs are full by then
 	for i := 0; i < len(payloads); i += step {

@@ -16,10 +16,8 @@ func OutputLimit(ch *fitted.Fitted, parts ...[][]byte) *report.Number {
 	if ch.Target.Link == format.Identity {
 		return nil
 	}
-	most, outputs, s := SupportedLogOdds(ch.Version.Rows), make(
-		[]float64,
-		ch.Target.Outputs(),
-	), fitted.NewScorer(ch.WithPopularity(), ch.Vocabulary)
+	most, outputs, s := SupportedLogOdds(ch.Version.Rows), make([]float64,
+		ch.Target.Outputs()), fitted.NewScorer(ch.WithPopularity(), ch.Vocabulary)
 	var ev event.Event
 	names := make(rows.Interner)
 	for _, payloads := range parts {

@@ -12,13 +12,8 @@ type IntervalLosses struct {
 }
 
 // Add takes up an event that the mixture, which may be nil, has predicted and not learned yet.
-func (s *IntervalLosses) Add(
-	o *[evaluate.NumRoles]evaluate.EventOutcome,
-	versus evaluate.Compared,
-	m *Mixture,
-	ev *event.Event,
-	targets []float64,
-) {
+func (s *IntervalLosses) Add(o *[evaluate.NumRoles]evaluate.EventOutcome, versus evaluate.Compared, m *Mixture,
+	ev *event.Event, targets []float64) {
 	for r := range o {
 		s.Roles[r].Add(&o[r], versus)
 	}
@@ -31,10 +26,8 @@ func (s *IntervalLosses) Add(
 	for i := range m.Parts {
 		if p := &m.Parts[i]; p.Present {
 			loss := evaluate.BoundedError(m.Loss(p, ev, targets))
-			s.Parts[i].Add(
-				&evaluate.EventOutcome{Present: true, Lossy: true, Loss: loss, Square: loss},
-				evaluate.Compared{},
-			)
+			s.Parts[i].Add(&evaluate.EventOutcome{Present: true, Lossy: true, Loss: loss, Square: loss},
+				evaluate.Compared{})
 		}
 	}
 }

@@ -54,8 +54,7 @@ func TestPoolSlopes(t *testing.T) {
 			}
 			for j := range i + 1 {
 				if want := -(highSlope[j] - lowSlope[j]) / (2 * h); math.Abs(
-					want-curvature[i*3+j],
-				) > 1e-5+(1-poolFade)*poolRidge*float64(1-min(i-j, 1)) {
+					want-curvature[i*3+j]) > 1e-5+(1-poolFade)*poolRidge*float64(1-min(i-j, 1)) {
 					t.Errorf("%s: curvature %d, %d is %g, by differences %g", link, i, j, curvature[i*3+j], want)
 				}
 			}

@@ -110,13 +110,8 @@ func Footprint(numExperts int, s *experts.BaselineSetting, maxName int) int64 {
 
 // MixtureOf returns the mixture of the learned parts with companions of the given names and baselines, and of the
 // combinations of all of them but those without.
-func MixtureOf(
-	t *encode.Target,
-	companions []string,
-	baselines []experts.Baseline,
-	by, limit int,
-	without ...string,
-) *Mixture {
+func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseline, by, limit int,
+	without ...string) *Mixture {
 	m := &Mixture{
 		target:    t,
 		by:        by,
@@ -442,10 +437,8 @@ func (m *Mixture) Report() []report.Part {
 		if p.Name == experts.PartBefore && p.Reported.N == 0 {
 			continue // no names have changed
 		}
-		parts = append(
-			parts,
-			report.Part{Name: p.Name, Weight: report.Number(p.Weight / total), Loss: report.Some(Mean(&p.Reported))},
-		)
+		parts = append(parts,
+			report.Part{Name: p.Name, Weight: report.Number(p.Weight / total), Loss: report.Some(Mean(&p.Reported))})
 	}
 	return parts
 }

@@ -17,11 +17,8 @@ func Unfit(ch *fitted.Fitted, m *config.Model) string {
 		return "" // the settings are at fault, and the refit says so
 	}
 	if augment := m.Train.Augment == "true"; ch.Vocabulary.Augment != augment {
-		return fmt.Sprintf(
-			"because version %d was trained with train.augment: %t",
-			ch.Version.Version,
-			ch.Vocabulary.Augment,
-		)
+		return fmt.Sprintf("because version %d was trained with train.augment: %t", ch.Version.Version,
+			ch.Vocabulary.Augment)
 	}
 	if m.Train.ConvexAlone() {
 		return "" // ModelOn leaves the basis of another kernel
@@ -39,12 +36,7 @@ func Unfit(ch *fitted.Fitted, m *config.Model) string {
 	case model.Kernel != kernel:
 		return fmt.Sprintf(
 			"because version %d has the kernel %v of degree %d, and refits look for basis vectors of %v of degree %d",
-			ch.Version.Version,
-			model.Kernel,
-			model.Kernel.Degree(),
-			kernel,
-			kernel.Degree(),
-		)
+			ch.Version.Version, model.Kernel, model.Kernel.Degree(), kernel, kernel.Degree())
 	}
 	return ""
 }

@@ -55,14 +55,8 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 		heaviest := task.HeaviestOf(in.Train)
 		j.Rows.Sample.HeldOutWeights = task.ScaledWeights(in.Valid, task.MeanWeight(in.Train, heaviest), heaviest)
 	}
-	j.Vocab = encode.BuildVocabulary(
-		&schema,
-		in.Train,
-		in.Model.Train.Augment == "true",
-		in.Model.Train.MaxFeatures,
-		nil,
-		nil,
-	)
+	j.Vocab = encode.BuildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures,
+		nil, nil)
 	encodeTrain(j, in.Train, weights)
 	j.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, in.Valid, nil)
 	j.Bounded(j.Rows.Train)

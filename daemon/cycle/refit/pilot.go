@@ -55,13 +55,8 @@ func isPiloted(j *task.Task, in *task.FitInput) bool {
 
 // fitStages runs the stages of an offline fit. The candidate is the best model of the path, or where that was left out
 // the linear model it begins with.
-func fitStages(
-	ctx context.Context,
-	j *task.Task,
-	in *task.FitInput,
-	s solver.Settings,
-	onStep func(*task.Candidate),
-) (*task.Candidate, *task.VariationalFit, error) {
+func fitStages(ctx context.Context, j *task.Task, in *task.FitInput, s solver.Settings,
+	onStep func(*task.Candidate)) (*task.Candidate, *task.VariationalFit, error) {
 	if a := convex.FitAlgorithm(j); a != nil {
 		best, err := fitPathBy(ctx, j, a, in, s, onStep)
 		return best, nil, err
@@ -156,14 +151,8 @@ const marginGap = 1e-3
 
 // fitPathBy is fitPath by another algorithm. The solves of an SVM are rough until the best λ is known; those of the
 // others are all whole.
-func fitPathBy(
-	ctx context.Context,
-	j *task.Task,
-	a solver.Algorithm,
-	in *task.FitInput,
-	s solver.Settings,
-	onStep func(*task.Candidate),
-) (*task.Candidate, error) {
+func fitPathBy(ctx context.Context, j *task.Task, a solver.Algorithm, in *task.FitInput, s solver.Settings,
+	onStep func(*task.Candidate)) (*task.Candidate, error) {
 	a, err := convex.OverBasis(ctx, j, a, nil, s)
 	if err != nil {
 		return nil, err
@@ -234,12 +223,8 @@ func fitVariational(ctx context.Context, j *task.Task, vectors *solver.Model, k 
 
 // SweepAlone runs the variational stage without the convex one before it. The candidate is what the sweeps began with,
 // nil if these gained nothing on the select rows, so that the convex stage is needed after all.
-func SweepAlone(
-	ctx context.Context,
-	j *task.Task,
-	warm *task.WarmStart,
-	k int,
-) (*task.Candidate, *task.VariationalFit, error) {
+func SweepAlone(ctx context.Context, j *task.Task, warm *task.WarmStart,
+	k int) (*task.Candidate, *task.VariationalFit, error) {
 	lambda := warm.Lambda
 	if fixed := float64(j.Model.Train.Lambda); fixed > 0 {
 		lambda = fixed * convex.LambdaUnit(j.Rows.Problem)

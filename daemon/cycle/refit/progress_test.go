@@ -37,16 +37,8 @@ func TestFitProgress(t *testing.T) {
 						stages, last = append(stages, stage+", "+unit), 0
 					}
 					if len(stages) == 0 || done < last || most > 0 && done > most || most == 0 {
-						t.Errorf(
-							"%s: %s: %d of %d %s after %d, stages %v",
-							algorithm,
-							stage,
-							done,
-							most,
-							unit,
-							last,
-							stages,
-						)
+						t.Errorf("%s: %s: %d of %d %s after %d, stages %v", algorithm, stage, done, most, unit, last,
+							stages)
 					}
 					last = done
 				},

@@ -14,13 +14,8 @@ import (
 // Repeat makes the refit again and returns its model. It ends where the refit was cut short; cut is nil if the refit
 // ended without a cut. The time budget of the configuration does not apply, and what of says was chosen is not chosen
 // again. It takes the training rows of the record.
-func Repeat(
-	r *task.Record,
-	ctx context.Context,
-	cut *format.CutShort,
-	of task.Chosen,
-	workers int,
-) (*fitted.Fitted, error) {
+func Repeat(r *task.Record, ctx context.Context, cut *format.CutShort, of task.Chosen,
+	workers int) (*fitted.Fitted, error) {
 	given := fitted.HalfLifeIndex(of.HalfLife)
 	if given < 0 {
 		return nil, fmt.Errorf(
@@ -33,8 +28,7 @@ func Repeat(
 	if began != "" && began != variational.PrecisionsAnew && began != variational.PrecisionsCarried {
 		return nil, fmt.Errorf(
 			"cycle: precisions began %q, which this build does not know: use the build that made the version",
-			of.Precisions,
-		)
+			of.Precisions)
 	}
 	if cut == nil {
 		cut = &format.CutShort{Solves: task.NoCut}

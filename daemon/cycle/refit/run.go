@@ -102,14 +102,8 @@ func isZero(m *solver.Model) bool {
 }
 
 // challenger wraps the best of the stages with its version, not yet judged.
-func challenger(
-	ctx context.Context,
-	j *task.Task,
-	best *task.Candidate,
-	variational *task.VariationalFit,
-	mapped *task.MappedFit,
-	warm *task.WarmStart,
-) *fitted.Fitted {
+func challenger(ctx context.Context, j *task.Task, best *task.Candidate, variational *task.VariationalFit,
+	mapped *task.MappedFit, warm *task.WarmStart) *fitted.Fitted {
 	ch := &fitted.Fitted{
 		Model:      best.Model,
 		Vocabulary: j.Vocab,
@@ -228,14 +222,8 @@ func Prepare(j *task.Task) error {
 	weights := j.Rows.Sample.Weights
 	j.InParallel(func() {
 		limits := choose.Limits(j, train)
-		j.Vocab = encode.BuildVocabulary(
-			j.Schema,
-			train,
-			j.Model.Train.Augment == "true",
-			j.Model.Train.MaxFeatures,
-			limits,
-			j.LastScales(),
-		)
+		j.Vocab = encode.BuildVocabulary(j.Schema, train, j.Model.Train.Augment == "true", j.Model.Train.MaxFeatures,
+			limits, j.LastScales())
 		choose.LimitNumbers(j.Vocab.Numeric, train, selected, held)
 		variational.KeepRecent(j, train)
 		encodeTrain(j, train, weights)
@@ -300,14 +288,8 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 	switch a := convex.FitAlgorithm(j); {
 	case a != nil:
 		if a, err = convex.OverBasis(ctx, j, a, warm, settings); err == nil {
-			best, err = convex.FitBy(
-				ctx,
-				j,
-				a,
-				warm,
-				settings,
-				func(m *solver.Model) float64 { return j.SelectLoss(m, fading) },
-			)
+			best, err = convex.FitBy(ctx, j, a, warm, settings,
+				func(m *solver.Model) float64 { return j.SelectLoss(m, fading) })
 		}
 	case j.Choices.Plain:
 		best, err = convex.LinearOnly(ctx, j, settings)
@@ -354,26 +336,16 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 
 // variationalStage runs the variational stage, from nothing without a warm start that has one, with basis vectors of
 // the convex stage where it has room.
-func variationalStage(
-	ctx context.Context,
-	j *task.Task,
-	warm *task.WarmStart,
-	vectors *solver.Model,
-	k, sweeps int,
-	b *task.Budget,
-) (*task.VariationalFit, error) {
+func variationalStage(ctx context.Context, j *task.Task, warm *task.WarmStart, vectors *solver.Model, k, sweeps int,
+	b *task.Budget) (*task.VariationalFit, error) {
 	prior := variational.PriorFor(j.Target.Likelihood, j.Rows.Problem)
 	if j.Choices.Restarted {
 		sweeps *= variational.RestartSweeps
 	}
 	sweep := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
 		variational.AddVectors(s, vectors, prior, k)
-		return variational.Sweep(
-			ctx,
-			j,
-			s,
-			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: sweeps, Judge: j.Judge, Budget: b},
-		)
+		return variational.Sweep(ctx, j, s,
+			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: sweeps, Judge: j.Judge, Budget: b})
 	}
 	if warm == nil || warm.Posterior == nil {
 		return sweep(variational.NewPosterior(j, vectors, prior, k), b)
@@ -399,13 +371,8 @@ func variationalStage(
 // reset runs the variational stage once more, from nothing, if it continued the last one and predicts worse than the
 // convex stage: it may hold what is no longer true. The better of the two counts. One that the clock cuts short does
 // not, so that the refit can be repeated without it.
-func reset(
-	ctx context.Context,
-	j *task.Task,
-	warm *task.VariationalFit,
-	vectors *solver.Model,
-	k int,
-) (*task.VariationalFit, error) {
+func reset(ctx context.Context, j *task.Task, warm *task.VariationalFit, vectors *solver.Model,
+	k int) (*task.VariationalFit, error) {
 	if j.Model.LeavesOut(task.ChoiceRestart) {
 		return warm, nil
 	}

@@ -41,10 +41,8 @@ func TestPayloadRoundTrip(t *testing.T) {
 
 func FuzzDecodeEvent(f *testing.F) {
 	f.Add(
-		AppendEvent(
-			nil,
-			&event.Event{Weight: 1, Categorical: []string{"a"}, Numeric: []float64{1}, Multi: [][]string{{"x"}}},
-		),
+		AppendEvent(nil,
+			&event.Event{Weight: 1, Categorical: []string{"a"}, Numeric: []float64{1}, Multi: [][]string{{"x"}}}),
 	)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var ev event.Event

@@ -10,8 +10,7 @@ import (
 func CopyOf(ev *event.Event) *event.Event {
 	out := *ev
 	out.Categorical, out.Numeric, out.Multi = slices.Clone(ev.Categorical), slices.Clone(
-		ev.Numeric,
-	), make([][]string, len(ev.Multi))
+		ev.Numeric), make([][]string, len(ev.Multi))
 	for f := range ev.Multi {
 		out.Multi[f] = slices.Clone(ev.Multi[f])
 	}

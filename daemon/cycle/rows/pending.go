@@ -95,10 +95,8 @@ func (b *Backlog) append(p Position, event Pending) {
 	if n == 0 || len(b.Blocks[n-1].Events) == MaxBacklog/backlogBlocks ||
 		b.Blocks[n-1].bytes >= b.limit()/backlogBlocks {
 		const size = MaxBacklog / backlogBlocks
-		b.Blocks = append(
-			b.Blocks,
-			&backlogBlock{positions: make([]Position, 0, size), Events: make([]Pending, 0, size)},
-		)
+		b.Blocks = append(b.Blocks,
+			&backlogBlock{positions: make([]Position, 0, size), Events: make([]Pending, 0, size)})
 		n++
 	}
 	last := b.Blocks[n-1]

@@ -20,10 +20,8 @@ func (r *Frontier) Next(topic string, partition int32) int64 {
 func (r *Frontier) Advance(cut []report.Cut, watermark int64) {
 	for _, c := range cut {
 		if c.Next > 0 {
-			r.Add(
-				rows.Position{Topic: c.Topic, Partition: c.Partition, Offset: c.Next - 1},
-				&event.Event{Time: watermark},
-			)
+			r.Add(rows.Position{Topic: c.Topic, Partition: c.Partition, Offset: c.Next - 1},
+				&event.Event{Time: watermark})
 		}
 	}
 }

@@ -81,10 +81,8 @@ func (f *DeltaStream) End() {
 			continue
 		}
 		if r, ok := own.Rows.(*namesRows); ok {
-			r.learner.Touched = slices.DeleteFunc(
-				r.learner.Touched,
-				func(t *experts.TouchedPairs) bool { return t == r.touched },
-			)
+			r.learner.Touched = slices.DeleteFunc(r.learner.Touched,
+				func(t *experts.TouchedPairs) bool { return t == r.touched })
 		}
 	}
 }

@@ -40,12 +40,8 @@ func Overlay(t *testing.T, root string, edits []Edit) string {
 		if n := strings.Count(text, e.Old); n != 1 {
 			t.Fatalf("%d times in %s: %s", n, e.File, e.Old)
 		}
-		edited[e.File] = strings.Replace(
-			text,
-			e.Old,
-			strings.ReplaceAll(e.New, "MUTANT", fmt.Sprintf("(mutated == %q)", fmt.Sprint(i))),
-			1,
-		)
+		edited[e.File] = strings.Replace(text, e.Old,
+			strings.ReplaceAll(e.New, "MUTANT", fmt.Sprintf("(mutated == %q)", fmt.Sprint(i))), 1)
 	}
 	lay := func(file, text string) {
 		to := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))

@@ -52,16 +52,8 @@ func parse(list string) (names []Tier, err error) {
 		case Broker, Kills, Race, Load, Long:
 			names = append(names, t)
 		default:
-			return nil, fmt.Errorf(
-				"%s names %q, which is none of %s, %s, %s, %s and %s",
-				Variable,
-				t,
-				Broker,
-				Kills,
-				Race,
-				Load,
-				Long,
-			)
+			return nil, fmt.Errorf("%s names %q, which is none of %s, %s, %s, %s and %s", Variable, t, Broker, Kills,
+				Race, Load, Long)
 		}
 	}
 	return names, nil
@@ -102,10 +94,7 @@ func NotUnderRace(t testing.TB) {
 func OfProcesses(t testing.TB) {
 	t.Helper()
 	if UnderRace() && !Asked(Race) {
-		t.Skipf(
-			"the race detector has nothing to find that tests in one process do not show it; %s=%s asks for it",
-			Variable,
-			Race,
-		)
+		t.Skipf("the race detector has nothing to find that tests in one process do not show it; %s=%s asks for it",
+			Variable, Race)
 	}
 }

@@ -108,17 +108,12 @@ var (
 type registrar struct{ promauto.Factory }
 
 func (r registrar) counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return r.NewCounterVec(
-		prometheus.CounterOpts{Name: "refitd_" + name, Help: help},
-		append([]string{"model"}, labels...),
-	)
+	return r.NewCounterVec(prometheus.CounterOpts{Name: "refitd_" + name, Help: help},
+		append([]string{"model"}, labels...))
 }
 
 func (r registrar) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	return r.NewGaugeVec(
-		prometheus.GaugeOpts{Name: "refitd_" + name, Help: help},
-		append([]string{"model"}, labels...),
-	)
+	return r.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_" + name, Help: help}, append([]string{"model"}, labels...))
 }
 
 // New registers the metrics of all models.
@@ -132,12 +127,8 @@ func New(r prometheus.Registerer) *Metrics {
 func newReading(f registrar) reading {
 	return reading{
 		events: f.counter("events_total", "Events applied to the state.", "topic"),
-		rejected: f.counter(
-			"events_rejected_total",
-			"Records that are not valid events, by reason and the field that it is about.",
-			"reason",
-			"field",
-		),
+		rejected: f.counter("events_rejected_total",
+			"Records that are not valid events, by reason and the field that it is about.", "reason", "field"),
 		unlearned: f.counter(
 			"events_unlearned_total",
 			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model.",
@@ -152,18 +143,13 @@ func newReading(f registrar) reading {
 		),
 		wrongUnit: f.counter("event_times_wrong_unit_total",
 			"Events whose time is a day of 1970 by schema.time_unit, and one of our days by another unit."),
-		fates: f.counter(
-			"records_skipped_total",
-			"Offsets that hold no event: transaction markers, aborted records, holes of compaction.",
-			"fate",
-		),
+		fates: f.counter("records_skipped_total",
+			"Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "fate"),
 		watermark: f.gauge("event_time_watermark_timestamp_seconds", "Newest event time applied."),
 		Unknown: f.counter("state_unknown_parts_total",
 			"Parts of the state that another build has written and this one does not know: losses, or what is kept of a refit."),
-		Rollbacks: f.counter(
-			"state_rollback_offsets_total",
-			"Offsets that were applied once and, because the state had lost them at its start, are read again.",
-		),
+		Rollbacks: f.counter("state_rollback_offsets_total",
+			"Offsets that were applied once and, because the state had lost them at its start, are read again."),
 	}
 }
 
@@ -174,11 +160,9 @@ func newTraining(f registrar) training {
 				prometheus.ExponentialBuckets(0.05, 2, 14)),
 			[]string{"model"},
 		),
-		trainIterations: f.gauge(
-			"train_iterations",
+		trainIterations: f.gauge("train_iterations",
 			"Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.",
-			"stage",
-		),
+			"stage"),
 		trainGap: f.gauge(
 			"train_gap_ratio",
 			"Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is "+
@@ -189,91 +173,58 @@ func newTraining(f registrar) training {
 			"Gap of the last refit to the optimum over its basis vectors, over its objective; NaN where variational or by "+
 				"line search.",
 		),
-		trainEvidence: f.gauge(
-			"train_evidence",
-			"Lower bound of the log evidence of the last refit; NaN where its model is not variational.",
-		),
-		trainHeldOut: f.gauge(
-			"train_held_out_loss",
-			"Loss of the last refit on the held-out rows that judge it; NaN without any.",
-		),
+		trainEvidence: f.gauge("train_evidence",
+			"Lower bound of the log evidence of the last refit; NaN where its model is not variational."),
+		trainHeldOut: f.gauge("train_held_out_loss",
+			"Loss of the last refit on the held-out rows that judge it; NaN without any."),
 		trainSuccess: f.gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
 		trainEnded:   f.counter("train_refits_total", "Refits that ended with a model, by why they ended.", "status"),
 		TrainFailed:  f.counter("train_failures_total", "Refits that ended without a model."),
-		decisions: f.counter(
-			"gate_decisions_total",
-			"Refits by the gate's decision and its reason.",
-			"decision",
-			"reason",
-		),
+		decisions: f.counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "decision",
+			"reason"),
 		Dropped: f.counter(
 			"dictionary_dropped_total",
 			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features).",
 		),
-		Drift: f.counter(
-			"drift_alarms_total",
-			"Alarms of the drift detector, by the categorical field whose known names change, or (loss).",
-			"group",
-		),
+		Drift: f.counter("drift_alarms_total",
+			"Alarms of the drift detector, by the categorical field whose known names change, or (loss).", "group"),
 	}
 }
 
 func newPublishing(f registrar) publishing {
 	return publishing{
-		Published: f.counter(
-			"publish_total",
-			"Versions written to the store, by result: success or failure.",
-			"result",
-		),
-		Deltas: f.counter(
-			"deltas_published_total",
-			"Deltas written to the store, by result: success or failure.",
-			"result",
-		),
+		Published: f.counter("publish_total", "Versions written to the store, by result: success or failure.",
+			"result"),
+		Deltas: f.counter("deltas_published_total", "Deltas written to the store, by result: success or failure.",
+			"result"),
 		DeltaRows:  f.counter("delta_rows_total", "Rows of the deltas that were written."),
 		DeltaBytes: f.counter("delta_bytes_total", "Bytes of the deltas that were written."),
 		DeltaSeconds: f.NewHistogramVec(durations.Options("refitd_delta_seconds",
 			"Time from when a delta is taken until it is in the store: its events are stored before it.",
 			prometheus.ExponentialBuckets(0.001, 2, 14)), []string{"model"}),
 		features: f.gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
-		HeldBack: f.counter(
-			"updates_held_back_total",
+		HeldBack: f.counter("updates_held_back_total",
 			"Updates and deltas that were not published: worse than the refit that they start from, by reason.",
-			"reason",
-		),
+			"reason"),
 		snapshotInfo:    f.gauge("snapshot_info", "The version that consumers have, and no other: always 1.", "version"),
 		snapshotVersion: f.gauge("snapshot_version", "The number of the version that consumers have."),
-		snapshotTime: f.gauge(
-			"snapshot_published_timestamp_seconds",
-			"When the version that consumers have was published.",
-		),
-		expires: f.gauge(
-			"snapshot_expires_timestamp_seconds",
-			"When consumers refuse the version they have (publish.expires_after).",
-		),
-		renewed: f.gauge(
-			"snapshot_renewed_timestamp_seconds",
-			"When the daemon last renewed or published it (publish.renew_every).",
-		),
+		snapshotTime: f.gauge("snapshot_published_timestamp_seconds",
+			"When the version that consumers have was published."),
+		expires: f.gauge("snapshot_expires_timestamp_seconds",
+			"When consumers refuse the version they have (publish.expires_after)."),
+		renewed: f.gauge("snapshot_renewed_timestamp_seconds",
+			"When the daemon last renewed or published it (publish.renew_every)."),
 		Untrusted: f.counter(
 			"snapshot_untrusted_total",
 			"Versions and aliases found in the store that none of our keys signed (publish.signing_key_file, "+
 				"publish.trusted_keys).",
 		),
-		dataTime: f.gauge(
-			"snapshot_data_watermark_timestamp_seconds",
-			"Newest event time behind the version that consumers have.",
-		),
-		Announced: f.counter(
-			"announcements_total",
-			"Attempts to announce a champion in publish.topic, success or failure.",
-			"result",
-		),
-		DeltasSent: f.counter(
-			"delta_announcements_total",
-			"Attempts to put deltas into publish.deltas.topic, success or failure.",
-			"result",
-		),
+		dataTime: f.gauge("snapshot_data_watermark_timestamp_seconds",
+			"Newest event time behind the version that consumers have."),
+		Announced: f.counter("announcements_total",
+			"Attempts to announce a champion in publish.topic, success or failure.", "result"),
+		DeltasSent: f.counter("delta_announcements_total",
+			"Attempts to put deltas into publish.deltas.topic, success or failure.", "result"),
 		Notices: f.counter(
 			"notices_total",
 			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.",
@@ -287,32 +238,24 @@ func newSharing(f registrar) sharing {
 	return sharing{
 		RowsSent: f.counter("shard_rows_sent_total",
 			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
-		BytesSent: f.counter(
-			"shard_sent_bytes_total",
-			"Bytes of what this shard has written to shard.topic, before compression.",
-		),
+		BytesSent: f.counter("shard_sent_bytes_total",
+			"Bytes of what this shard has written to shard.topic, before compression."),
 		TeamDropped: f.counter(
 			"shard_records_dropped_total",
 			"Records of shard.topic and shard.live_topic that cannot be true, or that there was no room for, by why they "+
 				"were dropped.",
 			"reason",
 		),
-		Takeovers: f.counter(
-			"trainer_takeovers_total",
-			"Times this trainer has become the one that trains (shard.standby).",
-		),
-		LiveForwarded: f.counter(
-			"shard_live_forwarded_events_total",
-			"Events that this shard has written to shard.live_topic.",
-		),
+		Takeovers: f.counter("trainer_takeovers_total",
+			"Times this trainer has become the one that trains (shard.standby)."),
+		LiveForwarded: f.counter("shard_live_forwarded_events_total",
+			"Events that this shard has written to shard.live_topic."),
 		LiveThinned: f.counter("shard_live_thinned_events_total",
 			"Events that this shard has left out of shard.live_topic: there were too many."),
 		LiveBytes: f.counter("shard_live_forwarded_bytes_total",
 			"Bytes that this shard has written to shard.live_topic, before compression."),
-		LiveLearned: f.counter(
-			"shard_live_learned_events_total",
-			"Events of shard.live_topic that this trainer has learned.",
-		),
+		LiveLearned: f.counter("shard_live_learned_events_total",
+			"Events of shard.live_topic that this trainer has learned."),
 		LiveShare: f.gauge("shard_live_share",
 			"Share of the events of the last batch that this shard has written to shard.live_topic: 1 is all."),
 	}

@@ -78,8 +78,7 @@ func (r *Ranking) see(ev *event.Event, before bool) {
 // cloned returns an input that shares no lists with another one.
 func cloned(in snapshot.Input) snapshot.Input {
 	in.Categorical, in.Numeric, in.Multi = slices.Clone(in.Categorical), slices.Clone(
-		in.Numeric,
-	), slices.Clone(in.Multi)
+		in.Numeric), slices.Clone(in.Multi)
 	for i := range in.Multi {
 		in.Multi[i] = slices.Clone(in.Multi[i])
 	}

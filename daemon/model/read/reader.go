@@ -122,11 +122,8 @@ func (r *Reader) FindEnds(ctx context.Context) (err error) {
 	}
 	if r.ends, err = r.consumer.Ends(ctx); err != nil && ctx.Err() == nil {
 		return &report.ExitError{Code: report.ExitBroker, Key: "kafka.bootstrap_servers",
-			Err: fmt.Errorf(
-				"%w (kafka.bootstrap_servers: %s)",
-				err,
-				strings.Join(r.options.Config.Kafka.BootstrapServers, ", "),
-			)}
+			Err: fmt.Errorf("%w (kafka.bootstrap_servers: %s)", err,
+				strings.Join(r.options.Config.Kafka.BootstrapServers, ", "))}
 	}
 	return nil
 }
@@ -188,10 +185,8 @@ func (r *Reader) committed() map[consumer.TopicPartition]int64 {
 	if err != nil {
 		r.log.Warn("offsets of the group cannot be read: state is taken for one that has none", "error", err)
 	}
-	maps.DeleteFunc(
-		committed,
-		func(tp consumer.TopicPartition, _ int64) bool { return !r.Role.Reads(tp.Topic, tp.Partition) },
-	)
+	maps.DeleteFunc(committed,
+		func(tp consumer.TopicPartition, _ int64) bool { return !r.Role.Reads(tp.Topic, tp.Partition) })
 	if r.siblingHasBegun() { // asked after the group: what a sibling shows there it has begun before
 		return nil
 	}
@@ -231,55 +226,22 @@ func (r *Reader) onApplied(c ingest.Counts) {
 			}
 		}
 		r.refused.add(c.Rejected)
-		r.log.Warn(
-			"records rejected",
-			"topic",
-			c.Topic,
-			"partition",
-			c.Partition,
-			"first_offset",
-			c.RejectedAt,
-			"reason",
-			c.Rejection.Reason,
-			"field",
-			c.Rejection.Field,
-			"expected",
-			c.Rejection.Expected,
-			"got",
-			c.Rejection.Got,
-			"by_cause",
-			c.Rejected,
-		)
+		r.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt,
+			"reason", c.Rejection.Reason, "field", c.Rejection.Field, "expected", c.Rejection.Expected, "got",
+			c.Rejection.Got, "by_cause", c.Rejected)
 		if r.deadLetters != nil {
 			r.deadLetters.Wake()
 		}
 	}
 	if c.Bounded > 0 {
-		r.log.Warn(
-			"event times ahead of this machine's clock replaced",
-			"topic",
-			c.Topic,
-			"partition",
-			c.Partition,
-			"events",
-			c.Bounded,
-		)
+		r.log.Warn("event times ahead of this machine's clock replaced", "topic", c.Topic, "partition", c.Partition,
+			"events", c.Bounded)
 	}
 	if c.WrongUnit > 0 && r.trueUnit.Load() == nil { // once: the metric counts all
 		r.trueUnit.Store(&c.TrueUnit)
-		r.log.Warn(
-			"event times are days of 1970: schema.time_unit is not their unit, as it seems",
-			"topic",
-			c.Topic,
-			"partition",
-			c.Partition,
-			"first_offset",
-			c.WrongAt,
-			"time_unit",
-			r.options.Settings.Schema.TimeUnit,
-			"seems",
-			c.TrueUnit,
-		)
+		r.log.Warn("event times are days of 1970: schema.time_unit is not their unit, as it seems", "topic", c.Topic,
+			"partition", c.Partition, "first_offset", c.WrongAt, "time_unit", r.options.Settings.Schema.TimeUnit,
+			"seems", c.TrueUnit)
 	}
 	if c.Applied == 0 {
 		return
@@ -300,10 +262,8 @@ func (r *Reader) onMerged(events map[string]int64) {
 	}
 	for topic, n := range events {
 		r.Applied.Add(n)
-		r.options.Metrics.Applied(
-			r.options.Settings.Name,
-			ingest.Counts{Topic: topic, Applied: n, Watermark: watermark},
-		)
+		r.options.Metrics.Applied(r.options.Settings.Name,
+			ingest.Counts{Topic: topic, Applied: n, Watermark: watermark})
 	}
 	r.reading.Store(int64(time.Since(r.began)))
 	r.OnStored()
@@ -376,28 +336,13 @@ func (r *Reader) Schemas() *ingest.Schemas { return r.schemas }
 func (r *Reader) onLost(id event.ID, field string) {
 	r.log.Warn(
 		"a schema of records has nothing for a field of the model: check event --event FILE shows what becomes of one",
-		"schema",
-		id.String(),
-		"field",
-		field,
-	)
+		"schema", id.String(), "field", field)
 }
 
 // onPanic logs a record on which this program's code panicked.
 func (r *Reader) onPanic(topic string, partition int32, offset int64, value any) {
-	r.log.Error(
-		"panic on a record",
-		"topic",
-		topic,
-		"partition",
-		partition,
-		"offset",
-		offset,
-		"panic",
-		fmt.Sprint(value),
-		"stack",
-		string(debug.Stack()),
-	)
+	r.log.Error("panic on a record", "topic", topic, "partition", partition, "offset", offset, "panic",
+		fmt.Sprint(value), "stack", string(debug.Stack()))
 }
 
 // onHalt writes the halt into the ledger, so that inspect and the next start show it, and the output. The consumer has

@@ -24,11 +24,8 @@ func (r *Reader) NotReady() (list []web.Reason) {
 	}
 	if halted > 0 && halted == len(status.Partitions) {
 		list = append(list, web.Reason{Cause: part.CauseHalted,
-			Text: fmt.Sprintf(
-				"halted: each of its %d partitions waits for an operator, the first one because %s",
-				halted,
-				status.Partitions[0].Halted,
-			)})
+			Text: fmt.Sprintf("halted: each of its %d partitions waits for an operator, the first one because %s",
+				halted, status.Partitions[0].Halted)})
 	}
 	if status.Ready {
 		return list

@@ -141,11 +141,8 @@ func (l *Learner) await(ctx context.Context) {
 	case <-ctx.Done():
 	case <-l.topic.Current():
 	case <-late.C:
-		l.options.Log.Warn(
-			"live topic not read yet: what is learned between refits waits for it",
-			"topic",
-			l.topic.Topic,
-		)
+		l.options.Log.Warn("live topic not read yet: what is learned between refits waits for it", "topic",
+			l.topic.Topic)
 	}
 }
 

@@ -190,16 +190,7 @@ func (s *shardRole) takeFrom(ctx context.Context, topic string, count int, place
 	if len(s.state.Store.Ledger()) == 0 {
 		return nil
 	}
-	o.Log.Info(
-		"partitions taken up from other shards",
-		"topic",
-		topic,
-		"shards",
-		count,
-		"partitions",
-		len(s.state.Store.Ledger()),
-		"rows",
-		rows[sketch.Train],
-	)
+	o.Log.Info("partitions taken up from other shards", "topic", topic, "shards", count, "partitions",
+		len(s.state.Store.Ledger()), "rows", rows[sketch.Train])
 	return nil
 }

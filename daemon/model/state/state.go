@@ -172,26 +172,15 @@ func (s *State) CompareWith(versions *publish.Store) {
 		cut, err = versions.Cut(&manifest)
 	}
 	if err != nil {
-		s.Log.Warn(
-			"newest version cannot be read: state is not compared with it",
-			"version",
-			latest.Version,
-			"error",
-			err,
-		)
+		s.Log.Warn("newest version cannot be read: state is not compared with it", "version", latest.Version, "error",
+			err)
 		return
 	}
 	s.Published = cut
 	for _, c := range cut {
 		if slices.Contains(s.Settings.Input.Topics, c.Topic) && c.Next > 0 {
-			s.Before = fmt.Sprintf(
-				"version %d in %s was cut at %s/%d: %d",
-				latest.Version,
-				s.Settings.Publish.Store,
-				c.Topic,
-				c.Partition,
-				c.Next,
-			)
+			s.Before = fmt.Sprintf("version %d in %s was cut at %s/%d: %d", latest.Version, s.Settings.Publish.Store,
+				c.Topic, c.Partition, c.Next)
 		}
 	}
 	behind, partitions, first := int64(0), 0, ""
@@ -206,13 +195,8 @@ func (s *State) CompareWith(versions *publish.Store) {
 		if next, ok := s.Store.Position(c.Topic, c.Partition); ok && next < c.Next {
 			behind += c.Next - next
 			if partitions++; first == "" {
-				first = fmt.Sprintf(
-					"%s/%d is at offset %d, the version was cut at %d",
-					c.Topic,
-					c.Partition,
-					next,
-					c.Next,
-				)
+				first = fmt.Sprintf("%s/%d is at offset %d, the version was cut at %d", c.Topic, c.Partition, next,
+					c.Next)
 			}
 		}
 	}
@@ -379,10 +363,6 @@ func failedOften(dir string, now time.Time) error {
 		return nil
 	}
 	return &report.ExitError{Code: report.ExitState, Path: path,
-		Err: fmt.Errorf(
-			"model: %s: storage error %d times in %v: check the disk, then remove this file or wait",
-			path,
-			recent,
-			failureWindow,
-		)}
+		Err: fmt.Errorf("model: %s: storage error %d times in %v: check the disk, then remove this file or wait", path,
+			recent, failureWindow)}
 }

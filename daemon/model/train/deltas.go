@@ -90,19 +90,8 @@ func (t *Trainer) delta(ctx context.Context, d *format.Delta) bool {
 			},
 		)
 	}
-	t.log.Debug(
-		"delta published",
-		"version",
-		at.Version,
-		"sequence",
-		at.Sequence,
-		"rows",
-		len(d.Columns),
-		"names",
-		len(d.Added),
-		"bytes",
-		at.Delta,
-	)
+	t.log.Debug("delta published", "version", at.Version, "sequence", at.Sequence, "rows", len(d.Columns), "names",
+		len(d.Added), "bytes", at.Delta)
 	if at.Sequence%deltaCheckEvery == 0 {
 		v.BeginCheck(at, t.cycle.Following())
 	}

@@ -14,13 +14,7 @@ func (t *Trainer) logHeld() {
 		case experts.HeldEntity:
 			t.log.Warn(
 				"one entity sends more than its share of the events: what is beyond it changes that entity alone",
-				"field",
-				by.By,
-				"share",
-				by.Share,
-				"keys",
-				"train.cap.by, train.cap.share",
-			)
+				"field", by.By, "share", by.Share, "keys", "train.cap.by, train.cap.share")
 		case experts.HeldName:
 			t.log.Info("one entity sends most of the recent events of a name: that name learns a few of them",
 				"field", by.By, "keys", "train.cap.by, train.cap.share")

@@ -46,15 +46,9 @@ func NewPause(crashes *crash.Journal, dir string, m *config.Model, now time.Time
 	n, at, tooOften := crashes.TrainingDeaths()
 	if until := disabledUntil(n, at, now); tooOften && now.Before(until) {
 		p.hold(until)
-		log.Warn(
-			"training disabled: the process died in its last refits; events are still read and folded in",
-			"deaths",
-			n,
-			"until",
-			until,
-			"to_enable",
-			"POST /-/refit, a reload, or a restart with other settings of the model",
-		)
+		log.Warn("training disabled: the process died in its last refits; events are still read and folded in",
+			"deaths", n, "until", until, "to_enable",
+			"POST /-/refit, a reload, or a restart with other settings of the model")
 	}
 	return p, nil
 }

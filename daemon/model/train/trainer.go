@@ -314,13 +314,8 @@ func (t *Trainer) heedDrift(applied int64) {
 		t.schedule.Alarmed(applied)
 		t.metrics.Drift.WithLabelValues(t.state.Settings.Name, alarm.Group).Inc()
 		t.versions.Mark(time.Now(), curves.Drift, 0, "what was learned of "+alarm.Group+" does not hold any more")
-		t.log.Warn(
-			"drift: what was learned does not hold any more",
-			"group",
-			alarm.Group,
-			"learned_events",
-			alarm.Event,
-		)
+		t.log.Warn("drift: what was learned does not hold any more", "group", alarm.Group, "learned_events",
+			alarm.Event)
 	}
 }
 
@@ -358,13 +353,8 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	against := t.cycle.Champion()
 	challenger, err := t.fitOn(ctx, sample)
 	if err != nil && ctx.Err() == nil && t.cycle.StartsCold() {
-		t.log.Warn(
-			"refit failed that continued from the champion: it is made again from nothing",
-			"error",
-			err,
-			"stack",
-			part.StackOf(err),
-		)
+		t.log.Warn("refit failed that continued from the champion: it is made again from nothing", "error", err,
+			"stack", part.StackOf(err))
 		if sample, err = t.takeSample(); err != nil {
 			return trained{err: err}
 		}
@@ -372,13 +362,8 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	}
 	switch {
 	case errors.Is(err, encode.ErrNoRows):
-		t.log.Info(
-			"refit skipped",
-			"reason",
-			"no rows to train on yet",
-			"held_out",
-			len(sample.Select)+len(sample.Gate),
-		)
+		t.log.Info("refit skipped", "reason", "no rows to train on yet", "held_out",
+			len(sample.Select)+len(sample.Gate))
 		return trained{}
 	case ctx.Err() != nil:
 		return trained{}
@@ -408,15 +393,8 @@ func (t *Trainer) takeSample() (*encode.Sample, error) {
 	}
 	t.shown.ages.Store(agesOf(sample.TrainAge))
 	if sample.Limited > 0 {
-		t.log.Info(
-			"weights limited",
-			"field",
-			t.state.Settings.Schema.Weight,
-			"rows",
-			sample.Limited,
-			"limit",
-			sample.WeightLimit,
-		)
+		t.log.Info("weights limited", "field", t.state.Settings.Schema.Weight, "rows", sample.Limited, "limit",
+			sample.WeightLimit)
 	}
 	return sample, nil
 }
@@ -465,8 +443,7 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 		version.Decision, r.challenger.Cause = publish.Kept, "overtaken"
 		version.Reason = fmt.Sprintf(
 			"version %d became champion while this one was trained: the next refit is compared with it",
-			now.Version.Version,
-		)
+			now.Version.Version)
 	}
 	if !r.counted {
 		t.metrics.Judged(r.challenger)
@@ -511,11 +488,8 @@ func (t *Trainer) republish(ctx context.Context) error {
 	again.Version.Kind, again.Version.Decision = "refit", publish.Promoted
 	again.Version.Reason = fmt.Sprintf("version %d again: the store that held it was lost", last.Version.Version)
 	if damage := t.versions.Publisher.Damage(); damage != nil {
-		again.Version.Reason = fmt.Sprintf(
-			"version %d again: consumers could not read the champion: %v",
-			last.Version.Version,
-			damage,
-		)
+		again.Version.Reason = fmt.Sprintf("version %d again: consumers could not read the champion: %v",
+			last.Version.Version, damage)
 	}
 	if err := t.versions.Publish(ctx, &again); err != nil {
 		return nil // logged and counted; tried again with the next look

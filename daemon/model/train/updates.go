@@ -14,11 +14,8 @@ import (
 func (t *Trainer) update(ctx context.Context) error {
 	t.versions.Follow()
 	if t.versions.Publisher.Chosen() {
-		t.log.Debug(
-			"update skipped",
-			"reason",
-			"an operator chose the champion: only a refit that passes the gate replaces it",
-		)
+		t.log.Debug("update skipped", "reason",
+			"an operator chose the champion: only a refit that passes the gate replaces it")
 		return nil
 	}
 	if t.waitsForState(nil) {

@@ -69,15 +69,8 @@ func (v *Versions) Check() {
 	case c := <-v.checks.done:
 		v.checks.done = nil
 		if c.err != nil {
-			v.log.Error(
-				"digest at a delta not made",
-				"version",
-				c.version,
-				"sequence",
-				c.state.Sequence,
-				"error",
-				c.err,
-			)
+			v.log.Error("digest at a delta not made", "version", c.version, "sequence", c.state.Sequence, "error",
+				c.err)
 			return
 		}
 		v.Publisher.Check(c.version, c.state)

@@ -51,9 +51,7 @@ func (v *Versions) salvageFrom(reason error) *snapshot.Model {
 		v.log.Error("champion is damaged, and no other version can take its place: the next refit does",
 			"version", was, "reason", reason, "error", err)
 		v.unreadable(
-			"store: the champion is damaged, and no other version can take its place before the next refit: %v",
-			reason,
-		)
+			"store: the champion is damaged, and no other version can take its place before the next refit: %v", reason)
 		return nil
 	}
 	v.log.Error("champion is damaged: it was moved to another version",
@@ -73,10 +71,8 @@ func (v *Versions) noteLost() {
 		v.lost.Store(nil)
 		return
 	}
-	text := fmt.Sprintf(
-		"store: the versions in %s are lost: it is made again with the next one",
-		v.settings.Publish.Store,
-	)
+	text := fmt.Sprintf("store: the versions in %s are lost: it is made again with the next one",
+		v.settings.Publish.Store)
 	if damage := v.Publisher.Damage(); damage != nil {
 		text = fmt.Sprintf("store: version %d, which champion names, is damaged: another takes its place: %v",
 			v.Publisher.Champion().Version, damage)

@@ -127,15 +127,8 @@ func (v *Versions) nameStrays() {
 		case v.strays[s.Path]:
 			continue
 		case s.Alias != "":
-			v.log.Error(
-				"alias is damaged and cannot be rebuilt: promote a version to set it",
-				"alias",
-				s.Alias,
-				"path",
-				s.Path,
-				"reason",
-				s.Err,
-			)
+			v.log.Error("alias is damaged and cannot be rebuilt: promote a version to set it", "alias", s.Alias, "path",
+				s.Path, "reason", s.Err)
 		default:
 			v.log.Warn("in the store and no part of it: ignored", "path", s.Path, "reason", s.Err)
 		}
@@ -148,15 +141,8 @@ func (v *Versions) refused() {
 	for _, r := range v.Publisher.Refusals() {
 		v.renewed = time.Time{} // where the alias is moved back, its renewal was of another move
 		v.metrics.Untrusted.WithLabelValues(v.settings.Name).Inc()
-		v.log.Error(
-			"in the store and not signed by our keys: left alone, and not used",
-			"alias",
-			r.Alias,
-			"version",
-			r.Version,
-			"reason",
-			r.Reason,
-		)
+		v.log.Error("in the store and not signed by our keys: left alone, and not used", "alias", r.Alias, "version",
+			r.Version, "reason", r.Reason)
 	}
 }
 
@@ -230,10 +216,8 @@ func (v *Versions) Revive() error {
 		v.substitute(err)
 	}
 	if champion == nil && v.consumersHad() && v.unread.Load() == nil {
-		v.unreadable(
-			"store: versions were published to %s, and none of them can be read before the next refit",
-			v.settings.Publish.Store,
-		)
+		v.unreadable("store: versions were published to %s, and none of them can be read before the next refit",
+			v.settings.Publish.Store)
 	}
 	if champion == nil || takes {
 		return v.state.Relearn(v.cycle, cut)
@@ -256,22 +240,14 @@ func (v *Versions) substitute(reason error) {
 	}
 	for version := range v.Publisher.Readable() {
 		if ch, err := fitted.FromSnapshot(v.settings, version); err == nil {
-			v.log.Warn(
-				"champion cannot be used: the next refit is compared with another version",
-				"version",
-				ch.Version.Version,
-				"reason",
-				reason,
-			)
+			v.log.Warn("champion cannot be used: the next refit is compared with another version", "version",
+				ch.Version.Version, "reason", reason)
 			v.cycle.CompareWith(ch)
 			return
 		}
 	}
-	v.log.Warn(
-		"neither the champion nor another version can be used: the next refit is compared with the baselines",
-		"reason",
-		reason,
-	)
+	v.log.Warn("neither the champion nor another version can be used: the next refit is compared with the baselines",
+		"reason", reason)
 	v.cycle.CompareWith(nil)
 }
 
@@ -337,21 +313,11 @@ func (v *Versions) Follow() {
 	switch damage := v.Publisher.Damage(); {
 	case lost || !v.Publisher.Lost():
 	case damage != nil:
-		v.log.Error(
-			"champion is damaged: the last refit is published again in its place",
-			"version",
-			v.Publisher.Champion().Version,
-			"reason",
-			damage,
-		)
+		v.log.Error("champion is damaged: the last refit is published again in its place", "version",
+			v.Publisher.Champion().Version, "reason", damage)
 	default:
-		v.log.Error(
-			"store of the versions is lost: it is made again with the champion, and numbers continue",
-			"store",
-			v.settings.Publish.Store,
-			"version",
-			v.Publisher.Champion().Version,
-		)
+		v.log.Error("store of the versions is lost: it is made again with the champion, and numbers continue", "store",
+			v.settings.Publish.Store, "version", v.Publisher.Champion().Version)
 	}
 	if err := v.state.Counters.Note(v.Publisher.Champion()); err != nil {
 		v.log.Error("numbers of the versions not kept", "error", err)
@@ -428,12 +394,8 @@ func (v *Versions) Publish(ctx context.Context, ch *fitted.Fitted) error {
 	seen := v.cycle.Progressive()
 	ch.Observed = &seen
 	publication := v.Publisher.Begin()
-	err := traces.Publish(
-		ctx,
-		v.tracer,
-		ch,
-		func(ctx context.Context, ch *fitted.Fitted) error { return v.Write(publication, ctx, ch) },
-	)
+	err := traces.Publish(ctx, v.tracer, ch,
+		func(ctx context.Context, ch *fitted.Fitted) error { return v.Write(publication, ctx, ch) })
 	if err == nil {
 		v.Publisher.End(ctx, ch)
 	}
@@ -498,23 +460,8 @@ func (v *Versions) Emit(ch *fitted.Fitted) error {
 		v.WithoutVersion("version %d was kept back: %s", version.Version, version.Reason)
 		v.kept++
 	}
-	v.log.Info(
-		"version judged",
-		"version",
-		version.Version,
-		"kind",
-		version.Kind,
-		"decision",
-		version.Decision,
-		"reason",
-		version.Reason,
-		"k",
-		version.K,
-		"rows",
-		version.Rows,
-		"rejections_in_a_row",
-		v.cycle.Rejections(),
-	)
+	v.log.Info("version judged", "version", version.Version, "kind", version.Kind, "decision", version.Decision,
+		"reason", version.Reason, "k", version.K, "rows", version.Rows, "rejections_in_a_row", v.cycle.Rejections())
 	if v.onVersion != nil {
 		v.onVersion(*version)
 	}

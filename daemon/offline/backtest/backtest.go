@@ -133,9 +133,7 @@ func newBacktest(o Options, out *report.Emitter) (*backtest, error) {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "publish.update_every",
 			Err: fmt.Errorf(
 				"deltas follow updates: publish.update_every is %v, which has to be more than the %v between deltas",
-				every,
-				model.Publish.Deltas.Every,
-			)}
+				every, model.Publish.Deltas.Every)}
 	}
 	o.Model = &model
 	timeless := model
@@ -233,10 +231,8 @@ func (b *backtest) startTail() {
 func (b *backtest) heed(alarms []drift.DriftAlarm) {
 	for _, alarm := range alarms {
 		b.schedule.Alarmed(b.summary.Events)
-		b.summary.DriftAlarms = append(
-			b.summary.DriftAlarms,
-			report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group},
-		)
+		b.summary.DriftAlarms = append(b.summary.DriftAlarms,
+			report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group})
 	}
 }
 

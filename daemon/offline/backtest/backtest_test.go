@@ -114,8 +114,7 @@ func TestBacktestConsumers(t *testing.T) {
 		return offlinetest.Number(t, c, part+".rmse")
 	}
 	if got, want := rmse(1, "all"), offlinetest.Number(t, s, "progressive.all.published.rmse"); math.Abs(
-		got-want,
-	) > 1e-9 {
+		got-want) > 1e-9 {
 		t.Errorf("a consumer of updates has RMSE %g, published is %g", got, want)
 	}
 	if updates, history := rmse(1, "all"), rmse(2, "all"); !(history < updates) || rmse(0, "all") == updates {
@@ -173,20 +172,11 @@ func TestBacktestDeltas(t *testing.T) {
 	}
 	if !(rmse(1) < rmse(2) && rmse(2) < rmse(0) && rmse(3) < rmse(2)) ||
 		offlinetest.Number(t, s, "deltas_published") < 100 {
-		t.Errorf(
-			"RMSE %g with updates, %g and %g with deltas, %g with histories: %v",
-			rmse(0),
-			rmse(1),
-			rmse(2),
-			rmse(3),
-			s["deltas_published"],
-		)
+		t.Errorf("RMSE %g with updates, %g and %g with deltas, %g with histories: %v", rmse(0), rmse(1), rmse(2),
+			rmse(3), s["deltas_published"])
 	}
-	behind := offlinetest.Number(t, consumers[1].(map[string]any), "last_tenth.rmse") - offlinetest.Number(
-		t,
-		s,
-		"last_tenth.live.rmse",
-	)
+	behind := offlinetest.Number(t, consumers[1].(map[string]any), "last_tenth.rmse") - offlinetest.Number(t, s,
+		"last_tenth.live.rmse")
 	if got := offlinetest.Number(t, consumers[1].(map[string]any), "behind_live"); math.Abs(got-behind) > 1e-9 {
 		t.Errorf("behind live by %g, want %g", got, behind)
 	}

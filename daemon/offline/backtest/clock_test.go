@@ -74,8 +74,7 @@ func TestBacktestSchedule(t *testing.T) {
 	} {
 		m := offlinetest.Configured(t)
 		m.Train.Every, m.Train.EveryEvents, m.Publish.UpdateEvery = config.Duration(
-			test.every,
-		), test.everyEvents, config.Duration(test.updates)
+			test.every), test.everyEvents, config.Duration(test.updates)
 		m.Train.TimeBudget = config.Duration(time.Nanosecond)    // ends no refit
 		m.Publish.Gate.MinRows, m.Publish.Gate.Tolerance = 1, 10 // promoted, all of them
 		lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
@@ -119,8 +118,7 @@ func TestPublishedIsWhatConsumersHave(t *testing.T) {
 	path, store := offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(90, 2), "\n")), t.TempDir()
 	m := offlinetest.Configured(t)
 	m.Train.EveryEvents, m.Publish.UpdateEvery, m.Sample.Holdout.Fraction = 30, config.Duration(
-		100*time.Millisecond,
-	), 0.1
+		100*time.Millisecond), 0.1
 	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
 		return Run(
 			t.Context(),
@@ -150,11 +148,8 @@ func TestPublishedIsWhatConsumersHave(t *testing.T) {
 		if tick["version"] == nil {
 			continue
 		}
-		version, err := snapshot.Open(
-			store,
-			m.Name,
-			snapshot.Selector{Version: int64(offlinetest.Number(t, tick, "version"))},
-		)
+		version, err := snapshot.Open(store, m.Name,
+			snapshot.Selector{Version: int64(offlinetest.Number(t, tick, "version"))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,9 +163,7 @@ func TestPublishedIsWhatConsumersHave(t *testing.T) {
 	}
 	s := offlinetest.Last(lines)
 	if got, want := offlinetest.Number(t, s, "progressive.all.published.rmse"), math.Sqrt(square/float64(
-		scores)); math.Abs(
-		got-want,
-	) > 1e-9 ||
+		scores)); math.Abs(got-want) > 1e-9 ||
 		scores != 60 {
 		t.Errorf("published rmse %g, of the versions in the store on %d events %g", got, scores, want)
 	}

@@ -117,9 +117,7 @@ func parseConsumer(mode string) (every time.Duration, history bool, err error) {
 	}
 	if every, err = time.ParseDuration(text); err != nil || every <= 0 {
 		return 0, false, fmt.Errorf(
-			"%q is no consumer of deltas: write deltas:1s or deltas:1s+history, with any time between deltas",
-			mode,
-		)
+			"%q is no consumer of deltas: write deltas:1s or deltas:1s+history, with any time between deltas", mode)
 	}
 	return every, history, nil
 }

@@ -67,9 +67,7 @@ func TestCSV(t *testing.T) {
 	measure := func(path string, format dataset.Format, table offline.TableOptions) []offlinetest.Line {
 		lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
 			return evaluate.Run(
-				evaluate.Options{Snapshot: ref, Data: path, Format: format, Table: table, Now: offlinetest.Clock},
-				out,
-			)
+				evaluate.Options{Snapshot: ref, Data: path, Format: format, Table: table, Now: offlinetest.Clock}, out)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -77,9 +75,7 @@ func TestCSV(t *testing.T) {
 		return lines
 	}
 	if a, b := measure(jsonl, dataset.JSONL, offline.TableOptions{}), measure(csv, dataset.CSV, table); !reflect.DeepEqual(
-		offlinetest.Last(a),
-		offlinetest.Last(b),
-	) {
+		offlinetest.Last(a), offlinetest.Last(b)) {
 		t.Errorf("eval: %v and %v", offlinetest.Last(a), offlinetest.Last(b))
 	}
 
@@ -92,14 +88,10 @@ func TestCSV(t *testing.T) {
 		}
 		return lines
 	}
-	want := offlinetest.OfType(
-		score(strings.Join(events[:3], "\n"), evaluate.ScoreOptions{Format: dataset.JSONL}),
-		"score",
-	)
-	got := score(
-		strings.Join(append(rows[:4:4], "1;u1"), "\n"),
-		evaluate.ScoreOptions{Format: dataset.CSV, Table: table, Path: "short.csv"},
-	)
+	want := offlinetest.OfType(score(strings.Join(events[:3], "\n"), evaluate.ScoreOptions{Format: dataset.JSONL}),
+		"score")
+	got := score(strings.Join(append(rows[:4:4], "1;u1"), "\n"),
+		evaluate.ScoreOptions{Format: dataset.CSV, Table: table, Path: "short.csv"})
 	for i, s := range offlinetest.OfType(got, "score") {
 		if offlinetest.Number(t, s, "line") != float64(i+2) ||
 			offlinetest.Number(t, s, "prediction") != offlinetest.Number(t, want[i], "prediction") {
@@ -117,26 +109,19 @@ func TestCSV(t *testing.T) {
 	_, err := offlinetest.Collect(t, func(out *report.Emitter) error {
 		return evaluate.Run(
 			evaluate.Options{Snapshot: ref, Data: jsonl, Format: dataset.JSONL, Table: table, Now: offlinetest.Clock},
-			out,
-		)
+			out)
 	})
 	offlinetest.WantExit(t, err, report.ExitUsage, "--map is for --format csv and parquet")
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
-		return evaluate.Run(
-			evaluate.Options{Snapshot: ref, Data: csv, Format: dataset.CSV, Now: offlinetest.Clock},
-			out,
-		)
+		return evaluate.Run(evaluate.Options{Snapshot: ref, Data: csv, Format: dataset.CSV, Now: offlinetest.Clock},
+			out)
 	})
 	offlinetest.WantExit(t, err, report.ExitUsage, `no column "user" for the field "user"`, "--map user=COLUMN")
 	table.Map["ts"] = "wen"
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
-		return evaluate.Score(
-			t.Context(),
-			ref,
+		return evaluate.Score(t.Context(), ref,
 			evaluate.ScoreOptions{Format: dataset.CSV, Table: table, Path: "short.csv"},
-			strings.NewReader(rows[0]+"\n"),
-			out,
-		)
+			strings.NewReader(rows[0]+"\n"), out)
 	})
 	offlinetest.WantExit(t, err, report.ExitUsage, `short.csv: no column "wen" for the field "ts"`)
 }

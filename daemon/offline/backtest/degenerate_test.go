@@ -86,12 +86,8 @@ func TestDegenerateFiles(t *testing.T) {
 					for i := range lines {
 						lines[i] = labelled(r, task, change)
 					}
-					checkDegenerate(
-						t,
-						strings.Join([]string{string(task), fields, refit, what}, ", "),
-						&m,
-						strings.Join(lines, "\n"),
-					)
+					checkDegenerate(t, strings.Join([]string{string(task), fields, refit, what}, ", "), &m,
+						strings.Join(lines, "\n"))
 				}
 			}
 		}

@@ -139,11 +139,8 @@ func TestDerivedFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with, without := offlinetest.Number(
-		t,
-		map[string]any{"fit": metrics["fit"][1]},
-		"fit.rmse",
-	), offlinetest.Number(t, offlinetest.Last(lines), "test.rmse")
+	with, without := offlinetest.Number(t, map[string]any{"fit": metrics["fit"][1]},
+		"fit.rmse"), offlinetest.Number(t, offlinetest.Last(lines), "test.rmse")
 	if with > 0.9*without {
 		t.Errorf("RMSE %g with the previous label, %g without: nothing is tested", with, without)
 	}

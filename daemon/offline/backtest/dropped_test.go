@@ -87,10 +87,8 @@ func TestDroppedLines(t *testing.T) {
 		},
 	}
 	want := []string{
-		fmt.Sprint(
-			"label_range rating 2 3 ",
-			path,
-		), fmt.Sprint("wrong_type item 1 5 ", path), fmt.Sprint("missing_field item 1 6 ", path),
+		fmt.Sprint("label_range rating 2 3 ",
+			path), fmt.Sprint("wrong_type item 1 5 ", path), fmt.Sprint("missing_field item 1 6 ", path),
 		fmt.Sprint("not_json  1 7 ", path),
 	}
 	for name, verb := range verbs {
@@ -107,26 +105,15 @@ func TestDroppedLines(t *testing.T) {
 					if l["type"] == "invalid" {
 						invalid = append(
 							invalid,
-							fmt.Sprint(
-								l["line"],
-								" ",
-								l["reason"],
-								" ",
-								l["field"],
-								": ",
-								l["expected"],
-								", ",
-								l["got"],
-							),
+							fmt.Sprint(l["line"], " ", l["reason"], " ", l["field"], ": ", l["expected"], ", ",
+								l["got"]),
 						)
 					}
 				}
 				for _, d := range offlinetest.Last(lines)["dropped"].([]any) {
 					d := d.(map[string]any)
-					dropped = append(
-						dropped,
-						fmt.Sprint(d["reason"], " ", d["field"], " ", d["count"], " ", d["first_line"], " ", d["path"]),
-					)
+					dropped = append(dropped,
+						fmt.Sprint(d["reason"], " ", d["field"], " ", d["count"], " ", d["first_line"], " ", d["path"]))
 				}
 				if offlinetest.Last(lines)["type"] != "summary" ||
 					fmt.Sprintf("%q", dropped) != fmt.Sprintf("%q", want) {
@@ -221,22 +208,12 @@ func TestAbsentInFiles(t *testing.T) {
 		}
 	}
 	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-		return evaluate.Score(
-			t.Context(),
-			ref,
-			evaluate.ScoreOptions{},
-			strings.NewReader(`{"user":"u1"}`+"\n"+`{"user":"u1","item":"i1"}`+"\n"+`{"item":"i1"}`),
-			out,
-		)
+		return evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{},
+			strings.NewReader(`{"user":"u1"}`+"\n"+`{"user":"u1","item":"i1"}`+"\n"+`{"item":"i1"}`), out)
 	})
 	offlinetest.WantExit(t, err, report.ExitNo)
-	if fmt.Sprintf(
-		"%v %v %v %v",
-		lines[0]["absent"],
-		lines[1]["absent"],
-		lines[2]["reason"],
-		lines[2]["field"],
-	) != "[item] [] missing_field user" ||
+	if fmt.Sprintf("%v %v %v %v", lines[0]["absent"], lines[1]["absent"], lines[2]["reason"],
+		lines[2]["field"]) != "[item] [] missing_field user" ||
 		offlinetest.Number(t, offlinetest.Last(lines), "absent") != 1 {
 		t.Errorf("lines %v", lines)
 	}

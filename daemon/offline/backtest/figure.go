@@ -71,10 +71,8 @@ func (p *backtestPlot) put(values []float64, v float64) []float64 {
 
 // judged marks a refit after so many events.
 func (p *backtestPlot) judged(events int64, v *report.Version) {
-	p.marks = append(
-		p.marks,
-		plot.Mark{Name: "refit " + v.Decision, X: float64(events), Dashed: v.Decision != publish.Promoted},
-	)
+	p.marks = append(p.marks,
+		plot.Mark{Name: "refit " + v.Decision, X: float64(events), Dashed: v.Decision != publish.Promoted})
 }
 
 // write draws the figure: losses, and to their right the share of right classes if the model has classes. Lines of
@@ -105,10 +103,8 @@ func (p *backtestPlot) panel(label string, values map[string][]float64) plot.Pan
 			}
 		}
 		if finite {
-			panel.Lines = append(
-				panel.Lines,
-				plot.Line{Name: name, X: p.events[:len(values[name])], Y: values[name], Dashed: p.baseline[name]},
-			)
+			panel.Lines = append(panel.Lines,
+				plot.Line{Name: name, X: p.events[:len(values[name])], Y: values[name], Dashed: p.baseline[name]})
 		}
 	}
 	panel.LogY = least > 0 && largest > logRatio*least

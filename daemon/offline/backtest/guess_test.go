@@ -76,10 +76,8 @@ func TestInitOfChoices(t *testing.T) {
 		"a label and choices": {guess.Options{Task: "implicit", Label: "item"}, "user,item", "uUSER,iITEM",
 			[]string{"leave --label out"}},
 	} {
-		c.o.Data, c.o.Output = offlinetest.WriteFile(t, "x.csv", rows(c.header, c.row)), filepath.Join(
-			t.TempDir(),
-			"x.yaml",
-		)
+		c.o.Data, c.o.Output = offlinetest.WriteFile(t, "x.csv", rows(c.header, c.row)), filepath.Join(t.TempDir(),
+			"x.yaml")
 		_, err := offlinetest.Collect(t, func(out *report.Emitter) error { return guess.Init(c.o, out) })
 		t.Run(name, func(t *testing.T) { offlinetest.WantExit(t, err, report.ExitUsage, c.words...) })
 	}

@@ -24,27 +24,12 @@ func TestInit(t *testing.T) {
 	csv.WriteString("event,userId,hour,stars,price,genres,comment,shop,when,mostly\n")
 	for i, l := range offlinetest.Ratings(1200, 1) {
 		c := strings.Split(l, "\t")
-		fmt.Fprintf(
-			&csv,
-			"e%d,%s,%d,%s,%.2f,Drama|Comedy,this is the comment of row %d,one,2024-01-%02d 10:00:%02d,%s\n",
-			i,
-			c[0][1:],
-			i%24,
-			c[2],
-			float64(i%977)/7,
-			i,
-			1+i/60%28,
-			i%60,
-			map[bool]string{true: "x" + c[1], false: ""}[i%3 > 0],
-		)
-		fmt.Fprintf(
-			&jsonl,
-			`{"user":%q,"item":%q,"clicked":%t,"ts":%s000,"tags":["a"],"more":{"x":1}}`+"\n",
-			c[0],
-			c[1],
-			c[2] > "3",
-			c[3],
-		)
+		fmt.Fprintf(&csv,
+			"e%d,%s,%d,%s,%.2f,Drama|Comedy,this is the comment of row %d,one,2024-01-%02d 10:00:%02d,%s\n", i,
+			c[0][1:], i%24, c[2], float64(i%977)/7, i, 1+i/60%28, i%60,
+			map[bool]string{true: "x" + c[1], false: ""}[i%3 > 0])
+		fmt.Fprintf(&jsonl, `{"user":%q,"item":%q,"clicked":%t,"ts":%s000,"tags":["a"],"more":{"x":1}}`+"\n", c[0],
+			c[1], c[2] > "3", c[3])
 	}
 	summary, m := guessesOf(t, "some.events.csv", csv.String(), guess.Options{Label: "stars"})
 	s := m.Schema
@@ -98,15 +83,8 @@ func TestInitOfText(t *testing.T) {
 	var jsonl strings.Builder
 	for i := range 1200 {
 		amount := []string{fmt.Sprintf("%d.5", i%700), "NaN", ""}[max(0, i%40-37)]
-		fmt.Fprintf(
-			&jsonl,
-			`{"user":"%d","amount":%q,"was seen":%t,"size":"%d.25","tags":["a"%s]}`+"\n",
-			i%300,
-			amount,
-			i%3 == 0,
-			i%500,
-			[]string{"", `,"b"`, `,"c|d"`}[i%3],
-		)
+		fmt.Fprintf(&jsonl, `{"user":"%d","amount":%q,"was seen":%t,"size":"%d.25","tags":["a"%s]}`+"\n", i%300, amount,
+			i%3 == 0, i%500, []string{"", `,"b"`, `,"c|d"`}[i%3])
 	}
 	data := offlinetest.WriteFile(t, "text.jsonl", jsonl.String())
 	_, m := guessesOf(t, "text.jsonl", jsonl.String(), guess.Options{Label: "tags"})
@@ -132,12 +110,8 @@ func TestInitOfText(t *testing.T) {
 		len(offlinetest.OfType(lines, "invalid")) > 0 {
 		t.Errorf("backtest: %v, %v", err, offlinetest.Last(lines))
 	}
-	_, m = guessesOf(
-		t,
-		"label.jsonl",
-		strings.ReplaceAll(jsonl.String(), `"amount":"",`, ""),
-		guess.Options{Label: "size"},
-	)
+	_, m = guessesOf(t, "label.jsonl", strings.ReplaceAll(jsonl.String(), `"amount":"",`, ""),
+		guess.Options{Label: "size"})
 	size := config.MappedField{Name: "size", Path: "size", As: "number"}
 	if m.Schema.Task != "regression" || !slices.Contains(m.Input.Mapping.Fields, size) {
 		t.Errorf("schema %+v with %+v", m.Schema, m.Input.Mapping.Fields)
@@ -172,10 +146,8 @@ func TestInitNested(t *testing.T) {
 		!slices.Equal(s.Multi, []string{"video.tags"}) {
 		t.Errorf("schema %+v", s)
 	}
-	if f := (config.MappedField{Name: "user.geo.a.b", Path: `user.geo."a.b"`}); !slices.Contains(
-		m.Input.Mapping.Fields,
-		f,
-	) {
+	if f := (config.MappedField{Name: "user.geo.a.b", Path: `user.geo."a.b"`}); !slices.Contains(m.Input.Mapping.Fields,
+		f) {
 		t.Errorf("mapping %+v", m.Input.Mapping.Fields)
 	}
 	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {

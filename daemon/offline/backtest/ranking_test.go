@@ -68,19 +68,12 @@ func TestChoices(t *testing.T) {
 		t.Errorf("recall@10 %g, of popularity %g", found, want)
 	}
 	if gain, auc := offlinetest.Number(t, updates, "last_tenth.ndcg_10"), offlinetest.Number(t, updates,
-		"last_tenth.auc"); gain <= offlinetest.Number(
-		t,
-		popular,
-		"last_tenth.ndcg_10",
-	) ||
+		"last_tenth.auc"); gain <= offlinetest.Number(t, popular, "last_tenth.ndcg_10") ||
 		auc < 0.6 {
 		t.Errorf("nDCG@10 %g, AUC %g", gain, auc)
 	}
-	if again := offlinetest.Last(run("")); offlinetest.Number(
-		t,
-		again,
-		"progressive.all.live.loss",
-	) != offlinetest.Number(t, offlinetest.Last(lines), "progressive.all.live.loss") {
+	if again := offlinetest.Last(run("")); offlinetest.Number(t, again,
+		"progressive.all.live.loss") != offlinetest.Number(t, offlinetest.Last(lines), "progressive.all.live.loss") {
 		t.Error("same choices, another loss")
 	}
 	eval := func(o evaluate.Options) (offlinetest.Line, error) {
@@ -114,8 +107,7 @@ func TestChoices(t *testing.T) {
 	// Choices of the last users against those before, where popularity is known, too, and ranks worse.
 	lists := strings.SplitAfter(choicesOf(3000), "\n")
 	later, err := eval(
-		evaluate.Options{Rank: "item", Seen: offlinetest.WriteFile(t, "before.jsonl", strings.Join(lists[:600], ""))},
-	)
+		evaluate.Options{Rank: "item", Seen: offlinetest.WriteFile(t, "before.jsonl", strings.Join(lists[:600], ""))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,11 +194,8 @@ func TestListsOfNewNames(t *testing.T) {
 	popular := consumers[len(consumers)-1].(offlinetest.Line)
 	for _, c := range consumers[:len(consumers)-1] {
 		for _, part := range []string{"all", "last_tenth"} {
-			found, want := offlinetest.Number(t, c.(offlinetest.Line), part+".recall_10"), offlinetest.Number(
-				t,
-				popular,
-				part+".recall_10",
-			)
+			found, want := offlinetest.Number(t, c.(offlinetest.Line), part+".recall_10"), offlinetest.Number(t,
+				popular, part+".recall_10")
 			if !(want > 0.03) || found < 0.9*want-0.005 {
 				t.Errorf("%v, %s: recall@10 %.4f, of popularity %.4f", c.(offlinetest.Line)["mode"], part, found, want)
 			}

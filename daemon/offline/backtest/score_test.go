@@ -48,13 +48,8 @@ func TestScoreWithHistory(t *testing.T) {
 				from = strings.NewReader(history)
 			}
 			ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "toy"}, Version: v}
-			return evaluate.Score(
-				t.Context(),
-				ref,
-				evaluate.ScoreOptions{History: from, HistoryHeld: held},
-				strings.NewReader(`{"user":"nobody","item":"i1"}`),
-				out,
-			)
+			return evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{History: from, HistoryHeld: held},
+				strings.NewReader(`{"user":"nobody","item":"i1"}`), out)
 		})
 	}
 	var history strings.Builder
@@ -62,10 +57,8 @@ func TestScoreWithHistory(t *testing.T) {
 	for i := range 10 {
 		item := fmt.Sprint("i", i)
 		fmt.Fprintf(&history, `{"user":"nobody","item":%q,"rating":5}`+"\n", item)
-		events = append(
-			events,
-			snapshot.LabelledEvent{Input: snapshot.Input{Categorical: []string{"nobody", item}}, Label: 5},
-		)
+		events = append(events,
+			snapshot.LabelledEvent{Input: snapshot.Input{Categorical: []string{"nobody", item}}, Label: 5})
 	}
 	over, err := version.Fold(events)
 	if err != nil {
@@ -104,23 +97,15 @@ func TestScoreWithHistory(t *testing.T) {
 		t.Errorf("more events held than there are: %v", err)
 	}
 	label := func(a, b float64) string { return map[bool]string{true: "1", false: "0"}[a*b > 0] }
-	o := fittest.Options(
-		t,
-		dataset.LIBSVM,
-		"binary",
-		offlinetest.WriteFile(t, "numbers", offlinetest.RatingLines(200, 6, label)),
-	)
+	o := fittest.Options(t, dataset.LIBSVM, "binary",
+		offlinetest.WriteFile(t, "numbers", offlinetest.RatingLines(200, 6, label)))
 	o.Model.Train.MaxBasis, o.Lambdas, o.Store = 3, []float64{1}, t.TempDir()
 	fittest.Lines(t, o)
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
 		history := strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5,"label":1}`)
-		return evaluate.Score(
-			t.Context(),
+		return evaluate.Score(t.Context(),
 			offline.SnapshotRef{Versions: offline.Versions{Store: o.Store, Model: "toy"}},
-			evaluate.ScoreOptions{History: history},
-			strings.NewReader(""),
-			out,
-		)
+			evaluate.ScoreOptions{History: history}, strings.NewReader(""), out)
 	})
 	if report.CodeOf(err) != report.ExitUsage || !errors.Is(err, snapshot.ErrNoFoldIn) {
 		t.Errorf("a version of numbers: %v, want %v", err, snapshot.ErrNoFoldIn)

@@ -59,11 +59,8 @@ func Run(o Options, out *report.Emitter) error {
 	}
 	if o.Group != "" && !slices.Contains(m.Schema.Categorical, o.Group) {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--group",
-			Err: fmt.Errorf(
-				"offline: --group %s is not a categorical field of the model: it has %q",
-				o.Group,
-				m.Schema.Categorical,
-			)}
+			Err: fmt.Errorf("offline: --group %s is not a categorical field of the model: it has %q", o.Group,
+				m.Schema.Categorical)}
 	}
 	if o.Group == "" {
 		o.Group = fit.RankingField
@@ -137,12 +134,8 @@ func Run(o Options, out *report.Emitter) error {
 func (o *Options) withTime(s *config.Schema) error {
 	switch {
 	case o.Time != "" && s.Time != "" && o.Time != s.Time:
-		return offline.Usage(
-			"--time",
-			"--time is %s, but the version has features of the time in %s: leave --time out",
-			o.Time,
-			s.Time,
-		)
+		return offline.Usage("--time", "--time is %s, but the version has features of the time in %s: leave --time out",
+			o.Time, s.Time)
 	case s.Time != "":
 	case o.Time != "":
 		s.Time, s.TimeUnit = o.Time, cmp.Or(o.TimeUnit, s.TimeUnit)
@@ -159,13 +152,8 @@ func (o *Options) withTime(s *config.Schema) error {
 }
 
 // predictions compares the prediction of each event with its label.
-func (o *Options) predictions(
-	summary *report.EvalSummary,
-	m *config.Model,
-	version *snapshot.Model,
-	target *encode.Target,
-	set *dataset.Set,
-) *report.Metrics {
+func (o *Options) predictions(summary *report.EvalSummary, m *config.Model, version *snapshot.Model,
+	target *encode.Target, set *dataset.Set) *report.Metrics {
 	e := NewEvaluation(version, target, fit.GroupBy(&m.Schema, o.Group))
 	later := laterThan(version, set)
 	o.Progress.Stage("scoring", "events", int64(len(set.Examples)))
@@ -252,12 +240,8 @@ func unmet(required []Requirement, m *report.Metrics) (missed, err error) {
 		value := r.metric.Value(m)
 		if value == nil {
 			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--require",
-				Err: fmt.Errorf(
-					"offline: --require %s: this model has no %s, it has %s",
-					r,
-					r.metric.Name,
-					strings.Join(metricNames(m), ", "),
-				)}
+				Err: fmt.Errorf("offline: --require %s: this model has no %s, it has %s", r, r.metric.Name,
+					strings.Join(metricNames(m), ", "))}
 		}
 		if !r.isMetBy(float64(*value)) {
 			texts = append(texts, fmt.Sprintf("required %s, but %s is %g", r, r.metric.Name, float64(*value)))

@@ -26,8 +26,7 @@ func TestFitTakesProducts(t *testing.T) {
 	run := func(linear float64, threads int) []offlinetest.Line {
 		o := fittest.Options(t, dataset.LIBSVM, "", path)
 		o.Model.Train.MaxBasis, o.Model.Train.Linear, o.Model.Train.Threads, o.Store = 1, config.Linear(
-			linear,
-		), threads, t.TempDir()
+			linear), threads, t.TempDir()
 		return fittest.Lines(t, o)
 	}
 	split := dataset.SplitRandom(len(text), dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, 1)
@@ -74,21 +73,14 @@ func TestFitTakesProducts(t *testing.T) {
 		}
 		for _, name := range []string{"n", "loss", "accuracy"} {
 			if got, want := offlinetest.Number(t, offlinetest.Last(evaluated), "metrics."+name), offlinetest.Number(t, summary,
-				"test."+name); math.Abs(
-				got-want,
-			) > 1e-9 {
+				"test."+name); math.Abs(got-want) > 1e-9 {
 				t.Errorf("the published version has %s %g on the test rows, the summary says %g", name, got, want)
 			}
 		}
-		if again := offlinetest.Last(run(linear, 2)); offlinetest.Get(
-			again,
-			"snapshot.payload_digest",
-		) != offlinetest.Get(summary, "snapshot.payload_digest") {
-			t.Errorf(
-				"with two threads digest %v, with one %v",
-				offlinetest.Get(again, "snapshot.payload_digest"),
-				offlinetest.Get(summary, "snapshot.payload_digest"),
-			)
+		if again := offlinetest.Last(run(linear, 2)); offlinetest.Get(again,
+			"snapshot.payload_digest") != offlinetest.Get(summary, "snapshot.payload_digest") {
+			t.Errorf("with two threads digest %v, with one %v", offlinetest.Get(again, "snapshot.payload_digest"),
+				offlinetest.Get(summary, "snapshot.payload_digest"))
 		}
 	}
 }

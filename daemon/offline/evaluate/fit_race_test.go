@@ -42,15 +42,10 @@ func TestFitRaces(t *testing.T) {
 			summary,
 		)
 	}
-	if _, again := run(2, false); offlinetest.Get(again, "snapshot.payload_digest") != offlinetest.Get(
-		summary,
-		"snapshot.payload_digest",
-	) {
-		t.Errorf(
-			"with two threads digest %v, with one %v",
-			offlinetest.Get(again, "snapshot.payload_digest"),
-			offlinetest.Get(summary, "snapshot.payload_digest"),
-		)
+	if _, again := run(2, false); offlinetest.Get(again, "snapshot.payload_digest") != offlinetest.Get(summary,
+		"snapshot.payload_digest") {
+		t.Errorf("with two threads digest %v, with one %v", offlinetest.Get(again, "snapshot.payload_digest"),
+			offlinetest.Get(summary, "snapshot.payload_digest"))
 	}
 	steps, thorough := run(1, true)
 	if steps < 6 || offlinetest.Number(t, thorough, "objective") == 0 ||
@@ -58,9 +53,7 @@ func TestFitRaces(t *testing.T) {
 		offlinetest.Get(thorough, "gap") != nil {
 		t.Errorf(
 			"thorough: %d steps, summary %v: want those of several strengths, and no gap of the convex model that lost",
-			steps,
-			thorough,
-		)
+			steps, thorough)
 	}
 	if got, want := offlinetest.Number(t, summary, "test.rmse"), offlinetest.Number(t, thorough,
 		"test.rmse"); got > 1.002*want {

@@ -43,9 +43,7 @@ func TestFitTestIsEvalOfTestRows(t *testing.T) {
 	}
 	for _, name := range []string{"n", "loss", "rmse", "mae", "ndcg_1", "ndcg_5"} {
 		if got, want := offlinetest.Number(t, summary, "test."+name), offlinetest.Number(t, offlinetest.Last(lines),
-			"metrics."+name); math.Abs(
-			got-want,
-		) > 1e-9 {
+			"metrics."+name); math.Abs(got-want) > 1e-9 {
 			t.Errorf("test %s is %g, eval of the same rows says %g", name, got, want)
 		}
 	}
@@ -61,23 +59,15 @@ func TestFitTestIsEvalOfTestRows(t *testing.T) {
 	if got := offlinetest.Number(t, summary, "baselines.item_mean.rmse"); math.Abs(got-wantItem) > 1e-9 {
 		t.Errorf("item mean rmse %g, by hand %g", got, wantItem)
 	}
-	test4, linear := offlinetest.Number(t, summary, "test.rmse"), offlinetest.Number(
-		t,
-		summary,
-		"baselines.linear.rmse",
-	)
-	mean, item := offlinetest.Number(t, summary, "baselines.global_mean.rmse"), offlinetest.Number(
-		t,
-		summary,
-		"baselines.item_mean.rmse",
-	)
+	test4, linear := offlinetest.Number(t, summary, "test.rmse"), offlinetest.Number(t, summary,
+		"baselines.linear.rmse")
+	mean, item := offlinetest.Number(t, summary, "baselines.global_mean.rmse"), offlinetest.Number(t, summary,
+		"baselines.item_mean.rmse")
 	if !(test4 < linear && linear < item && item < mean) {
 		t.Errorf("rmse %g, linear %g, item mean %g, global mean %g: want this order", test4, linear, item, mean)
 	}
 	if n := offlinetest.Number(t, summary, "n_train") + offlinetest.Number(t, summary, "n_valid") + offlinetest.Number(t,
-		summary, "n_test"); n != float64(
-		len(text),
-	) {
+		summary, "n_test"); n != float64(len(text)) {
 		t.Errorf("the parts have %g rows of %d", n, len(text))
 	}
 }
@@ -231,11 +221,8 @@ func TestLearnedRows(t *testing.T) {
 		}
 		untimed = append(untimed, fmt.Sprintf(`{"user":%q,"item":%q,"rating":%s,"at":%s}`, c[0], c[1], c[2], c[3]))
 	}
-	if s := eval("past.data", "", dataset.MovieLens, past); offlinetest.Number(
-		t,
-		s,
-		"maybe_learned",
-	) != offlinetest.Number(t, s, "seen.n") ||
+	if s := eval("past.data", "", dataset.MovieLens, past); offlinetest.Number(t, s,
+		"maybe_learned") != offlinetest.Number(t, s, "seen.n") ||
 		offlinetest.Number(t, s, "seen.n") < train {
 		t.Errorf("learned rows: %v of %v", s["maybe_learned"], s["seen"])
 	}
@@ -243,16 +230,12 @@ func TestLearnedRows(t *testing.T) {
 		offlinetest.Number(t, s, "seen.n") == 0 {
 		t.Errorf("later rows: %v of %v", s["maybe_learned"], s["seen"])
 	}
-	if s := eval("untimed.jsonl", "", dataset.JSONL, untimed); offlinetest.Number(
-		t,
-		s,
-		"maybe_learned",
-	) != offlinetest.Number(t, s, "seen.n") {
+	if s := eval("untimed.jsonl", "", dataset.JSONL, untimed); offlinetest.Number(t, s,
+		"maybe_learned") != offlinetest.Number(t, s, "seen.n") {
 		t.Errorf("rows whose time is not read: %v of %v", s["maybe_learned"], s["seen"])
 	}
 	if s := eval("timed.jsonl", "at", dataset.JSONL, untimed); offlinetest.Number(t, s, "maybe_learned") != float64(
-		len(past),
-	) {
+		len(past)) {
 		t.Errorf("rows whose time is read: %v of %v, want %d", s["maybe_learned"], s["seen"], len(past))
 	}
 }

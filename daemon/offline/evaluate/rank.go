@@ -53,25 +53,14 @@ func newRankEvaluation(version *snapshot.Model, s *config.Schema, over, by strin
 	}
 	switch {
 	case e.field < 0:
-		return nil, offline.Usage(
-			"--rank",
-			"--rank %s is not a categorical field of the model: it has %q",
-			over,
-			s.Categorical,
-		)
+		return nil, offline.Usage("--rank", "--rank %s is not a categorical field of the model: it has %q", over,
+			s.Categorical)
 	case version.Schema().Task != format.Binary:
-		return nil, offline.Usage(
-			"--rank",
-			"--rank is for versions of task implicit or binary: this one is of task %s",
-			version.Schema().Task,
-		)
+		return nil, offline.Usage("--rank", "--rank is for versions of task implicit or binary: this one is of task %s",
+			version.Schema().Task)
 	case e.by < 0 || e.by == e.field:
-		return nil, offline.Usage(
-			"--group",
-			"--rank %s needs another categorical field whose names choose: --group, one of %q",
-			over,
-			s.Categorical,
-		)
+		return nil, offline.Usage("--group",
+			"--rank %s needs another categorical field whose names choose: --group, one of %q", over, s.Categorical)
 	}
 	e.names = version.Contents().Vocabulary[e.field]
 	return e, nil
@@ -116,11 +105,8 @@ type ranker interface {
 }
 
 func (e *rankEvaluation) first(dst []string, r *ranked) ([]string, error) {
-	items, err := e.version.TopK(
-		nil,
-		&snapshot.Query{Input: InputOf(&r.event), Over: e.over, K: choices.Listed, Exclude: r.seen},
-		&e.scratch,
-	)
+	items, err := e.version.TopK(nil,
+		&snapshot.Query{Input: InputOf(&r.event), Over: e.over, K: choices.Listed, Exclude: r.seen}, &e.scratch)
 	for _, item := range items {
 		dst = append(dst, item.Name)
 	}
@@ -236,13 +222,8 @@ func (e *rankEvaluation) area(r *ranked, score func(name string) float64) (share
 
 // evalRanking is Eval of choices, popular that by how often names were chosen before, nil if that is not said. The
 // file of those that were seen may have another format.
-func evalRanking(
-	o *Options,
-	seenFormat dataset.Format,
-	m *config.Model,
-	version *snapshot.Model,
-	set *dataset.Set,
-) (all, popular *report.Metrics,
+func evalRanking(o *Options, seenFormat dataset.Format, m *config.Model, version *snapshot.Model,
+	set *dataset.Set) (all, popular *report.Metrics,
 	err error) {
 	e, err := newRankEvaluation(version, &m.Schema, o.Rank, o.Group)
 	if err != nil {

@@ -13,10 +13,8 @@ import (
 func TestPopularity(t *testing.T) {
 	set := &dataset.Set{}
 	for i, name := range strings.Split("c b a b c b d e f g h i j k l", " ") {
-		set.Examples = append(
-			set.Examples,
-			dataset.Example{Event: event.Event{Categorical: []string{fmt.Sprint("u", i), name}}},
-		)
+		set.Examples = append(set.Examples,
+			dataset.Example{Event: event.Event{Categorical: []string{fmt.Sprint("u", i), name}}})
 	}
 	p := (&rankEvaluation{field: 1}).popularity(set)
 	if got, _ := p.first(nil, &ranked{seen: []string{"b", "e"}}); fmt.Sprint(got) != "[c a d f g h i j k l]" {

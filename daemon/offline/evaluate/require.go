@@ -84,12 +84,8 @@ func (r *Requirement) UnmarshalText(text []byte) error {
 	if r.metric, ok = metricOf(name); ok {
 		return nil
 	}
-	return fmt.Errorf(
-		"requirement %q: unknown metric %q: the metrics are %s",
-		s,
-		name,
-		strings.Join(metricNames(nil), ", "),
-	)
+	return fmt.Errorf("requirement %q: unknown metric %q: the metrics are %s", s, name,
+		strings.Join(metricNames(nil), ", "))
 }
 
 // String returns the form that UnmarshalText reads.

@@ -107,9 +107,8 @@ func (s *scoring) foldHistory(o *ScoreOptions) error {
 type nextRow func() (value []byte, line int, bad *event.Rejection, err error)
 
 // scoreAll emits a score of each row until the last one, or until ctx is done. The rows are of the file at path.
-func (s *scoring) scoreAll(ctx context.Context, next nextRow, path string, out *report.Emitter) (
-	report.ScoreSummary, error,
-) {
+func (s *scoring) scoreAll(ctx context.Context, next nextRow, path string, out *report.Emitter) (report.ScoreSummary,
+	error) {
 	summary := report.ScoreSummary{Folded: int64(s.over.Folded())}
 	for {
 		value, line, rejection, err := next()
@@ -228,11 +227,8 @@ func (s *scoring) fold(history io.Reader, held int) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			if held < 0 || held > len(events) {
-				return fmt.Errorf(
-					"--history-held is %d: a whole number from 0 to %d, the events of the history",
-					held,
-					len(events),
-				)
+				return fmt.Errorf("--history-held is %d: a whole number from 0 to %d, the events of the history", held,
+					len(events))
 			}
 			for i := range events[:held] {
 				events[i].Held = true
@@ -244,11 +240,8 @@ func (s *scoring) fold(history io.Reader, held int) error {
 		case len(line) == 0:
 			continue
 		case len(events) == snapshot.MaxHistory:
-			return fmt.Errorf(
-				"history: line %d: a history has at most %d events: leave the oldest out",
-				number,
-				snapshot.MaxHistory,
-			)
+			return fmt.Errorf("history: line %d: a history has at most %d events: leave the oldest out", number,
+				snapshot.MaxHistory)
 		}
 		var ev event.Event
 		if r := decoder.Decode(&ev, line, 0); r != nil {
@@ -306,10 +299,8 @@ func likely(p *snapshot.Prediction, schema *snapshot.Schema) (list []report.Like
 	switch best := slices.Index(ps, slices.Max(ps)); {
 	case p.Classes != nil:
 		for _, name := range p.Classes {
-			list = append(
-				list,
-				report.Likely{Name: name, Probability: report.Number(ps[slices.Index(schema.Classes, name)])},
-			)
+			list = append(list,
+				report.Likely{Name: name, Probability: report.Number(ps[slices.Index(schema.Classes, name)])})
 		}
 	case schema.Task == format.Ordinal:
 		list = []report.Likely{{Name: strconv.Itoa(best + 1), Probability: report.Number(ps[best])}}

@@ -23,10 +23,8 @@ import (
 
 func scored(t *testing.T, ref offline.SnapshotRef, in io.Reader) ([]offlinetest.Line, error) {
 	t.Helper()
-	return offlinetest.Collect(
-		t,
-		func(out *report.Emitter) error { return Score(t.Context(), ref, ScoreOptions{}, in, out) },
-	)
+	return offlinetest.Collect(t,
+		func(out *report.Emitter) error { return Score(t.Context(), ref, ScoreOptions{}, in, out) })
 }
 
 // TestEvalAgreesWithScore recomputes METRICS from the lines that score prints for the same events.
@@ -171,13 +169,8 @@ func TestRequirementsOfClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := unmet([]Requirement{r}, m)
-	offlinetest.WantExit(
-		t,
-		err,
-		report.ExitUsage,
-		"no recall_per_class.ham",
-		"macro_f1, recall_per_class.a.b, recall_per_class.spam",
-	)
+	offlinetest.WantExit(t, err, report.ExitUsage, "no recall_per_class.ham",
+		"macro_f1, recall_per_class.a.b, recall_per_class.spam")
 }
 
 func TestScoreInvalidLines(t *testing.T) {
@@ -256,39 +249,20 @@ func TestScoreTellsFormat(t *testing.T) {
 		}
 	}
 	_, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-		return Score(
-			t.Context(),
-			ref,
-			ScoreOptions{Path: dataset.Stdin},
-			strings.NewReader("userId,movieId\n1,2\n"),
-			out,
-		)
+		return Score(t.Context(), ref, ScoreOptions{Path: dataset.Stdin}, strings.NewReader("userId,movieId\n1,2\n"),
+			out)
 	})
-	offlinetest.WantExit(
-		t,
-		err,
-		report.ExitUsage,
-		`no column "user" for the field "user": there are userId, movieId. --map user=COLUMN`,
-	)
+	offlinetest.WantExit(t, err, report.ExitUsage,
+		`no column "user" for the field "user": there are userId, movieId. --map user=COLUMN`)
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
-		return Score(
-			t.Context(),
-			ref,
-			ScoreOptions{Table: offline.TableOptions{Map: map[string]string{"user": "u"}}},
-			strings.NewReader("{}\n"),
-			out,
-		)
+		return Score(t.Context(), ref, ScoreOptions{Table: offline.TableOptions{Map: map[string]string{"user": "u"}}},
+			strings.NewReader("{}\n"), out)
 	})
 	offlinetest.WantExit(t, err, report.ExitUsage, "--map is for --format csv and parquet")
 
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
-		return Score(
-			t.Context(),
-			ref,
-			ScoreOptions{History: strings.NewReader("user,item\n"), HistoryPath: "h.csv"},
-			strings.NewReader(""),
-			out,
-		)
+		return Score(t.Context(), ref, ScoreOptions{History: strings.NewReader("user,item\n"), HistoryPath: "h.csv"},
+			strings.NewReader(""), out)
 	})
 	offlinetest.WantExit(t, err, report.ExitUsage, "h.csv: history: line 1: not_json")
 
@@ -335,19 +309,12 @@ func TestScoreClassNames(t *testing.T) {
 		case "multilabel":
 			label = func(a, b float64) string { return map[bool]string{true: "9", false: "10"}[a*b > 0] }
 		}
-		o := fittest.Options(
-			t,
-			dataset.LIBSVM,
-			task,
-			offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(200, 6, label)),
-		)
+		o := fittest.Options(t, dataset.LIBSVM, task,
+			offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(200, 6, label)))
 		o.Model.Train.MaxBasis, o.Lambdas, o.Store = 3, []float64{1}, t.TempDir()
 		fittest.Lines(t, o)
-		lines, err := scored(
-			t,
-			offline.SnapshotRef{Versions: offline.Versions{Store: o.Store, Model: "toy"}},
-			strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5}`),
-		)
+		lines, err := scored(t, offline.SnapshotRef{Versions: offline.Versions{Store: o.Store, Model: "toy"}},
+			strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,11 +326,8 @@ func TestScoreClassNames(t *testing.T) {
 			"multilabel": "<nil>", "binary": "<nil>"}[task] {
 			t.Errorf("%s: ranked %s", task, ranked)
 		}
-		lines, err = scored(
-			t,
-			offline.SnapshotRef{Versions: offline.Versions{Store: o.Store, Model: "toy"}},
-			strings.NewReader(`{"1":1e15,"2":-1e15,"3":1e15,"4":1e15}`),
-		)
+		lines, err = scored(t, offline.SnapshotRef{Versions: offline.Versions{Store: o.Store, Model: "toy"}},
+			strings.NewReader(`{"1":1e15,"2":-1e15,"3":1e15,"4":1e15}`))
 		if err != nil && report.CodeOf(err) != report.ExitNo || len(lines) != 2 {
 			t.Errorf("huge numbers: %v, %v", lines, err)
 		}

@@ -160,13 +160,8 @@ func showStages(meter *progress.Meter) func(stage, unit string, done, most int) 
 }
 
 // summarize fills in what the fit chose and how good it is.
-func summarize(
-	ctx context.Context,
-	s *report.FitSummary,
-	in task.FitInput,
-	fit *refit.FitOutcome,
-	parts *fitParts,
-) error {
+func summarize(ctx context.Context, s *report.FitSummary, in task.FitInput, fit *refit.FitOutcome,
+	parts *fitParts) error {
 	ch := fit.Champion
 	v := &ch.Version
 	s.Status, s.Lambda, s.K, s.Units = v.Status, v.Lambda, v.K, fit.Units
@@ -203,12 +198,8 @@ func summarize(
 }
 
 // meanMetrics are METRICS of a predictor of numbers.
-func meanMetrics(
-	t *encode.Target,
-	events []event.Event,
-	group func(*event.Event) string,
-	predict func(*event.Event) float64,
-) *report.Metrics {
+func meanMetrics(t *encode.Target, events []event.Event, group func(*event.Event) string,
+	predict func(*event.Event) float64) *report.Metrics {
 	q := evaluate.NewQuality(t, group)
 	for i := range events {
 		q.AddNumber(&events[i], predict(&events[i]))
@@ -221,12 +212,8 @@ const linearRidge = 0.5
 
 // linearMetrics are METRICS of a linear model with the same loss: the start of the path if it has a linear term, else
 // one that is fitted for this purpose. It is nil once ctx is done.
-func linearMetrics(
-	ctx context.Context,
-	in task.FitInput,
-	fit *refit.FitOutcome,
-	test []event.Event,
-) (*report.Metrics, error) {
+func linearMetrics(ctx context.Context, in task.FitInput, fit *refit.FitOutcome,
+	test []event.Event) (*report.Metrics, error) {
 	ch := fit.Champion
 	if fit.Linear != nil && fit.Linear.Linear != nil {
 		return evaluate.Metrics(ch.Target, ch.Vocabulary, fit.Linear, test, in.Group), nil
@@ -245,13 +232,8 @@ func linearMetrics(
 	if err != nil {
 		return nil, err
 	}
-	return evaluate.Metrics(
-		linear.Champion.Target,
-		linear.Champion.Vocabulary,
-		linear.Champion.Model,
-		test,
-		in.Group,
-	), nil
+	return evaluate.Metrics(linear.Champion.Target, linear.Champion.Vocabulary, linear.Champion.Model, test,
+		in.Group), nil
 }
 
 // GroupBy returns the ranking group of numeric and binary labels: the name in a categorical field. It is nil for other

@@ -46,23 +46,13 @@ func TestFitChoosesOnValidation(t *testing.T) {
 	// like better.
 	if got := offlinetest.Number(t, summary, "valid.rmse"); got > 1.005*best ||
 		offlinetest.Number(t, summary, "lambda") != lambda {
-		t.Errorf(
-			"chose validation rmse %g with lambda %v, a step had %g with lambda %g",
-			got,
-			summary["lambda"],
-			best,
-			lambda,
-		)
+		t.Errorf("chose validation rmse %g with lambda %v, a step had %g with lambda %g", got, summary["lambda"], best,
+			lambda)
 	}
-	if again := offlinetest.Last(run(2)); offlinetest.Get(again, "snapshot.payload_digest") != offlinetest.Get(
-		summary,
-		"snapshot.payload_digest",
-	) {
-		t.Errorf(
-			"another run with 2 threads: digest %v, first %v",
-			offlinetest.Get(again, "snapshot.payload_digest"),
-			offlinetest.Get(summary, "snapshot.payload_digest"),
-		)
+	if again := offlinetest.Last(run(2)); offlinetest.Get(again, "snapshot.payload_digest") != offlinetest.Get(summary,
+		"snapshot.payload_digest") {
+		t.Errorf("another run with 2 threads: digest %v, first %v", offlinetest.Get(again, "snapshot.payload_digest"),
+			offlinetest.Get(summary, "snapshot.payload_digest"))
 	}
 }
 
@@ -80,8 +70,7 @@ func TestFitPolishesTheChosen(t *testing.T) {
 		t.Errorf("lambda %v with a %v gap, thorough %v", rough["lambda"], rough["gap_kind"], thorough["lambda"])
 	}
 	if got, want := offlinetest.Number(t, rough, "objective"), offlinetest.Number(t, thorough, "objective"); math.Abs(
-		got-want,
-	) > 0.02*want {
+		got-want) > 0.02*want {
 		t.Errorf("objective %g, thorough %g", got, want)
 	}
 }
@@ -138,12 +127,8 @@ func TestParts(t *testing.T) {
 }
 
 func TestFitWithoutValidationOrTest(t *testing.T) {
-	o := fitOptions(
-		t,
-		dataset.MovieLens,
-		"",
-		offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(300, 5), "\n")),
-	)
+	o := fitOptions(t, dataset.MovieLens, "",
+		offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(300, 5), "\n")))
 	o.Split, o.Lambdas, o.MaxSteps = dataset.Fractions{Train: 1}, []float64{5}, 2
 	lines := fitLines(t, o)
 	if s := offlinetest.Last(lines); s["valid"] != nil || s["test"] != nil || s["snapshot"] != nil ||
@@ -156,12 +141,8 @@ func TestFitWithoutValidationOrTest(t *testing.T) {
 }
 
 func TestFitInterrupted(t *testing.T) {
-	o := fitOptions(
-		t,
-		dataset.MovieLens,
-		"",
-		offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(300, 5), "\n")),
-	)
+	o := fitOptions(t, dataset.MovieLens, "",
+		offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(300, 5), "\n")))
 	o.Store = filepath.Join(t.TempDir(), "store")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

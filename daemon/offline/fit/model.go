@@ -47,9 +47,7 @@ func ModelOf(name string, format dataset.Format, task, path string) (*config.Mod
 	default:
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
 			Err: fmt.Errorf(
-				"offline: --format %s does not say which fields are features: name a model with --config.file",
-				format,
-			)}
+				"offline: --format %s does not say which fields are features: name a model with --config.file", format)}
 	}
 	return &m, nil
 }

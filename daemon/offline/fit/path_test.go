@@ -18,12 +18,8 @@ import (
 // pathOptions fits two λ of classes and plots them into a file of the given name.
 func pathOptions(t *testing.T, name string) Options {
 	t.Helper()
-	o := fitOptions(
-		t,
-		dataset.LIBSVM,
-		"",
-		offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(200, 1, offlinetest.Quadrant)),
-	)
+	o := fitOptions(t, dataset.LIBSVM, "",
+		offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(200, 1, offlinetest.Quadrant)))
 	o.Model.Train.MaxBasis, o.Lambdas, o.Path = 3, []float64{1, 5}, filepath.Join(t.TempDir(), name)
 	return o
 }
@@ -93,10 +89,8 @@ func TestPathInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(raw), "λ = ") || strings.Count(string(raw), "λ = ") != 1 {
-		t.Errorf(
-			"the figure of an interrupted path has %d λ, want the one that was begun",
-			strings.Count(string(raw), "λ = "),
-		)
+		t.Errorf("the figure of an interrupted path has %d λ, want the one that was begun",
+			strings.Count(string(raw), "λ = "))
 	}
 }
 

@@ -32,10 +32,8 @@ func TestWideSparse(t *testing.T) {
 		})
 		runtime.ReadMemStats(&after)
 		want := fmt.Sprintf(
-			"has %d rows of %d numeric columns: the limit is 1000000 columns, and 50000000 numbers in all",
-			rows,
-			column,
-		)
+			"has %d rows of %d numeric columns: the limit is 1000000 columns, and 50000000 numbers in all", rows,
+			column)
 		if bytes := after.TotalAlloc - before.TotalAlloc; lineErr != nil || err == nil || !strings.Contains(err.Error(),
 			want) || bytes > 8<<20 {
 			t.Errorf("%d rows: %v, %v, %d bytes are allocated", rows, err, lineErr, bytes)

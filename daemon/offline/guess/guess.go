@@ -224,8 +224,7 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), whyClasses
 	case whyClasses == "" && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
 		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(
-			c.Max,
-		), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
+			c.Max), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
 	case distinct == 2 && c.Lists == 0 && (c.Numbers == 0 || c.Whole == n):
 		s.Task, s.Positive, s.Negative = string(event.Binary), c.Values()[0], c.Values()[1]
 		if isYes(s.Negative) || !isYes(s.Positive) && c.Count(s.Negative) < c.Count(s.Positive) {
@@ -238,15 +237,11 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 			s.LabelMin, s.LabelMax = c.Min, c.Max
 		}
 	case c.Lists > 0 && len(classes) > 1 && len(classes) <= fewClasses:
-		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf(
-			"lists of %d different names",
-			len(classes),
-		)
+		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf("lists of %d different names",
+			len(classes))
 	case distinct <= fewClasses && c.Lists == 0:
-		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), fmt.Sprintf(
-			"%d different names",
-			distinct,
-		)
+		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), fmt.Sprintf("%d different names",
+			distinct)
 	default:
 		return &report.ExitError{
 			Code: report.ExitUsage,
@@ -362,10 +357,8 @@ func (g *guess) add(c *dataset.Column) {
 			!strings.HasPrefix(values[1],
 				"-") {
 			field.Why += fmt.Sprintf(
-				": if %s, in %d rows, means \"no value\", write null there and optional: true here",
-				values[0],
-				c.Count(values[0]),
-			)
+				": if %s, in %d rows, means \"no value\", write null there and optional: true here", values[0],
+				c.Count(values[0]))
 		}
 	}
 	if field.Use == "time" || field.Use == out {

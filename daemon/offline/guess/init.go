@@ -49,10 +49,8 @@ func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
 	case o.Format != "" && o.Format != dataset.JSONL:
 		return nil, nil, offline.Usage("--format", "--format %s is of files: the records of a topic are JSON", o.Format)
 	case len(o.BootstrapServers) == 0:
-		return nil, nil, offline.Usage(
-			"--bootstrap-servers",
-			"--topic needs --bootstrap-servers, host:port of a broker that has it",
-		)
+		return nil, nil, offline.Usage("--bootstrap-servers",
+			"--topic needs --bootstrap-servers, host:port of a broker that has it")
 	}
 	records, err := o.Records()
 	if err != nil {

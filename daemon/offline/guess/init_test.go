@@ -68,13 +68,9 @@ func TestInitOddRows(t *testing.T) {
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
 		return Init(Options{Data: path, Output: filepath.Join(t.TempDir(), "no.yaml")}, out)
 	})
-	offlinetest.WantExit(
-		t,
-		err,
-		report.ExitUsage,
+	offlinetest.WantExit(t, err, report.ExitUsage,
 		"array.json has no rows as --format jsonl: 1 lines skipped: not_object",
-		"in line 1 expected an object, got a list",
-	)
+		"in line 1 expected an object, got a list")
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
 		return Init(
 			Options{
@@ -103,11 +99,8 @@ func TestInitOddRows(t *testing.T) {
 			},
 		)
 	}
-	records = append(
-		records,
-		offline.Record{Partition: 3, Offset: 71, Value: []byte("x")},
-		offline.Record{Partition: 3, Offset: 72, Value: []byte("2")},
-	)
+	records = append(records, offline.Record{Partition: 3, Offset: 71, Value: []byte("x")},
+		offline.Record{Partition: 3, Offset: 72, Value: []byte("2")})
 	of := Options{
 		Topic:            "t",
 		BootstrapServers: []string{"b:1"},
@@ -231,13 +224,8 @@ func TestInitWrittenTimes(t *testing.T) {
 			if got, want := m.Schema.Time == "at", strings.Contains(takes, format); got != want {
 				t.Errorf("%s in %s: %t, want %t", layout, format, got, want)
 			}
-			set, err := offline.ReadEvents(
-				m,
-				offlinetest.WriteFile(t, "times."+format, text),
-				dataset.Format(format),
-				offline.TableOptions{},
-				nil,
-			)
+			set, err := offline.ReadEvents(m, offlinetest.WriteFile(t, "times."+format, text), dataset.Format(format),
+				offline.TableOptions{}, nil)
 			if err != nil || len(set.Examples) != 300 || set.HasTime != (m.Schema.Time == "at") && format == "jsonl" {
 				t.Errorf("%s in %s: %v", layout, format, err)
 			}
@@ -273,10 +261,8 @@ func TestInitNoNames(t *testing.T) {
 		t.Errorf("schema %+v", s)
 	}
 	for _, f := range summary["fields"].([]any) {
-		if f := f.(offlinetest.Line); (f["name"] == "age") != strings.Contains(
-			f["why"].(string),
-			`if -999, in 150 rows, means "no value"`,
-		) {
+		if f := f.(offlinetest.Line); (f["name"] == "age") != strings.Contains(f["why"].(string),
+			`if -999, in 150 rows, means "no value"`) {
 			t.Errorf("%v: %v", f["name"], f["why"])
 		}
 	}
@@ -295,13 +281,8 @@ func TestInitDecimalCommas(t *testing.T) {
 		!slices.Equal(s.Categorical, []string{"Kunden-Nr."}) {
 		t.Errorf("schema %+v", s)
 	}
-	set, err := offline.ReadEvents(
-		m,
-		offlinetest.WriteFile(t, "orders.csv", text),
-		dataset.CSV,
-		offline.TableOptions{},
-		nil,
-	)
+	set, err := offline.ReadEvents(m, offlinetest.WriteFile(t, "orders.csv", text), dataset.CSV, offline.TableOptions{},
+		nil)
 	if err != nil || len(set.Examples) != 400 || !set.HasTime || set.Examples[213].Label != 13.13 {
 		t.Errorf("events %v, %v", set, err)
 	}

@@ -139,10 +139,8 @@ func (g *guess) whole(c *dataset.Column, isName byName, isQuantity bool) (use, w
 	case t.forNumbers(better):
 		return "numeric", numbers + ": " + losses
 	case c.Min >= farFromZero && c.Max-c.Min <= c.Min:
-		return "categorical", fmt.Sprintf(
-			"%d different numbers that come back and lie close together far from 0",
-			distinct,
-		)
+		return "categorical", fmt.Sprintf("%d different numbers that come back and lie close together far from 0",
+			distinct)
 	}
 	return "numeric", numbers
 }

@@ -12,12 +12,8 @@ import (
 
 // RecordFields says how replay writes the records of a file for a model: a daemon reads them as ReadEvents reads the
 // file. Without a model, nil, the columns are what Init takes them for.
-func RecordFields(
-	m *config.Model,
-	format dataset.Format,
-	table offline.TableOptions,
-	key string,
-) (dataset.Fields, error) {
+func RecordFields(m *config.Model, format dataset.Format, table offline.TableOptions,
+	key string) (dataset.Fields, error) {
 	fields := dataset.Fields{Key: key, Columns: table.DatasetColumns(), Guess: GuessFields}
 	if m == nil {
 		return fields, nil

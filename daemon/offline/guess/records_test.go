@@ -156,8 +156,7 @@ func TestReplayOfOtherFormats(t *testing.T) {
 		r := row{&stars, float64(100 + i%20), int64(i % 7), []string{"49018e16", "NA", "007"}[i%3], float64(i%90) / 8,
 			i%2 == 0, []string{"a", "b"}[:i%3],
 			1_700_000_000_000_000 + int64(
-				i,
-			)*1_000_777, 1_600_000_000_000 + int64(i), 19_000 + int32(i/60), fmt.Sprint(i % 9)}
+				i)*1_000_777, 1_600_000_000_000 + int64(i), 19_000 + int32(i/60), fmt.Sprint(i % 9)}
 		if i%50 == 49 {
 			r.Rating, r.Amount = nil, math.NaN()
 		}
@@ -234,16 +233,8 @@ func compareEvents(t *testing.T, m *config.Model, path string, format dataset.Fo
 			return nil
 		})
 		if err != nil || read != len(set.Examples) {
-			t.Errorf(
-				"%s %s: %d events, want %d, refused %v, %v\nschema %+v",
-				path,
-				how,
-				read,
-				len(set.Examples),
-				bad,
-				err,
-				m.Schema,
-			)
+			t.Errorf("%s %s: %d events, want %d, refused %v, %v\nschema %+v", path, how, read, len(set.Examples), bad,
+				err, m.Schema)
 		}
 		for _, cause := range skipped.Causes {
 			bad[cause.Cause()] += int(cause.Lines)

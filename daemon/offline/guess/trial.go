@@ -192,10 +192,8 @@ func (g *guess) classesOfNumbers(c *dataset.Column, columns []*dataset.Column) s
 	case c.Quoted == n:
 		return fmt.Sprintf("%d different whole numbers that are text, as names are", distinct)
 	case distinct > 2 && distinct <= fewNumbers && g.rows >= rowsPerName*distinct && g.isUnordered(c, columns):
-		return fmt.Sprintf(
-			"%d different whole numbers without order: rows alike in others are no nearer in it",
-			distinct,
-		)
+		return fmt.Sprintf("%d different whole numbers without order: rows alike in others are no nearer in it",
+			distinct)
 	}
 	return ""
 }

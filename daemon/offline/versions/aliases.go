@@ -104,17 +104,10 @@ func operator() string {
 func (o *MoveOptions) path() string { return filepath.Join(o.Store, o.Model) }
 
 // move moves the alias from the version that it names now, and returns what was done.
-func (o *MoveOptions) move(
-	ctx context.Context,
-	store *publish.Store,
-	from int64,
-	event format.Event,
-) (*report.AliasMove, error) {
-	record, err := store.MoveAlias(
-		ctx,
-		o.Model,
-		publish.Move{Alias: o.Alias, From: &from, To: o.Version, Event: event, Why: o.Why},
-	)
+func (o *MoveOptions) move(ctx context.Context, store *publish.Store, from int64,
+	event format.Event) (*report.AliasMove, error) {
+	record, err := store.MoveAlias(ctx, o.Model,
+		publish.Move{Alias: o.Alias, From: &from, To: o.Version, Event: event, Why: o.Why})
 	if err != nil {
 		return nil, err
 	}
@@ -187,11 +180,8 @@ func Rollback(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 			return offline.StoreError(err, o.path())
 		}
 	}
-	err = fmt.Errorf(
-		"%w: the publish log knows no version that %s named before: choose one (--version)",
-		snapshot.ErrNotFound,
-		o.Alias,
-	)
+	err = fmt.Errorf("%w: the publish log knows no version that %s named before: choose one (--version)",
+		snapshot.ErrNotFound, o.Alias)
 	for _, version := range candidates {
 		var move *report.AliasMove
 		o.Version = version
@@ -328,10 +318,7 @@ func emitStrays(store *publish.Store, model, path string, out *report.Emitter) e
 		if s.Alias != "" && damaged == nil {
 			damaged = fmt.Errorf(
 				"alias %s is damaged: rebuild it (versions alias --repair) or set it (versions promote --alias %s): %w",
-				s.Alias,
-				s.Alias,
-				s.Err,
-			)
+				s.Alias, s.Alias, s.Err)
 		}
 		if err := out.Emit("stray", report.Stray{Model: model, Path: s.Path, Alias: s.Alias,
 			Reason: s.Err.Error()}); err != nil {

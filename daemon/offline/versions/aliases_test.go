@@ -129,11 +129,8 @@ func TestPromote(t *testing.T) {
 		t.Errorf("promoted %d, %v, want 1", got, err)
 	}
 	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-		return Aliases(
-			t.Context(),
-			AliasesOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Now: o.Now},
-			out,
-		)
+		return Aliases(t.Context(), AliasesOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Now: o.Now},
+			out)
 	})
 	if err != nil || len(lines) != 4 || offlinetest.Get(offlinetest.Last(lines), "aliases.canary") != 1.0 ||
 		offlinetest.Get(offlinetest.Last(lines), "aliases.champion") != 2.0 ||
@@ -233,10 +230,8 @@ func TestPruneVerb(t *testing.T) {
 // Signed moves are accepted by a reader with the key, and only those.
 func TestSignedMoves(t *testing.T) {
 	o, _ := history(t, "r")
-	lines, err := offlinetest.Collect(
-		t,
-		func(out *report.Emitter) error { return NewKeys(filepath.Join(o.Store, "keys"), out) },
-	)
+	lines, err := offlinetest.Collect(t,
+		func(out *report.Emitter) error { return NewKeys(filepath.Join(o.Store, "keys"), out) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,11 +300,8 @@ func TestAliasesAreRepaired(t *testing.T) {
 	}
 	list := func(repair bool) ([]map[string]any, error) {
 		return offlinetest.Collect(t, func(out *report.Emitter) error {
-			return Aliases(
-				t.Context(),
-				AliasesOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Repair: repair, Now: o.Now},
-				out,
-			)
+			return Aliases(t.Context(),
+				AliasesOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Repair: repair, Now: o.Now}, out)
 		})
 	}
 	lines, err := list(false)

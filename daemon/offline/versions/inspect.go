@@ -103,10 +103,8 @@ func ancestors(store *publish.Store, m *snapshot.Manifest) []report.Ancestor {
 		if err != nil {
 			break
 		}
-		line = append(
-			line,
-			report.Ancestor{Version: p.Version, Kind: p.Kind, Decision: p.Decision, Created: report.Time(p.Created)},
-		)
+		line = append(line,
+			report.Ancestor{Version: p.Version, Kind: p.Kind, Decision: p.Decision, Created: report.Time(p.Created)})
 		parent = p.Parent
 	}
 	return line

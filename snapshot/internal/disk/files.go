@@ -35,12 +35,8 @@ func VersionDir(root *os.Root, version int64) (*os.Root, error) {
 	if errors.Is(err, fs.ErrNotExist) || version < 1 {
 		there, _ := NumbersIn(root) // only to say which there are
 		newest := strings.Trim(fmt.Sprint(there[max(0, len(there)-mostNamed):]), "[]")
-		return nil, fmt.Errorf(
-			"%w: no version %d (the newest that there are: %s): it was pruned or never published",
-			ErrNotFound,
-			version,
-			newest,
-		)
+		return nil, fmt.Errorf("%w: no version %d (the newest that there are: %s): it was pruned or never published",
+			ErrNotFound, version, newest)
 	}
 	if err != nil {
 		return nil, err
@@ -213,12 +209,8 @@ func OpenModel(dir, model string) (*os.Root, error) {
 	defer store.Close()
 	root, err := store.OpenRoot(model)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf(
-			"%w: no model %s in %s: check the name (--model), or publish a first version",
-			ErrNotFound,
-			model,
-			dir,
-		)
+		return nil, fmt.Errorf("%w: no model %s in %s: check the name (--model), or publish a first version",
+			ErrNotFound, model, dir)
 	}
 	return root, err
 }

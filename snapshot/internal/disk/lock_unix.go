@@ -32,16 +32,12 @@ func Lock(ctx context.Context, root *os.Root, name string) (unlock func() error,
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return nil, errors.Join(
-				fmt.Errorf("lock %s: %w: the store has to be on a file system with locks", f.Name(), err),
-				f.Close(),
-			)
+				fmt.Errorf("lock %s: %w: the store has to be on a file system with locks", f.Name(), err), f.Close())
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(
-				fmt.Errorf("lock %s: held by another publisher: %w", f.Name(), ctx.Err()),
-				f.Close(),
-			)
+			return nil, errors.Join(fmt.Errorf("lock %s: held by another publisher: %w", f.Name(), ctx.Err()),
+				f.Close())
 		case <-tick.C:
 		}
 	}

@@ -21,12 +21,8 @@ func checkPrivate(st fs.FileInfo, err error) error {
 		return fmt.Errorf("%w: mode %#o lets others in: chmod 600", ErrKey, mode)
 	}
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 && int(sys.Uid) != os.Geteuid() {
-		return fmt.Errorf(
-			"%w: it belongs to user %d, not to user %d that runs this program: chown it",
-			ErrKey,
-			sys.Uid,
-			os.Geteuid(),
-		)
+		return fmt.Errorf("%w: it belongs to user %d, not to user %d that runs this program: chown it", ErrKey, sys.Uid,
+			os.Geteuid())
 	}
 	return nil
 }

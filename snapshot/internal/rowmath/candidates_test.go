@@ -32,16 +32,8 @@ func TestDotsAgainstOneByOne(t *testing.T) {
 				}
 				if math.Abs(got[i]-want) > 1e-14*(1+math.Abs(want)) ||
 					math.Abs(squares[i]-wantSquares) > 1e-13*(1+math.Abs(wantSquares)) {
-					t.Fatalf(
-						"k = %d, row %d of %d: %g and %g, want %g and %g",
-						k,
-						i,
-						n,
-						got[i],
-						squares[i],
-						want,
-						wantSquares,
-					)
+					t.Fatalf("k = %d, row %d of %d: %g and %g, want %g and %g", k, i, n, got[i], squares[i], want,
+						wantSquares)
 				}
 				if Dots(alone, row, stride, w); alone[0] != got[i] {
 					t.Fatalf("k = %d, row %d of %d: %g, alone %g", k, i, n, got[i], alone[0])

@@ -609,10 +609,8 @@ func UserItem(n, k, m int) *format.Contents {
 		}
 	}
 	for i := range n {
-		c.Vocabulary[0], c.Vocabulary[1] = append(c.Vocabulary[0], fmt.Sprint("u", i)), append(
-			c.Vocabulary[1],
-			fmt.Sprint("i", i),
-		)
+		c.Vocabulary[0], c.Vocabulary[1] = append(c.Vocabulary[0], fmt.Sprint("u", i)), append(c.Vocabulary[1],
+			fmt.Sprint("i", i))
 	}
 	return c
 }
@@ -695,10 +693,8 @@ func Foldable(s Shape, shared bool) *format.Contents {
 		}
 	}
 	for range linear + k {
-		user.Precision, item.Precision = append(user.Precision, 0.5+3*rng.Float64()), append(
-			item.Precision,
-			1+rng.Float64(),
-		)
+		user.Precision, item.Precision = append(user.Precision, 0.5+3*rng.Float64()), append(item.Precision,
+			1+rng.Float64())
 	}
 	item.Precision = item.Precision[:linear] // linear weights alone
 	clear(item.Signs)

@@ -49,13 +49,8 @@ type CorrectiveFit struct {
 	shrunkNorm float64  // its nuclear norm
 }
 
-func NewCorrectiveFit(
-	p *problem.Problem,
-	g *gamma.Gamma,
-	linearPart *linear.LinearFit,
-	lambda float64,
-	workers parallel.Workers,
-) *CorrectiveFit {
+func NewCorrectiveFit(p *problem.Problem, g *gamma.Gamma, linearPart *linear.LinearFit, lambda float64,
+	workers parallel.Workers) *CorrectiveFit {
 	n := p.X.NumRows()
 	f := &CorrectiveFit{
 		P: p, G: g, Lambda: lambda, Workers: workers, linear: linear.NewEliminated(linearPart),
@@ -63,10 +58,8 @@ func NewCorrectiveFit(
 	}
 	if f.linear != nil {
 		size := len(linearPart.Theta)
-		f.theta, f.nextTheta, f.extrapolation, f.rows = make([]float64, size), make(
-			[]float64,
-			size,
-		), make([]float64, size), make([]float64, n)
+		f.theta, f.nextTheta, f.extrapolation, f.rows = make([]float64, size), make([]float64,
+			size), make([]float64, size), make([]float64, n)
 	}
 	return f
 }

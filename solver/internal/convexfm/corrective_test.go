@@ -84,13 +84,8 @@ func TestShrinkEigenvalues(t *testing.T) {
 
 // correctiveCase returns a refit over k random orthonormal vectors, with row weights, offsets and rows of zero to d
 // features, or of two.
-func correctiveCase(
-	rng *rand.Rand,
-	loss loss.Loss,
-	kernel problem.Kernel,
-	n, d, k, workers int,
-	two bool,
-) *CorrectiveFit {
+func correctiveCase(rng *rand.Rand, loss loss.Loss, kernel problem.Kernel, n, d, k, workers int,
+	two bool) *CorrectiveFit {
 	p := &problem.Problem{X: problem.NewRows(d, n, n*d), Outputs: 1, Loss: loss}
 	var offset []float64
 	for range n {
@@ -120,13 +115,8 @@ func correctiveCase(
 		vectors[r] = gamma.RandomUnit(d, rng.Uint64())
 	}
 	axes, _ := eigen.Orthonormal(vectors)
-	f := NewCorrectiveFit(
-		p,
-		gamma.NewGamma(p.X, kernel, 1, solvertest.TestWorkers(workers)),
-		linear.NewLinearFit(p, 0, 0, solvertest.TestWorkers(workers)),
-		0.7,
-		solvertest.TestWorkers(workers),
-	)
+	f := NewCorrectiveFit(p, gamma.NewGamma(p.X, kernel, 1, solvertest.TestWorkers(workers)),
+		linear.NewLinearFit(p, 0, 0, solvertest.TestWorkers(workers)), 0.7, solvertest.TestWorkers(workers))
 	f.Begin(axes, offset)
 	return f
 }
@@ -198,12 +188,8 @@ func TestCorrectivePass(t *testing.T) {
 					z[s*k+r] += by / 2
 					return f.slowLoss(t, z)
 				}
-				if slope := (move(h) - move(-h)) / (2 * h); !solvertest.Near(
-					gradient[r*k+s],
-					slope,
-					1e-5,
-					1e-5*wantScale(gradient),
-				) {
+				if slope := (move(h) - move(-h)) / (2 * h); !solvertest.Near(gradient[r*k+s], slope, 1e-5,
+					1e-5*wantScale(gradient)) {
 					t.Errorf("%d: gradient %d,%d is %v, difference %v", seed, r, s, gradient[r*k+s], slope)
 				}
 			}
@@ -223,38 +209,18 @@ func wantScale(x []float64) float64 { return 1 + dense.NormInf(x) }
 // paper, equations (13) and (14), on the explicit k²×k² system.
 func TestCorrectiveRefit(t *testing.T) {
 	for seed := range uint64(4) {
-		f := correctiveCase(
-			rand.New(rand.NewPCG(seed, 63)),
-			loss.Squared{},
-			[]problem.Kernel{problem.ANOVA, problem.Homogeneous}[seed%2],
-			200,
-			8,
-			4,
-			1,
-			seed >= 2,
-		)
+		f := correctiveCase(rand.New(rand.NewPCG(seed, 63)), loss.Squared{},
+			[]problem.Kernel{problem.ANOVA, problem.Homogeneous}[seed%2], 200, 8, 4, 1, seed >= 2)
 		f.Lambda = 6
 		a := make([]float64, f.k*f.k)
-		iterations := output.Accelerated(
-			f,
-			f.Workers,
-			&f.Smooth,
-			a,
-			output.FitLimits{Tolerance: 1e-14, Span: 20, Iterations: 5000},
-		)
+		iterations := output.Accelerated(f, f.Workers, &f.Smooth, a,
+			output.FitLimits{Tolerance: 1e-14, Span: 20, Iterations: 5000})
 		twin := f.multipliers(2000)
 		got, want := f.slowLoss(t, a)+f.Term(a), f.slowLoss(t, twin)+f.Term(twin)
 		if !solvertest.Near(got, want, 1e-9, 0) ||
 			floats.Distance(a, twin, math.Inf(1)) > 1e-4*(1+dense.NormInf(twin)) {
-			t.Errorf(
-				"%d: objective %v after %d iterations, by multipliers %v; %v and %v",
-				seed,
-				got,
-				iterations,
-				want,
-				a,
-				twin,
-			)
+			t.Errorf("%d: objective %v after %d iterations, by multipliers %v; %v and %v", seed, got, iterations, want,
+				a, twin)
 		}
 		if start := f.slowLoss(t, make([]float64, f.k*f.k)); !(want < 0.99*start) {
 			t.Errorf("%d: objective %v at 0, minimum %v: nothing to fit", seed, start, want)

@@ -52,13 +52,8 @@ type factorDescent struct {
 const relaxation = 1.5
 
 // NewFactorDescent is for one of the kernels of degree 2.
-func NewFactorDescent(
-	p *problem.Problem,
-	kernel problem.Kernel,
-	linear *linear.LinearFit,
-	lambda float64,
-	workers parallel.Workers,
-) *factorDescent {
+func NewFactorDescent(p *problem.Problem, kernel problem.Kernel, linear *linear.LinearFit, lambda float64,
+	workers parallel.Workers) *factorDescent {
 	x := p.X
 	return &factorDescent{
 		p: p, squares: kernel == problem.Homogeneous, lambda: lambda, linear: linear, workers: workers,

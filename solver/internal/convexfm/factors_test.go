@@ -46,10 +46,8 @@ func factorsCase(seed uint64) (f *factorDescent, vectors [][]float64, v []float6
 	}
 	linear := linear.NewLinearFit(p, 0.3*float64(seed%4), 0.2*float64(seed%3), solvertest.TestWorkers(1))
 	for r := range k {
-		vectors, v = append(vectors, gamma.RandomUnit(d, rng.Uint64())), append(
-			v,
-			1-2*float64(r%2)+0.1*rng.NormFloat64(),
-		)
+		vectors, v = append(vectors, gamma.RandomUnit(d, rng.Uint64())), append(v,
+			1-2*float64(r%2)+0.1*rng.NormFloat64())
 	}
 	kernel := problem.ANOVA
 	if seed >= 12 {

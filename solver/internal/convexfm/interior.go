@@ -70,13 +70,8 @@ func InteriorFits(n, d int) bool {
 
 // NewInterior is for one output, one of the kernels of degree 2, and a loss of ConvexFM. It returns nil for another
 // loss.
-func NewInterior(
-	p *problem.Problem,
-	kernel problem.Kernel,
-	linear *linear.LinearFit,
-	lambda float64,
-	workers parallel.Workers,
-) *Interior {
+func NewInterior(p *problem.Problem, kernel problem.Kernel, linear *linear.LinearFit, lambda float64,
+	workers parallel.Workers) *Interior {
 	f := &Interior{p: p, linear: linear, lambda: lambda, workers: workers}
 	switch p.Loss.(type) {
 	case loss.Squared:

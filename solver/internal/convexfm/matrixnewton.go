@@ -70,10 +70,8 @@ func (s *WholeNewton) Run(a, theta []float64, tolerance float64) (steps int, ok 
 	f := s.F
 	s.Linear.PredictTo(f.Offset, theta)
 	f.Predict(f.Current, a)
-	value := linear.RowLosses(f.Workers, f.P, f.Current, f.G.Grad) + f.Lambda*NuclearNorm(
-		a,
-		s.D,
-	) + s.Linear.RidgeOf(theta, theta)
+	value := linear.RowLosses(f.Workers, f.P, f.Current, f.G.Grad) + f.Lambda*NuclearNorm(a,
+		s.D) + s.Linear.RidgeOf(theta, theta)
 	next, change, moved := make([]float64, len(a)), make([]float64, len(a)), make([]float64, len(theta))
 	pred := make([]float64, len(f.Current))
 	for steps = range NewtonSteps {
@@ -99,10 +97,8 @@ func (s *WholeNewton) Run(a, theta []float64, tolerance float64) (steps int, ok 
 			floats.AddScaledTo(next, a, t, change)
 			to := append([]float64(nil), theta...)
 			floats.AddScaled(to, t, moved)
-			trial := linear.RowLosses(f.Workers, f.P, pred, f.G.Grad) + f.Lambda*NuclearNorm(
-				next,
-				s.D,
-			) + s.Linear.RidgeOf(to, to)
+			trial := linear.RowLosses(f.Workers, f.P, pred, f.G.Grad) + f.Lambda*NuclearNorm(next,
+				s.D) + s.Linear.RidgeOf(to, to)
 			if f.Workers.Cancelled() {
 				return steps, true
 			}
@@ -146,13 +142,8 @@ func (s *WholeNewton) Model(theta []float64) {
 			if f.P.Weights != nil {
 				weight = f.P.Weights[lo : lo+rows]
 			}
-			s.Linear.Scratch[worker].Loss.Curvature(
-				curve[:rows],
-				f.Current[lo:lo+rows],
-				f.P.Targets[lo:lo+rows],
-				weight,
-				rows,
-			)
+			s.Linear.Scratch[worker].Loss.Curvature(curve[:rows], f.Current[lo:lo+rows], f.P.Targets[lo:lo+rows],
+				weight, rows)
 			for c, column := range columns {
 				floats.MulTo(weighted[c*loss.FitTile:c*loss.FitTile+rows], column[:rows], curve[:rows])
 			}
@@ -279,10 +270,8 @@ func (s *WholeNewton) Step(next, moved, a, theta []float64) bool {
 	s.Whole(next, end)
 	floats.Sub(end, begun)
 	for r := range rest {
-		moved[r] = -cross.Data[r*cross.Stride+s.Size] - floats.Dot(
-			cross.Data[r*cross.Stride:r*cross.Stride+s.Size],
-			end,
-		)
+		moved[r] = -cross.Data[r*cross.Stride+s.Size] - floats.Dot(cross.Data[r*cross.Stride:r*cross.Stride+s.Size],
+			end)
 	}
 	return true
 }
@@ -306,13 +295,8 @@ func (s *WholeNewton) minimise(u, begun, work []float64) bool {
 		for c := range gradient {
 			last[c] = y[c] - begun[c]
 		}
-		blas64.Symv(
-			1,
-			blas64.Symmetric{N: s.Size, Stride: s.Size, Data: s.schur, Uplo: matrix.Uplo},
-			blas64.Vector{N: s.Size, Data: last, Inc: 1},
-			0,
-			blas64.Vector{N: s.Size, Data: gradient, Inc: 1},
-		)
+		blas64.Symv(1, blas64.Symmetric{N: s.Size, Stride: s.Size, Data: s.schur, Uplo: matrix.Uplo},
+			blas64.Vector{N: s.Size, Data: last, Inc: 1}, 0, blas64.Vector{N: s.Size, Data: gradient, Inc: 1})
 		floats.Add(gradient, s.slope)
 		copy(last, u)
 		floats.AddScaledTo(u, y, -1/smooth, gradient)

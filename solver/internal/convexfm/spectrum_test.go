@@ -61,22 +61,13 @@ func TestFold(t *testing.T) {
 		axes, sum := eigen.MatrixOver(vectors, values)
 		_, before, _ := eigen.EigenvectorsOf(sum, axes)
 		if len(folded) != (k+1)/2 || floats.Norm(weights, 1) > floats.Norm(before, 1)*(1+1e-12)+1e-12 {
-			t.Errorf(
-				"%d vectors become %d, norm %v from %v",
-				k,
-				len(folded),
-				floats.Norm(weights, 1),
-				floats.Norm(before, 1),
-			)
+			t.Errorf("%d vectors become %d, norm %v from %v", k, len(folded), floats.Norm(weights, 1),
+				floats.Norm(before, 1))
 		}
 		for j := range split {
 			for l := split; l < d; l++ {
-				if got, want := between(folded, weights, j, l), between(vectors, values, j, l); !solvertest.Near(
-					got,
-					want,
-					0,
-					1e-12,
-				) {
+				if got, want := between(folded, weights, j, l), between(vectors, values, j, l); !solvertest.Near(got,
+					want, 0, 1e-12) {
 					t.Errorf("%d vectors: %v between %d and %d, was %v", k, got, j, l, want)
 				}
 			}

@@ -78,15 +78,10 @@ func BenchmarkPasses(b *testing.B) {
 		})
 		b.Run(name+"MulAdd/Dgemm", func(b *testing.B) {
 			for b.Loop() {
-				blas64.Gemm(
-					blas.NoTrans,
-					blas.NoTrans,
-					1,
+				blas64.Gemm(blas.NoTrans, blas.NoTrans, 1,
 					blas64.General{Rows: benchRows, Cols: s.k, Stride: s.k, Data: s.packed},
-					blas64.General{Rows: s.k, Cols: s.m, Stride: s.m, Data: s.coef},
-					0,
-					blas64.General{Rows: benchRows, Cols: s.m, Stride: s.m, Data: s.out},
-				)
+					blas64.General{Rows: s.k, Cols: s.m, Stride: s.m, Data: s.coef}, 0,
+					blas64.General{Rows: benchRows, Cols: s.m, Stride: s.m, Data: s.out})
 			}
 			rate(b, s.flops())
 		})
@@ -112,15 +107,10 @@ func BenchmarkPasses(b *testing.B) {
 		})
 		b.Run(name+"DotAdd/Dgemm", func(b *testing.B) {
 			for b.Loop() {
-				blas64.Gemm(
-					blas.Trans,
-					blas.NoTrans,
-					1,
+				blas64.Gemm(blas.Trans, blas.NoTrans, 1,
 					blas64.General{Rows: benchRows, Cols: s.k, Stride: s.k, Data: s.packed},
-					blas64.General{Rows: benchRows, Cols: s.m, Stride: s.m, Data: s.out},
-					0,
-					blas64.General{Rows: s.k, Cols: s.m, Stride: s.m, Data: s.sums},
-				)
+					blas64.General{Rows: benchRows, Cols: s.m, Stride: s.m, Data: s.out}, 0,
+					blas64.General{Rows: s.k, Cols: s.m, Stride: s.m, Data: s.sums})
 			}
 			rate(b, s.flops())
 		})

@@ -72,16 +72,8 @@ func wantBits(t *testing.T, what string, got, want []float64) {
 	t.Helper()
 	for i, g := range got {
 		if math.Float64bits(g) != math.Float64bits(want[i]) && !(math.IsNaN(g) && math.IsNaN(want[i])) {
-			t.Fatalf(
-				"%s: element %d of %d is %v (%#x), want %v (%#x)",
-				what,
-				i,
-				len(got),
-				g,
-				math.Float64bits(g),
-				want[i],
-				math.Float64bits(want[i]),
-			)
+			t.Fatalf("%s: element %d of %d is %v (%#x), want %v (%#x)", what, i, len(got), g, math.Float64bits(g),
+				want[i], math.Float64bits(want[i]))
 		}
 	}
 }
@@ -180,12 +172,8 @@ func TestLanesOfDot(t *testing.T) {
 				y[i] *= math.Exp(20 * y[i])
 				s[i%8] = math.FMA(x[i], y[i], s[i%8])
 			}
-			wantBits(
-				t,
-				"Dot",
-				[]float64{Dot(x, y)},
-				[]float64{((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))},
-			)
+			wantBits(t, "Dot", []float64{Dot(x, y)},
+				[]float64{((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))})
 		}
 	})
 }

@@ -148,14 +148,8 @@ func dotAddSingle(dst []float64, a [][]float32, lo, n int, b []float32, stride, 
 
 // The columns of b that a group of outputs takes stay in the first-level cache while those of a pass by. Groups are of
 // equal size, so that one of 1, 2 or 3 outputs (AVX2: 1) is all there is, as its kernel expects.
-func dotAddBy[T float32 | float64](
-	kernels [][]dotAddKernel[T],
-	dst []float64,
-	a [][]T,
-	lo, n int,
-	b []T,
-	stride, m int,
-) {
+func dotAddBy[T float32 | float64](kernels [][]dotAddKernel[T], dst []float64, a [][]T, lo, n int, b []T,
+	stride, m int) {
 	groups := (m + len(kernels) - 1) / len(kernels)
 	for g, c := 0, 0; g < groups; g++ {
 		end := m * (g + 1) / groups

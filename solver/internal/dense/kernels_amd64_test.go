@@ -111,21 +111,15 @@ func TestSameBits(t *testing.T) {
 			var x2, got2, a2, b2 [2][]float64
 			n = random.IntN(MaxPair + 1)
 			for s := range a2 {
-				a2[s], b2[s], x2[s], got2[s] = values(random, n*(n+1)/2), values(
-					random,
-					n,
-				), make([]float64, n), make([]float64, n)
+				a2[s], b2[s], x2[s], got2[s] = values(random, n*(n+1)/2), values(random,
+					n), make([]float64, n), make([]float64, n)
 			}
 			d, work := values(random, n), values(random, PairWork)
 			for i := range d {
 				d[i] += 20 * float64(round%2)
 			}
-			wantBits(
-				t,
-				"SolvePair: least pivot",
-				[]float64{SolvePair(got2, a2, b2, d, work)},
-				[]float64{solvePairLeast(x2, a2, b2, d)},
-			)
+			wantBits(t, "SolvePair: least pivot", []float64{SolvePair(got2, a2, b2, d, work)},
+				[]float64{solvePairLeast(x2, a2, b2, d)})
 			wantBits(t, "SolvePair", got2[0], x2[0])
 			wantBits(t, "SolvePair", got2[1], x2[1])
 

@@ -82,15 +82,8 @@ func TestSweep(t *testing.T) {
 						}
 					}
 					if got := a[i*stride+j]; !(math.Abs(got-want) <= 1e-8*size) {
-						t.Fatalf(
-							"n = %d: element %d, %d is %v, want %v (of terms of size %v)",
-							n,
-							i,
-							j,
-							got,
-							want,
-							size,
-						)
+						t.Fatalf("n = %d: element %d, %d is %v, want %v (of terms of size %v)", n, i, j, got, want,
+							size)
 					}
 				}
 			}

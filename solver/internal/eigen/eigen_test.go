@@ -46,13 +46,8 @@ func TestDecompose(t *testing.T) {
 		e.Vector(column[1:], 2, n-1)
 		for j := range n {
 			if column[2*j+1] != vectors.At(j, n-1) || column[2*j] != 0 {
-				t.Fatalf(
-					"order %d: entry %d of the last vector is %g, want %g",
-					n,
-					j,
-					column[2*j+1],
-					vectors.At(j, n-1),
-				)
+				t.Fatalf("order %d: entry %d of the last vector is %g, want %g", n, j, column[2*j+1],
+					vectors.At(j, n-1))
 			}
 		}
 	}

@@ -69,14 +69,8 @@ const (
 	denseShare = 0.4
 )
 
-func NewFullFit(
-	p *problem.Problem,
-	kernel problem.Kernel,
-	form penalty.Form,
-	ridge float64,
-	offset []float64,
-	workers parallel.Workers,
-) *FullFit {
+func NewFullFit(p *problem.Problem, kernel problem.Kernel, form penalty.Form, ridge float64, offset []float64,
+	workers parallel.Workers) *FullFit {
 	n, d := p.X.NumRows(), p.X.NumColumns
 	f := &FullFit{P: p, Kernel: kernel, Form: form, Ridge: ridge, Workers: workers, Offset: offset}
 	f.size = max(gamma.MinGammaBlock, (n+gamma.GammaBlocks-1)/gamma.GammaBlocks)
@@ -108,10 +102,8 @@ func (f *FullFit) Resize(k int) {
 	f.turned = make([]float64, m*k)
 	for w := range f.scratch {
 		s := fullScratch{
-			inner: make(
-				[]float64,
-				k*fullStride,
-			), phi: make([]float64, k*fullStride), back: make([]float64, k*fullStride),
+			inner: make([]float64,
+				k*fullStride), phi: make([]float64, k*fullStride), back: make([]float64, k*fullStride),
 			out: make([]float64, m*fullStride), rows: make([]float64, fullTile*m), row: make([]float64, 3*k),
 		}
 		if f.Kernel == problem.ANOVA3 {

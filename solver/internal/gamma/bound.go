@@ -72,12 +72,8 @@ const (
 // BoundDual returns an upper bound of Ω*(∇F) over all unit vectors: by a dense eigensolver where that is cheap,
 // otherwise by Lanczos iterations until the bound is within tolerance of the norm, it is enough or the steps are done.
 // Enough may be nil. The operators must be prepared. It returns an unusable bound when the solve is cancelled.
-func (g *Gamma) BoundDual(
-	omega penalty.Penalty,
-	tolerance float64,
-	seed uint64,
-	enough func(upper, lower float64) bool,
-) DualBound {
+func (g *Gamma) BoundDual(omega penalty.Penalty, tolerance float64, seed uint64,
+	enough func(upper, lower float64) bool) DualBound {
 	if g.X.NumColumns == 0 { // there is no vector
 		return DualBound{Kind: OutputNorms, Columns: g.Outputs}
 	}
@@ -95,14 +91,8 @@ func (g *Gamma) BoundDual(
 		}
 		run := newKrylov(g.Workers, d, m, steps, func(dst, h []float64) { g.MulBlockTo(dst, h, m, nil) })
 		bound := DualBound{
-			Value: run.bound(
-				rng,
-				failure,
-				false,
-				tolerance,
-				omega.RowDual,
-				enough,
-			), Kind: OutputNorms, Failure: failure, Vectors: run.top(), Columns: m,
+			Value: run.bound(rng, failure, false, tolerance, omega.RowDual,
+				enough), Kind: OutputNorms, Failure: failure, Vectors: run.top(), Columns: m,
 		}
 		if m == 1 {
 			bound.Further, bound.FurtherValues = run.further(FurtherDominant)
@@ -116,22 +106,11 @@ func (g *Gamma) BoundDual(
 		return g.boundSquares(rng, tolerance, BoundFailure)
 	case m <= maxSignColumns && 1<<(m-1) <= maxSignColumns:
 		patterns, s := SignsOf(m)
-		run := newKrylov(
-			g.Workers,
-			d,
-			s,
-			tightSteps(d, s),
-			func(dst, h []float64) { g.MulBlockTo(dst, h, s, patterns) },
-		)
+		run := newKrylov(g.Workers, d, s, tightSteps(d, s),
+			func(dst, h []float64) { g.MulBlockTo(dst, h, s, patterns) })
 		return DualBound{
-			Value: run.bound(
-				rng,
-				BoundFailure,
-				false,
-				tolerance,
-				dense.NormInf,
-				enough,
-			), Kind: SignPatterns, Failure: BoundFailure, Vectors: run.top(), Columns: s,
+			Value: run.bound(rng, BoundFailure, false, tolerance, dense.NormInf,
+				enough), Kind: SignPatterns, Failure: BoundFailure, Vectors: run.top(), Columns: s,
 		}
 	}
 	best, other := outputs(BoundFailure/2), g.boundSquares(rng, tolerance, BoundFailure/2)
@@ -307,14 +286,8 @@ func (g *Gamma) denseWork() float64 {
 // 2013). For b uniform on the sphere, the density of γ is at most c_d = Γ(d/2)/(√π Γ((d−1)/2)), so |γ| <
 // ε/2c_d has a probability of at most ε. Nothing is assumed of the spectrum: several equal eigenvalues only make γ
 // larger.
-func (k *krylov) bound(
-	rng *rand.Rand,
-	failure float64,
-	nonnegative bool,
-	tolerance float64,
-	norm func([]float64) float64,
-	enough func(upper, lower float64) bool,
-) float64 {
+func (k *krylov) bound(rng *rand.Rand, failure float64, nonnegative bool, tolerance float64,
+	norm func([]float64) float64, enough func(upper, lower float64) bool) float64 {
 	d, m := len(k.vectors[0])/k.columns, k.columns
 	start := make([]float64, d*m)
 	for i := range start {

@@ -119,13 +119,8 @@ func (g *Gamma) contract(rng *rand.Rand) (vectors [][]float64) {
 		return block
 	}
 	by, start := random(), random()
-	k := newKrylov(
-		g.Workers,
-		d,
-		m,
-		min(ContractionSteps, d),
-		func(dst, h []float64) { g.TrilinearTo(dst, h, by, m, nil) },
-	)
+	k := newKrylov(g.Workers, d, m, min(ContractionSteps, d),
+		func(dst, h []float64) { g.TrilinearTo(dst, h, by, m, nil) })
 	if k.used = k.iterate(start, func(int) bool { return false }); !g.Workers.Cancelled() {
 		for c := range m {
 			if m <= MaxEndOutputs {

@@ -72,15 +72,8 @@ func TestLanczosBound(t *testing.T) {
 			}, nil)
 			for c := range truth {
 				if bounds[c] < truth[c]*(1-1e-12) {
-					t.Errorf(
-						"seed %d, kind %d, d %d, %d steps: bound %v of %v",
-						seed,
-						seed%6,
-						d,
-						steps,
-						bounds[c],
-						truth[c],
-					)
+					t.Errorf("seed %d, kind %d, d %d, %d steps: bound %v of %v", seed, seed%6, d, steps, bounds[c],
+						truth[c])
 				}
 				loosest = max(loosest, bounds[c]/truth[c])
 			}

@@ -65,13 +65,8 @@ func (g *Gamma) Dominant(start []float64, search eigenSearch, seed uint64) Ritz 
 		}
 		eigen.NormalizeColumns(found.Vectors, m)
 	}
-	krylov := newKrylov(
-		g.Workers,
-		d,
-		m,
-		min(search.Dimension, d),
-		func(dst, h []float64) { g.MulBlockTo(dst, h, m, nil) },
-	)
+	krylov := newKrylov(g.Workers, d, m, min(search.Dimension, d),
+		func(dst, h []float64) { g.MulBlockTo(dst, h, m, nil) })
 	for range search.restarts {
 		if krylov.run(&found, search.Tolerance) || g.Workers.Cancelled() {
 			break

@@ -50,25 +50,13 @@ type DenseFit struct {
 }
 
 // NewDenseFit returns a fit for the rows of p with all columns and weights zero. The span of the limits is not used.
-func NewDenseFit(
-	p *problem.Problem,
-	offset []float64,
-	columns int,
-	workers parallel.Workers,
-	biasRidge float64,
-	limits output.FitLimits,
-) *DenseFit {
+func NewDenseFit(p *problem.Problem, offset []float64, columns int, workers parallel.Workers, biasRidge float64,
+	limits output.FitLimits) *DenseFit {
 	n, m := p.X.NumRows(), p.Outputs
 	if len(offset) != n*m || len(p.Targets) != n*m || columns < 1 {
 		panic(
-			fmt.Sprintf(
-				"solver: %d offsets and %d targets for %d rows of %d outputs, %d columns",
-				len(offset),
-				len(p.Targets),
-				n,
-				m,
-				columns,
-			),
+			fmt.Sprintf("solver: %d offsets and %d targets for %d rows of %d outputs, %d columns", len(offset),
+				len(p.Targets), n, m, columns),
 		)
 	}
 	f := &DenseFit{

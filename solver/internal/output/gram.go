@@ -67,13 +67,8 @@ func (g *GramMatrices) Refresh() {
 		g.Curve = make([]float64, n*m)
 	}
 	f.Workers.Blocks(n, loss.FitTile, func(worker, _, lo, hi int) {
-		f.Scratch[worker].Loss.Curvature(
-			g.Curve[lo*m:hi*m],
-			f.Current[lo*m:hi*m],
-			f.Target[lo*m:hi*m],
-			f.weightsOf(lo, hi),
-			hi-lo,
-		)
+		f.Scratch[worker].Loss.Curvature(g.Curve[lo*m:hi*m], f.Current[lo*m:hi*m], f.Target[lo*m:hi*m],
+			f.weightsOf(lo, hi), hi-lo)
 	})
 	g.columns, g.fits, g.Rows, g.passes = g.columns[:0], g.fits[:0], g.Rows[:0], 0
 	g.narrow = n >= singleRows && fitsSingle(g.Curve)

@@ -109,10 +109,8 @@ func (f *OutputFit) Along(v, direction []float64) (start linePoint, square float
 // Trial evaluates the loss at a length of a step that along has prepared, and its derivative in the length.
 func (f *OutputFit) Trial(length float64) linePoint {
 	m := f.P.Outputs
-	values, slopes := make([]float64, problem.NumBlocks(f.P.X.NumRows())), make(
-		[]float64,
-		problem.NumBlocks(f.P.X.NumRows()),
-	)
+	values, slopes := make([]float64, problem.NumBlocks(f.P.X.NumRows())), make([]float64,
+		problem.NumBlocks(f.P.X.NumRows()))
 	f.Workers.Blocks(f.P.X.NumRows(), problem.RowBlock(f.P.X.NumRows()), func(worker, b, lo, hi int) {
 		work := &f.Scratch[worker]
 		for ; lo < hi; lo += loss.FitTile {

@@ -96,10 +96,8 @@ type minibatch struct {
 func NewMinibatch(f *OutputFit) *minibatch {
 	m := f.P.Outputs
 	b := &minibatch{f: f, loss: loss.NewLossTile(f.P.Loss, m)}
-	b.base, b.target, b.tile = make([]float64, m*StochasticBatch), make(
-		[]float64,
-		m*StochasticBatch,
-	), make([]float64, m*StochasticBatch)
+	b.base, b.target, b.tile = make([]float64, m*StochasticBatch), make([]float64,
+		m*StochasticBatch), make([]float64, m*StochasticBatch)
 	for range f.Phi {
 		b.phi = append(b.phi, make([]float64, StochasticBatch))
 	}

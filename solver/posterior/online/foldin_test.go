@@ -15,10 +15,8 @@ func TestWidenedWhenAsked(t *testing.T) {
 	const names = 12
 	play := func(atOnce bool) (all []float64) {
 		r := rand.New(rand.NewPCG(4, 4))
-		f := NewFoldIn(
-			posterior.New(posterior.Gaussian, 1, 3, nil, 2, posterior.PriorFor(posterior.Gaussian, 1)),
-			[][]float64{DefaultRates, FurtherRates},
-		)
+		f := NewFoldIn(posterior.New(posterior.Gaussian, 1, 3, nil, 2, posterior.PriorFor(posterior.Gaussian, 1)),
+			[][]float64{DefaultRates, FurtherRates})
 		feature := func(i int) Feature { return Feature{Field: int32(i % 2), Row: int32(i), Base: -1} }
 		for i := range names {
 			f.Place(int32(i), feature(i))
@@ -65,10 +63,8 @@ func TestSteadyFieldsForgetNothing(t *testing.T) {
 		learn(all, field, target)
 	}
 	features := []Feature{{Field: 0, Row: 0, Base: -1}, {Field: 1, Row: 1, Base: -1}}
-	got, want, before := mixed.State(features, []bool{false, true}), all.State(
-		features,
-		nil,
-	), mixed.State(features, nil)
+	got, want, before := mixed.State(features, []bool{false, true}), all.State(features,
+		nil), mixed.State(features, nil)
 	if math.Abs(got.Mean[1]-want.Mean[1]) > 1e-12 || math.Abs(before.Mean[1]-want.Mean[1]) < 1e-3 {
 		t.Errorf("steady weight %g, without forgetting %g, mixed %g", got.Mean[1], want.Mean[1], before.Mean[1])
 	}

@@ -137,11 +137,8 @@ func (r *Refit) likelihood() float64 {
 		r.bounds(lo, hi, !s.IsBinary(), func(t *boundTile) {
 			if s.IsBinary() {
 				for i := t.lo; i < t.hi; i++ {
-					blocks[b] += r.problem.Weight(i) * s.LogisticLikelihood(
-						r.problem.Targets[i],
-						s.Bias[0]+r.mean[i],
-						r.spread[i],
-					)
+					blocks[b] += r.problem.Weight(i) * s.LogisticLikelihood(r.problem.Targets[i], s.Bias[0]+r.mean[i],
+						r.spread[i])
 				}
 			} else {
 				blocks[b] += t.likelihood(s.Bias, r.mean[t.lo:t.hi], r.problem.Targets[t.lo*len(s.Bias):])

@@ -34,15 +34,8 @@ func TestBoundsAgainstDefinition(t *testing.T) {
 			w := p.Weight(i)
 			omega, right := s.Pseudo(p.Target(i), f.mean[i], f.spread[i])
 			if math.Abs(f.omega[i]-w*omega) > 1e-12*w*omega || math.Abs(f.right[i]-w*right) > 1e-12*float64(outputs) {
-				t.Fatalf(
-					"%d outputs, row %d: ω = %.15g and ω·t = %.15g, by definition %.15g and %.15g",
-					outputs,
-					i,
-					f.omega[i],
-					f.right[i],
-					w*omega,
-					w*right,
-				)
+				t.Fatalf("%d outputs, row %d: ω = %.15g and ω·t = %.15g, by definition %.15g and %.15g", outputs, i,
+					f.omega[i], f.right[i], w*omega, w*right)
 			}
 			for c, target := range p.Target(i) {
 				o := s.Bias[c] + f.mean[i]

@@ -129,12 +129,8 @@ func BenchmarkLearn(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		index, value := p.X.Row(i)
-		f.Learn(
-			[]online.Feature{{Field: 0, Row: index[0], Base: index[0]}, {Field: 1, Row: index[1], Base: index[1]}},
-			value,
-			p.Target(i),
-			1,
-		)
+		f.Learn([]online.Feature{{Field: 0, Row: index[0], Base: index[0]}, {Field: 1, Row: index[1], Base: index[1]}},
+			value, p.Target(i), 1)
 		if i++; i == p.X.NumRows() {
 			i = 0
 		}
@@ -179,14 +175,8 @@ func TestVersionsScoreAlike(t *testing.T) {
 		slow := run(s, scoreByPrediction)
 		for g := range fast {
 			if math.Abs(fast[g]-slow[g]) > 1e-9*(1+slow[g]) {
-				t.Errorf(
-					"separate=%v rate %d of field %d: loss %g, by prediction %g",
-					s.Separate,
-					g%len(online.DefaultRates),
-					g/len(online.DefaultRates),
-					fast[g],
-					slow[g],
-				)
+				t.Errorf("separate=%v rate %d of field %d: loss %g, by prediction %g", s.Separate,
+					g%len(online.DefaultRates), g/len(online.DefaultRates), fast[g], slow[g])
 			}
 		}
 	}
@@ -222,10 +212,8 @@ func scoreByPrediction(f *online.FoldIn, features []online.Feature, values, targ
 func TestMixForgetsOutliers(t *testing.T) {
 	p := posteriortest.Ratings(rand.New(rand.NewPCG(6, 1)), 30, 4, 4, 2, true)
 	for _, outlier := range []float64{1e12, math.Inf(1), math.NaN()} {
-		f := online.NewFoldIn(
-			randomState(rand.New(rand.NewPCG(6, 2)), p, posterior.Gaussian, 3),
-			[][]float64{online.DefaultRates, nil},
-		)
+		f := online.NewFoldIn(randomState(rand.New(rand.NewPCG(6, 2)), p, posterior.Gaussian, 3),
+			[][]float64{online.DefaultRates, nil})
 		f.Place(0, online.Feature{Field: 0, Row: 0, Base: 0})
 		row := &f.Rows[0]
 		f.Charge(row, 0, outlier, true)
@@ -234,14 +222,8 @@ func TestMixForgetsOutliers(t *testing.T) {
 			f.Charge(row, 1, 1.5, true)
 		}
 		if !(f.Loss[0][0] < f.Loss[0][1]) || !(row.Loss[0] < row.Loss[1]) {
-			t.Errorf(
-				"after one loss of %g the better rate has %g, the other %g; of the entity %g and %g",
-				outlier,
-				f.Loss[0][0],
-				f.Loss[0][1],
-				row.Loss[0],
-				row.Loss[1],
-			)
+			t.Errorf("after one loss of %g the better rate has %g, the other %g; of the entity %g and %g", outlier,
+				f.Loss[0][0], f.Loss[0][1], row.Loss[0], row.Loss[1])
 		}
 	}
 }
@@ -254,8 +236,7 @@ func TestWidenedNamesAreLearnedAnew(t *testing.T) {
 		r := rand.New(rand.NewPCG(4, 4))
 		f := online.NewFoldIn(
 			posterior.New(posterior.Gaussian, 1, 0, nil, 1, posterior.PriorFor(posterior.Gaussian, 1)),
-			[][]float64{online.FurtherRates},
-		)
+			[][]float64{online.FurtherRates})
 		value := make([]float64, names)
 		total := 0.0
 		for round := range 80 + rounds {
@@ -292,10 +273,8 @@ func TestWidenedNamesAreLearnedAnew(t *testing.T) {
 func TestRatesOfFieldsApart(t *testing.T) {
 	const names = 20
 	r := rand.New(rand.NewPCG(4, 4))
-	f := online.NewFoldIn(
-		posterior.New(posterior.Gaussian, 1, 0, nil, 2, posterior.PriorFor(posterior.Gaussian, 1)),
-		[][]float64{online.DefaultRates, online.FurtherRates},
-	)
+	f := online.NewFoldIn(posterior.New(posterior.Gaussian, 1, 0, nil, 2, posterior.PriorFor(posterior.Gaussian, 1)),
+		[][]float64{online.DefaultRates, online.FurtherRates})
 	stays, changes := make([]float64, names), make([]float64, names)
 	for i := range names {
 		stays[i] = r.NormFloat64()

@@ -60,10 +60,8 @@ func TestFootprints(t *testing.T) {
 				Loss:      solver.Squared{},
 			}
 			for i := range n {
-				p.X.Append(
-					[]int32{int32(i % (d / fields)), int32(d/fields + 2 + i%97), int32(d - 1 - i%7)},
-					[]float64{1, 1, 1},
-				)
+				p.X.Append([]int32{int32(i % (d / fields)), int32(d/fields + 2 + i%97), int32(d - 1 - i%7)},
+					[]float64{1, 1, 1})
 				for o := range c.outputs {
 					p.Targets[i*c.outputs+o] = -1
 				}
@@ -91,12 +89,8 @@ func TestFootprints(t *testing.T) {
 			for j := range int32(d) {
 				f.Place(j, online.Feature{Field: field[j], Row: j, Base: j})
 			}
-			near(
-				t,
-				"a fold-in",
-				heap()-before,
-				online.Footprint(d, len(online.DefaultRates), s.NumBasis, c.outputs, c.separate),
-			)
+			near(t, "a fold-in", heap()-before,
+				online.Footprint(d, len(online.DefaultRates), s.NumBasis, c.outputs, c.separate))
 			runtime.KeepAlive(f)
 		})
 	}

@@ -52,10 +52,8 @@ func testUnits(t *testing.T, l posterior.Likelihood, weighted bool, three []int3
 		t.Fatal(err)
 	}
 	n := p.X.NumRows()
-	g.pairs, g.units, g.omega, g.right, g.mean, g.spread = nil, nil, make([]float64, n), make(
-		[]float64,
-		n,
-	), make([]float64, n), make([]float64, n)
+	g.pairs, g.units, g.omega, g.right, g.mean, g.spread = nil, nil, make([]float64, n), make([]float64,
+		n), make([]float64, n), make([]float64, n)
 	g.columns.fill(p.X)
 	g.predict()
 	for sweep := range 3 {

@@ -71,13 +71,8 @@ func TestSweepFallsBack(t *testing.T) {
 			}
 			if !slices.Equal(a.Mean, b.Mean) || !slices.Equal(a.Bias, b.Bias) ||
 				!slices.Equal(a.Precision, b.Precision) {
-				t.Fatalf(
-					"separate=%v, %d: after a fall the sweep is not that of the bound: θ %v, %v",
-					separate,
-					sweep,
-					a.Bias,
-					b.Bias,
-				)
+				t.Fatalf("separate=%v, %d: after a fall the sweep is not that of the bound: θ %v, %v", separate, sweep,
+					a.Bias, b.Bias)
 			}
 		}
 	}
@@ -119,13 +114,8 @@ func TestRareLabels(t *testing.T) {
 	for _, separate := range []bool{false, true} {
 		s := posterior.New(posterior.Logistic, 1, 0, p.Field, p.NumFields, posterior.PriorFor(posterior.Logistic, 1))
 		if s.MainOnly = []bool{true, true}; separate {
-			s = posterior.NewSeparate(
-				posterior.Logistic,
-				1,
-				p.Field,
-				p.NumFields,
-				posterior.PriorFor(posterior.Logistic, 1),
-			)
+			s = posterior.NewSeparate(posterior.Logistic, 1, p.Field, p.NumFields,
+				posterior.PriorFor(posterior.Logistic, 1))
 		}
 		s.Bias[0] = -4
 		f, err := NewRefit(s, p, 10, 2)

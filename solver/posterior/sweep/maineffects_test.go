@@ -125,15 +125,8 @@ func TestMainEffectsAgainstPinnedCoordinates(t *testing.T) {
 				}
 			}
 			if !close6(fast.Noise, slow.Noise) || !close6(fast.Bias[0], slow.Bias[0]) {
-				t.Errorf(
-					"%s %v: noise %g θ %g, pinned %g %g",
-					name,
-					l,
-					fast.Noise,
-					fast.Bias[0],
-					slow.Noise,
-					slow.Bias[0],
-				)
+				t.Errorf("%s %v: noise %g θ %g, pinned %g %g", name, l, fast.Noise, fast.Bias[0], slow.Noise,
+					slow.Bias[0])
 			}
 		}
 	}
@@ -179,15 +172,8 @@ func TestChoosePrecision(t *testing.T) {
 			index, _ := p.X.Row(i)
 			p.Targets[i] += effect * of[index[0]]
 		}
-		s := Start(
-			posterior.Gaussian,
-			p,
-			nil,
-			[]bool{true, true, false, false},
-			2,
-			posterior.PriorFor(posterior.Gaussian, 1),
-			r,
-		)
+		s := Start(posterior.Gaussian, p, nil, []bool{true, true, false, false}, 2,
+			posterior.PriorFor(posterior.Gaussian, 1), r)
 		f, err := NewRefit(s, p, 10, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -204,14 +190,8 @@ func TestChoosePrecision(t *testing.T) {
 		chosen := s.PrecisionOf(0)[0]
 		for e := -8.0; e <= 8; e += 0.01 {
 			if d := math.Pow(10, e); marginal(d) > marginal(chosen)+1e-6*math.Abs(marginal(chosen)) {
-				t.Errorf(
-					"effect %g: precision %g has %.9g, the chosen %g has %.9g",
-					effect,
-					d,
-					marginal(d),
-					chosen,
-					marginal(chosen),
-				)
+				t.Errorf("effect %g: precision %g has %.9g, the chosen %g has %.9g", effect, d, marginal(d), chosen,
+					marginal(chosen))
 				break
 			}
 		}

@@ -170,13 +170,8 @@ func TestRefitRecoversPlantedClasses(t *testing.T) {
 		}
 	}
 	accuracy := func(k int) float64 {
-		s := posterior.NewSeparate(
-			posterior.Multinomial,
-			4,
-			truth.Field,
-			2,
-			posterior.PriorFor(posterior.Multinomial, 1),
-		)
+		s := posterior.NewSeparate(posterior.Multinomial, 4, truth.Field, 2,
+			posterior.PriorFor(posterior.Multinomial, 1))
 		addRandomVectors(r, s, k)
 		f, err := NewRefit(s, train, posterior.PriorFor(posterior.Multinomial, 1).Cap, 0)
 		if err != nil {
@@ -198,13 +193,8 @@ func TestRefitRecoversPlantedClasses(t *testing.T) {
 	}
 	linear, multilinear := accuracy(0), accuracy(4)
 	if multilinear < 0.96*bayes || multilinear < linear+0.1*bayes {
-		t.Errorf(
-			"of %d classes %.0f are right with interactions and %.0f without; the generator itself gets %.0f",
-			len(probabilities),
-			multilinear,
-			linear,
-			bayes,
-		)
+		t.Errorf("of %d classes %.0f are right with interactions and %.0f without; the generator itself gets %.0f",
+			len(probabilities), multilinear, linear, bayes)
 	}
 }
 

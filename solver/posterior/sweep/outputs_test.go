@@ -31,13 +31,8 @@ func mixedRows(r *rand.Rand, n int) (*solver.Rows, []int32) {
 }
 
 // outputProblem draws labels of the likelihood from a planted model over rows.
-func outputProblem(
-	r *rand.Rand,
-	l posterior.Likelihood,
-	x *solver.Rows,
-	field []int32,
-	numFields, m int,
-) *solver.Problem {
+func outputProblem(r *rand.Rand, l posterior.Likelihood, x *solver.Rows, field []int32,
+	numFields, m int) *solver.Problem {
 	planted := posterior.NewSeparate(l, m, field, numFields, posterior.PriorFor(l, 1))
 	addRandomVectors(r, planted, 2)
 	for i := range planted.Mean {
@@ -220,13 +215,8 @@ func TestOutputMomentsAgainstDefinition(t *testing.T) {
 
 // slowOutputs is the posterior of one feature from the definition: a dense system of order m+k whose moments are exact
 // integrals over the partners' rows.
-func slowOutputs(
-	s *posterior.State,
-	whole []*mat.SymDense,
-	p *solver.Problem,
-	omega, right []float64,
-	j int,
-) (mean *mat.VecDense, cov *mat.SymDense, logDet float64) {
+func slowOutputs(s *posterior.State, whole []*mat.SymDense, p *solver.Problem, omega, right []float64,
+	j int) (mean *mat.VecDense, cov *mat.SymDense, logDet float64) {
 	m, k := p.Outputs, s.NumBasis
 	q := m + k
 	a, b := mat.NewSymDense(q, nil), mat.NewVecDense(q, nil)

@@ -83,15 +83,8 @@ func (o *outputSweep) observe() {
 	}
 	o.parallel(o.problem.X.NumRows(), func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			s.ObserveOutputs(
-				o.row(o.omega, i),
-				o.row(o.right, i),
-				o.problem.Target(i),
-				o.row(o.mean, i),
-				o.row(o.spread, i),
-				o.problem.Weight(i),
-				o.bounded,
-			)
+			s.ObserveOutputs(o.row(o.omega, i), o.row(o.right, i), o.problem.Target(i), o.row(o.mean, i),
+				o.row(o.spread, i), o.problem.Weight(i), o.bounded)
 		}
 	})
 }

@@ -149,10 +149,8 @@ func (p *pairs) sweepField(ctx context.Context, field int) error {
 // sweepSide updates the features of a side.
 func (p *pairs) sweepSide(ctx context.Context, n int) error {
 	p.share(1 - n)
-	size := max(
-		1,
-		min(chunkBytes/(8*p.stride), (p.sides[n].size()+chunkShares*p.workers()-1)/(chunkShares*p.workers())),
-	)
+	size := max(1,
+		min(chunkBytes/(8*p.stride), (p.sides[n].size()+chunkShares*p.workers()-1)/(chunkShares*p.workers())))
 	p.each(p.sides[n].size(), size, func() func(lo, hi int) {
 		w := p.newWork(size)
 		return func(lo, hi int) {

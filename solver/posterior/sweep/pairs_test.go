@@ -105,11 +105,8 @@ func TestPairsWantPairs(t *testing.T) {
 		p := posteriortest.Ratings(rand.New(rand.NewPCG(1, 1)), 100, 10, 10, 1, false)
 		change(p)
 		f, err := NewRefit(
-			posterior.New(posterior.Gaussian, 1, 2, p.Field, p.NumFields, posterior.PriorFor(posterior.Gaussian, 1)),
-			p,
-			10,
-			1,
-		)
+			posterior.New(posterior.Gaussian, 1, 2, p.Field, p.NumFields, posterior.PriorFor(posterior.Gaussian, 1)), p,
+			10, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -131,14 +131,8 @@ const worthwhile = 3e-4
 
 // fitRatings sweeps from Start until the validation RMSE hardly falls, and returns the best model's quality on the test
 // part.
-func fitRatings(
-	t *testing.T,
-	events []rating,
-	users, items int,
-	seed uint64,
-	k int,
-	prior posterior.Prior,
-) (rmse, ndcg1 float64) {
+func fitRatings(t *testing.T, events []rating, users, items int, seed uint64, k int,
+	prior posterior.Prior) (rmse, ndcg1 float64) {
 	t.Helper()
 	train, valid, test := split(events, seed)
 	p := squared(train, users, items)

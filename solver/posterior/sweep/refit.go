@@ -63,14 +63,8 @@ func NewRefit(s *posterior.State, p *solver.Problem, priorCap float64, workers i
 	}
 	if p.X.NumColumns != len(s.Field) || p.Outputs != len(s.Bias) ||
 		(s.Likelihood == posterior.Gaussian && p.Outputs != 1 && !s.Separate) {
-		return nil, fmt.Errorf(
-			"%w: %d columns and %d outputs for a posterior over %d features and %d outputs",
-			solver.ErrProblem,
-			p.X.NumColumns,
-			p.Outputs,
-			len(s.Field),
-			len(s.Bias),
-		)
+		return nil, fmt.Errorf("%w: %d columns and %d outputs for a posterior over %d features and %d outputs",
+			solver.ErrProblem, p.X.NumColumns, p.Outputs, len(s.Field), len(s.Bias))
 	}
 	n := p.X.NumRows()
 	r := &Refit{
@@ -94,10 +88,8 @@ func NewRefit(s *posterior.State, p *solver.Problem, priorCap float64, workers i
 		return r, nil
 	}
 	if r.pairs == nil || !r.pairs.summed {
-		r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make(
-			[]float64,
-			n,
-		)
+		r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64,
+			n)
 	}
 	if r.pairs == nil {
 		if r.units = newUnitRows(r); r.units == nil {

@@ -135,15 +135,8 @@ func TestFeatureUpdateAgainstDefinition(t *testing.T) {
 				mean, cov := s.Row(j)
 				for i, want := range means[j] {
 					if math.Abs(mean[i]-want) > 1e-9*(1+math.Abs(want)) {
-						t.Fatalf(
-							"%v pairs=%v feature %d: mean[%d] = %g, by definition %g",
-							l,
-							pairs,
-							j,
-							i,
-							mean[i],
-							want,
-						)
+						t.Fatalf("%v pairs=%v feature %d: mean[%d] = %g, by definition %g", l, pairs, j, i, mean[i],
+							want)
 					}
 				}
 				for i, want := range covs[j] {
@@ -297,14 +290,8 @@ func TestEvidenceNeverFalls(t *testing.T) {
 					t.Fatal(err)
 				}
 				if e < last-1e-9*math.Abs(last) {
-					t.Errorf(
-						"%v weighted=%v: sweep %d lowers the evidence from %.10g to %.10g",
-						l,
-						weighted,
-						n,
-						last,
-						e,
-					)
+					t.Errorf("%v weighted=%v: sweep %d lowers the evidence from %.10g to %.10g", l, weighted, n, last,
+						e)
 				}
 				last = e
 			}
@@ -359,14 +346,8 @@ func TestSweepsDoNotDependOnProcessors(t *testing.T) {
 		runtime.GOMAXPROCS(procs)
 		r := rand.New(rand.NewPCG(11, 1))
 		p := posteriortest.Ratings(r, 3000, 900, 700, 2, true)
-		s := posterior.New(
-			posterior.Logistic,
-			p.Outputs,
-			0,
-			p.Field,
-			p.NumFields,
-			posterior.PriorFor(posterior.Logistic, 1),
-		)
+		s := posterior.New(posterior.Logistic, p.Outputs, 0, p.Field, p.NumFields,
+			posterior.PriorFor(posterior.Logistic, 1))
 		addRandomBasis(r, s, 3)
 		f, err := NewRefit(s, p, 10, 0)
 		if err != nil {

@@ -23,14 +23,8 @@ func TestInteractionsFindThePlanted(t *testing.T) {
 			}
 			for _, p := range z {
 				if is := planted > 0 && p.A < 2 && p.B == 2; is != (p.Z > 4) || p.Z < -4 {
-					t.Errorf(
-						"seed %d, interactions of size %g: fields %d and %d have Z %.1f",
-						seed,
-						planted,
-						p.A,
-						p.B,
-						p.Z,
-					)
+					t.Errorf("seed %d, interactions of size %g: fields %d and %d have Z %.1f", seed, planted, p.A, p.B,
+						p.Z)
 				}
 			}
 		}

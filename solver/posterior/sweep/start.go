@@ -34,15 +34,8 @@ const startVariance = 0.15
 // field's coordinates (subspace iteration, Golub and Van Loan 2013, section 7.3, block by block). On a million ratings
 // two sweeps from there do what five do from small random coordinates. One round costs 2k flops per pair of entries of
 // a row. r only turns the subspace's first guess. group is State.Group, IsMainOnly State.MainOnly.
-func Start(
-	l posterior.Likelihood,
-	p *solver.Problem,
-	group []int32,
-	mainOnly []bool,
-	k int,
-	prior posterior.Prior,
-	r *rand.Rand,
-) *posterior.State {
+func Start(l posterior.Likelihood, p *solver.Problem, group []int32, mainOnly []bool, k int, prior posterior.Prior,
+	r *rand.Rand) *posterior.State {
 	s := posterior.New(l, p.Outputs, k, p.Field, p.NumFields, prior)
 	s.Group = group
 	s.SetMainOnly(mainOnly)
@@ -87,9 +80,7 @@ func newStarter(s *posterior.State, p *solver.Problem) *starter {
 func (w *starter) prepare() {
 	d, k := len(w.state.Field), w.state.NumBasis
 	w.frequency, w.basis, w.next, w.size = make([]float64, d), make([]float64, d*k), make([]float64, d*k), make(
-		[]float64,
-		k,
-	)
+		[]float64, k)
 	for i := range w.problem.X.NumRows() {
 		index, value := w.problem.X.Row(i)
 		for e, j := range index {

@@ -176,10 +176,8 @@ func numbersAndNames(r *rand.Rand, n int) *solver.Problem {
 		p.Field[j] = int32(min(j/700, 2) + max(0, j-1400))
 	}
 	for range n {
-		p.X.Append(
-			[]int32{int32(r.IntN(700)), int32(700 + r.IntN(700)), 1400, 1401, 1402},
-			[]float64{1, 1, r.NormFloat64(), r.NormFloat64(), r.NormFloat64()},
-		)
+		p.X.Append([]int32{int32(r.IntN(700)), int32(700 + r.IntN(700)), 1400, 1401, 1402},
+			[]float64{1, 1, r.NormFloat64(), r.NormFloat64(), r.NormFloat64()})
 		p.Targets = append(p.Targets, float64(1-2*r.IntN(2)))
 	}
 	return p

@@ -89,14 +89,8 @@ func TestDriftRedrawsTastesAndItemBiases(t *testing.T) {
 	}
 	if redrawn.userBias != 0 || redrawn.itemTaste != 0 || !within(redrawn.userTaste, driftUsers, startUsers) ||
 		!within(redrawn.itemBias, driftItems, startItems) {
-		t.Errorf(
-			"redrawn %+v, want about %v of %d user tastes, about %v of %d item biases and nothing else",
-			redrawn,
-			driftUsers,
-			startUsers,
-			driftItems,
-			startItems,
-		)
+		t.Errorf("redrawn %+v, want about %v of %d user tastes, about %v of %d item biases and nothing else", redrawn,
+			driftUsers, startUsers, driftItems, startItems)
 	}
 }
 
@@ -142,11 +136,8 @@ func TestStreamShape(t *testing.T) {
 		}
 	}
 	if share(users) < 0.25 || share(items) < 0.25 {
-		t.Errorf(
-			"the busiest tenth of users and items has %.2f and %.2f of the events, want at least 0.25",
-			share(users),
-			share(items),
-		)
+		t.Errorf("the busiest tenth of users and items has %.2f and %.2f of the events, want at least 0.25",
+			share(users), share(items))
 	}
 	if lateUsers < 20 || lateItems < 4 {
 		t.Errorf("in the last quarter %d new users and %d new items came, want at least 20 and 4", lateUsers, lateItems)
@@ -226,16 +217,8 @@ func TestStreamLeavesRoom(t *testing.T) {
 		}
 		rmse := func(m mean) float64 { return math.Sqrt(m.of(0)) }
 		gl, it, sg, fl := rmse(mse.global), rmse(mse.item), rmse(mse.sgd), rmse(mse.floor)
-		t.Logf(
-			"seed %d: rmse global mean %.3f, item mean %.3f, bias SGD %.3f, floor %.3f; users %d, items %d",
-			seed+1,
-			gl,
-			it,
-			sg,
-			fl,
-			len(g.users.members),
-			len(g.items.members),
-		)
+		t.Logf("seed %d: rmse global mean %.3f, item mean %.3f, bias SGD %.3f, floor %.3f; users %d, items %d", seed+1,
+			gl, it, sg, fl, len(g.users.members), len(g.items.members))
 		const margin = 0.05
 		if gl < it+margin || it < sg+margin || sg < fl+4*margin {
 			t.Errorf(
@@ -318,13 +301,8 @@ func (f *factorization) greet(side map[int][]float64, id int, rng *rand.Rand) {
 }
 
 // solve stores in dst[id] the ridge solution over rows[id], the other side's vectors being fixed.
-func (f *factorization) solve(
-	dst map[int][]float64,
-	rows map[int][]int,
-	other func(n int) []float64,
-	events []rated,
-	weight []float64,
-) {
+func (f *factorization) solve(dst map[int][]float64, rows map[int][]int, other func(n int) []float64, events []rated,
+	weight []float64) {
 	d := f.rank + 1
 	for id, ns := range rows {
 		a, b, x := make([]float64, d*d), make([]float64, d), make([]float64, d)
@@ -397,13 +375,8 @@ func TestStreamCanBeLearned(t *testing.T) {
 			weight[k] = math.Exp2(float64(k+1-len(recent)) / halfLife)
 		}
 		f.refit(recent, weight, 2, rng)
-		t.Logf(
-			"%5.1f s: rmse published %.3f, bias SGD %.3f, floor %.3f",
-			float64(n+1)/testRate,
-			last(fErr),
-			last(sErr),
-			last(floor),
-		)
+		t.Logf("%5.1f s: rmse published %.3f, bias SGD %.3f, floor %.3f", float64(n+1)/testRate, last(fErr), last(sErr),
+			last(floor))
 		switch {
 		case n+1 == 30_000 && last(fErr) > last(sErr):
 			t.Errorf("after %d events the factorization has %.3f, bias SGD %.3f", n+1, last(fErr), last(sErr))

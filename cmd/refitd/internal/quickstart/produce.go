@@ -99,14 +99,8 @@ func Produce(ctx context.Context, g *Generator, opt ProduceOptions) (counts Prod
 		case err != nil && ctx.Err() != nil:
 			return counts, nil // the broker is being closed too; the counts say so
 		case err != nil:
-			return counts, fmt.Errorf(
-				"quickstart: write to topic %q at %s: %d of %d events not acknowledged: %w",
-				opt.Topic,
-				opt.Addr,
-				counts.Sent-counts.Acknowledged,
-				counts.Sent,
-				err,
-			)
+			return counts, fmt.Errorf("quickstart: write to topic %q at %s: %d of %d events not acknowledged: %w",
+				opt.Topic, opt.Addr, counts.Sent-counts.Acknowledged, counts.Sent, err)
 		}
 	}
 }

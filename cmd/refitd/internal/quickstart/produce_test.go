@@ -184,12 +184,8 @@ func TestProduceCountsWhatWasRefused(t *testing.T) {
 	}
 	first, end := daemontest.LogRange(t, daemontest.Client(t, b.Addr()), "ratings", 2)
 	if n := end[1] - first[1]; n == 0 || end[0] != 0 || counts.Acknowledged != n || counts.Sent <= n {
-		t.Errorf(
-			"counts %+v, want %d acknowledged, as many as the topic has, and more sent; log ends %v",
-			counts,
-			n,
-			end,
-		)
+		t.Errorf("counts %+v, want %d acknowledged, as many as the topic has, and more sent; log ends %v", counts, n,
+			end)
 	}
 }
 

@@ -142,10 +142,8 @@ func (d *demo) run(ctx context.Context, addr string) error {
 		return err
 	}
 	silent := report.NewEmitter(io.Discard, true)
-	d.daemon, err = daemon.New(
-		ctx,
-		daemon.Options{Config: conf, Out: silent, Log: d.Log, OnVersion: func(v report.Version) { d.versions <- v }},
-	)
+	d.daemon, err = daemon.New(ctx,
+		daemon.Options{Config: conf, Out: silent, Log: d.Log, OnVersion: func(v report.Version) { d.versions <- v }})
 	if err != nil {
 		return err
 	}
@@ -196,10 +194,8 @@ func (d *demo) introduce(addr string) error {
 		d.table = NewScreen(d.Text, page, d.log, nil)
 	}
 	if n := d.daemon.Progressive().N; n > 0 {
-		return d.table.Note(
-			0,
-			fmt.Sprintf("continuing with the state in %s, which has learned from %d events", d.Dir, n),
-		)
+		return d.table.Note(0,
+			fmt.Sprintf("continuing with the state in %s, which has learned from %d events", d.Dir, n))
 	}
 	return nil
 }

@@ -44,12 +44,8 @@ func TestScreenIsRedrawnInPlace(t *testing.T) {
 
 func redrawn(t *testing.T, width int) {
 	var out strings.Builder
-	s := NewScreen(
-		&out,
-		"http://127.0.0.1:8080/",
-		"/tmp/"+strings.Repeat("long/", 30)+"refitd.log",
-		func() int { return width },
-	)
+	s := NewScreen(&out, "http://127.0.0.1:8080/", "/tmp/"+strings.Repeat("long/", 30)+"refitd.log",
+		func() int { return width })
 	version := int64(7)
 	for i := range 5 {
 		k := &report.Tick{

@@ -66,21 +66,10 @@ func (t *Table) Tick(k *report.Tick) error {
 		age = number(float64(*k.SinceRefitSeconds), 'f', 1) + "s ago"
 	}
 	window, baselines := &k.Progressive.Window, &k.Progressive.Baselines
-	t.row(
-		&out,
-		seconds(float64(k.ElapsedSeconds)),
-		strconv.FormatInt(k.Events, 10),
-		number(float64(k.EventsPerSecond), 'f', 0),
-		strconv.FormatInt(k.Lag, 10),
-		version,
-		form,
-		age,
-		loss(window.Published),
-		loss(window.Live),
-		loss(baselines.SGDBias),
-		loss(baselines.ItemMean),
-		loss(baselines.GlobalMean),
-	)
+	t.row(&out, seconds(float64(k.ElapsedSeconds)), strconv.FormatInt(k.Events, 10),
+		number(float64(k.EventsPerSecond), 'f', 0), strconv.FormatInt(k.Lag, 10), version, form, age,
+		loss(window.Published), loss(window.Live), loss(baselines.SGDBias), loss(baselines.ItemMean),
+		loss(baselines.GlobalMean))
 	_, err := io.WriteString(t.w, out.String())
 	return err
 }
@@ -92,13 +81,8 @@ func (t *Table) Note(elapsed time.Duration, text string) error {
 	if t.width > 0 {
 		lines = terminal.Wrap(text, t.width-indent)
 	}
-	_, err := fmt.Fprintf(
-		t.w,
-		"%*s  > %s\n",
-		widths[0],
-		seconds(elapsed.Seconds()),
-		strings.Join(lines, "\n"+strings.Repeat(" ", indent)),
-	)
+	_, err := fmt.Fprintf(t.w, "%*s  > %s\n", widths[0], seconds(elapsed.Seconds()),
+		strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
 	return err
 }
 

@@ -105,12 +105,8 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 		partitions, err = prepareTopic(ctx, client, o.Topic, o.Partitions)
 	}
 	if err != nil {
-		return report.ReplaySummary{}, fmt.Errorf(
-			"replay: %w at --bootstrap-servers %v: %w",
-			ErrBroker,
-			o.BootstrapServers,
-			err,
-		)
+		return report.ReplaySummary{}, fmt.Errorf("replay: %w at --bootstrap-servers %v: %w", ErrBroker,
+			o.BootstrapServers, err)
 	}
 	p := newProducer(ctx, client, o.Topic, partitions)
 	p.progress = o.Progress
@@ -148,39 +144,16 @@ func (o *Options) logSkipped(s *dataset.Skipped) {
 		return
 	}
 	if len(s.LeftOut) > 0 {
-		o.Log.Warn(
-			"columns left out: their values are no text, number, time or list",
-			"path",
-			o.Path,
-			"columns",
-			s.LeftOut,
-		)
+		o.Log.Warn("columns left out: their values are no text, number, time or list", "path", o.Path, "columns",
+			s.LeftOut)
 	}
 	if s.Continued > 0 {
-		o.Log.Info(
-			"lines joined to the row before them: a cell in quotes has line ends",
-			"path",
-			o.Path,
-			"lines",
-			s.Continued,
-		)
+		o.Log.Info("lines joined to the row before them: a cell in quotes has line ends", "path", o.Path, "lines",
+			s.Continued)
 	}
 	for _, c := range s.Causes {
-		o.Log.Warn(
-			"lines skipped",
-			"path",
-			o.Path,
-			"reason",
-			c.Reason,
-			"lines",
-			c.Lines,
-			"first",
-			c.First,
-			"expected",
-			c.Expected,
-			"got",
-			c.Got,
-		)
+		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected",
+			c.Expected, "got", c.Got)
 	}
 }
 

@@ -81,11 +81,8 @@ func TestBrokerThatStarts(t *testing.T) {
 // topic reads n records with an independent client.
 func topic(t *testing.T, c *kfake.Cluster, n int64) map[int32][]*kgo.Record {
 	t.Helper()
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(c.ListenAddrs()...),
-		kgo.ConsumeTopics("ratings"),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("ratings"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,8 +159,7 @@ func TestReplay(t *testing.T) {
 	// The partition is that of the Java client.
 	for key, where := range seen {
 		if want := kgo.StickyKeyPartitioner(nil).ForTopic("ratings").Partition(&kgo.Record{Key: []byte(key)}, 4); int(
-			where,
-		) != want {
+			where) != want {
 			t.Errorf("user %s is in partition %d, the Java client's is %d", key, where, want)
 		}
 	}

@@ -20,13 +20,8 @@ import (
 
 // Backup writes the state of a stopped daemon to one file, which replaces an older one of that name when it is complete
 // and durable.
-func Backup(
-	ctx context.Context,
-	dir, model, path string,
-	meter *progress.Meter,
-	log *slog.Logger,
-	out *report.Emitter,
-) error {
+func Backup(ctx context.Context, dir, model, path string, meter *progress.Meter, log *slog.Logger,
+	out *report.Emitter) error {
 	meter.Stage("opening the state", "", 0)
 	return withStore(sketch.WithProgress(ctx, meter.Pass), dir, log, func(store *sketch.Store) error {
 		meter.Stage("checking and writing", "", 0)
@@ -70,15 +65,8 @@ func backup(store *sketch.Store, model, path string, out *report.Emitter) error 
 
 // Restore puts a backup in the place of the state of model in dir. The state there is kept under another
 // name.
-func Restore(
-	ctx context.Context,
-	dir string,
-	model *config.Model,
-	path, why string,
-	meter *progress.Meter,
-	log *slog.Logger,
-	out *report.Emitter,
-) error {
+func Restore(ctx context.Context, dir string, model *config.Model, path, why string, meter *progress.Meter,
+	log *slog.Logger, out *report.Emitter) error {
 	making, err := lock(dir, log)
 	if err != nil {
 		return err
@@ -106,10 +94,8 @@ func Restore(
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(staging))
 	}
-	return out.Emit(
-		"summary",
-		summary(model.Name, header, func(s *report.BackupSummary) { s.Path, s.State, s.Kept = path, dir, kept }),
-	)
+	return out.Emit("summary",
+		summary(model.Name, header, func(s *report.BackupSummary) { s.Path, s.State, s.Kept = path, dir, kept }))
 }
 
 // lock finishes a replacement that was interrupted and keeps others from making another one. The error carries its exit

@@ -38,11 +38,8 @@ func withLetters(rows int, edit ...string) []string {
 // letters reads the dead-letter topic until it has n keys, and returns the records by key.
 func letters(b *daemontest.Bench, n int) map[string][]*kgo.Record {
 	b.T.Helper()
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(b.Addr),
-		kgo.ConsumeTopics(rejectedTopic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.ConsumeTopics(rejectedTopic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -68,10 +65,8 @@ func verified(b *daemontest.Bench, path string) {
 		b.T.Fatal(err)
 	}
 	m := &conf.Models[0]
-	r, err := verify.Run(
-		b.T.Context(),
-		verify.Options{Model: m, Dir: conf.StatePath(m), Kafka: &conf.Kafka, Log: daemontest.Quiet()},
-	)
+	r, err := verify.Run(b.T.Context(),
+		verify.Options{Model: m, Dir: conf.StatePath(m), Kafka: &conf.Kafka, Log: daemontest.Quiet()})
 	if err != nil || !r.Summary.OK || r.Summary.Lost+r.Summary.Double > 0 {
 		b.T.Fatalf("verify: %+v, %v", r, err)
 	}
@@ -243,15 +238,8 @@ func TestKilledWithLetters(t *testing.T) {
 	b.Produce(values...)
 	path := b.Configure(
 		"k",
-		withLetters(
-			500,
-			"fetch_max_wait: 100ms",
-			"fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB",
-			"lambda: auto",
-			"lambda: 3",
-			"max_basis: 4",
-			"max_basis: 2",
-		)...)
+		withLetters(500, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB",
+			"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2")...)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("kill seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

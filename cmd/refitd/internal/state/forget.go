@@ -40,12 +40,8 @@ type Erasure struct {
 func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) error {
 	if fields := ingest.SubjectFields(e.Model); !slices.Contains(fields, e.Field) {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--field",
-			Err: fmt.Errorf(
-				"state: rows of model %s have no field %q to be found by: --field must be one of %q",
-				e.Model.Name,
-				e.Field,
-				fields,
-			)}
+			Err: fmt.Errorf("state: rows of model %s have no field %q to be found by: --field must be one of %q",
+				e.Model.Name, e.Field, fields)}
 	}
 	if e.Model.Shard.IsShard() {
 		return &report.ExitError{Code: report.ExitUsage, Key: "role",
@@ -147,21 +143,15 @@ func (e *Erasure) versions() (named []int64, err error) {
 	}
 	if err != nil {
 		return named, e.storeError(
-			fmt.Errorf("state: the state has forgotten the subject, but the versions cannot be listed: %w", err),
-		)
+			fmt.Errorf("state: the state has forgotten the subject, but the versions cannot be listed: %w", err))
 	}
 	for _, version := range versions {
 		m, err := snapshot.Trust{
 			AllowExpired: true,
 		}.Open(e.Model.Publish.Store, e.Model.Name, snapshot.Selector{Version: version})
 		if err != nil {
-			e.Log.Warn(
-				"version cannot be read: whether it names the subject is not known",
-				"version",
-				version,
-				"error",
-				err,
-			)
+			e.Log.Warn("version cannot be read: whether it names the subject is not known", "version", version, "error",
+				err)
 			continue
 		}
 		if e.names(m.Schema(), m.Contents()) {
@@ -181,10 +171,8 @@ func (e *Erasure) names(schema *snapshot.Schema, c *format.Contents) bool {
 	if e.namesIn(e.Field, schema, c) {
 		return true
 	}
-	return slices.ContainsFunc(
-		schema.Derived,
-		func(d format.Derived) bool { return d.Field == e.Field && e.namesIn(d.Name, schema, c) },
-	)
+	return slices.ContainsFunc(schema.Derived,
+		func(d format.Derived) bool { return d.Field == e.Field && e.namesIn(d.Name, schema, c) })
 }
 
 func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *format.Contents) bool {

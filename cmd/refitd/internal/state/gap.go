@@ -58,11 +58,8 @@ func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitt
 	if !ok {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--partition", Topic: g.Topic, Partition: &g.Partition,
 			Err: fmt.Errorf(
-				"state: the state of model %s has no partition %s/%d: refitd inspect lists those that it has",
-				g.Model,
-				g.Topic,
-				g.Partition,
-			)}
+				"state: the state of model %s has no partition %s/%d: refitd inspect lists those that it has", g.Model,
+				g.Topic, g.Partition)}
 	}
 	halted := ""
 	for _, l := range store.Ledger() {
@@ -75,13 +72,8 @@ func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitt
 		return err
 	}
 	if to <= next {
-		text := fmt.Sprintf(
-			"state: no gap in %s/%d: offset %d is needed next, and the gap would end at %d",
-			g.Topic,
-			g.Partition,
-			next,
-			to,
-		)
+		text := fmt.Sprintf("state: no gap in %s/%d: offset %d is needed next, and the gap would end at %d", g.Topic,
+			g.Partition, next, to)
 		if halted != "" {
 			text += "; it halted for another reason: " + halted
 		}
@@ -93,17 +85,8 @@ func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitt
 			Err:       errors.New(text),
 		}
 	}
-	d := decided(
-		time.Now(),
-		"accept-gap",
-		g.Why,
-		"%s/%d: offsets %d to %d declared lost; it had halted: %q",
-		g.Topic,
-		g.Partition,
-		next,
-		to-1,
-		halted,
-	)
+	d := decided(time.Now(), "accept-gap", g.Why, "%s/%d: offsets %d to %d declared lost; it had halted: %q", g.Topic,
+		g.Partition, next, to-1, halted)
 	if err := d.write(g.Dir); err != nil {
 		return err
 	}

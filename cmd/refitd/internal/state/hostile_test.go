@@ -63,13 +63,8 @@ func TestTooFewEvents(t *testing.T) {
 			t.Parallel()
 			b := daemontest.New(t)
 			b.Produce(c.values...)
-			path := b.Configure(
-				"n",
-				"max_basis: 4",
-				"max_basis: 20",
-				"holdout: {fraction: 0.1}",
-				"holdout: {fraction: 0}",
-			)
+			path := b.Configure("n", "max_basis: 4", "max_basis: 20", "holdout: {fraction: 0.1}",
+				"holdout: {fraction: 0}")
 			o := b.Run(path)
 			if none := report.CodeOf(o.Err) == report.ExitNo; o.Err != nil && !none || none != (c.reason != "") {
 				t.Fatal(o.Err)
@@ -121,8 +116,7 @@ func TestHostileStamp(t *testing.T) {
 		},
 	)
 	if at := metric("refitd_event_time_watermark_timestamp_seconds"); at > float64(
-		time.Now().Add(5*time.Minute).Unix(),
-	) ||
+		time.Now().Add(5*time.Minute).Unix()) ||
 		at < 1.7e9 {
 		t.Errorf("watermark %f", at)
 	}
@@ -144,14 +138,7 @@ func TestFutureRecords(t *testing.T) {
 					Partition: 0,
 					Key:       fmt.Append(nil, i%7),
 					Timestamp: at.Add(time.Duration(i) * time.Millisecond),
-					Value: fmt.Appendf(
-						nil,
-						`{"user":"%s%d","item":"i%d","rating":%d}`,
-						name,
-						(from+i)%50,
-						i%30,
-						1+i%5,
-					),
+					Value:     fmt.Appendf(nil, `{"user":"%s%d","item":"i%d","rating":%d}`, name, (from+i)%50, i%30, 1+i%5),
 				},
 			)
 		}
@@ -222,30 +209,20 @@ func TestKeyFlood(t *testing.T) {
 	b := daemontest.New(t)
 	values := make([][]byte, n)
 	for i := range values {
-		values[i] = fmt.Appendf(
-			nil,
-			`{"user":"user-%d","item":"item-%d","rating":%d,"ts":%d}`,
-			i,
-			i*7,
-			1+i%5,
-			1700000000000+i,
-		)
+		values[i] = fmt.Appendf(nil, `{"user":"user-%d","item":"item-%d","rating":%d,"ts":%d}`, i, i*7, 1+i%5,
+			1700000000000+i)
 	}
 	b.Produce(values...)
 	d, stop := b.Start(
-		b.Configure("f", "size: 20000", "size: 2000", "every_events: 0", "every_events: 4000, max_features: 300"),
-	)
+		b.Configure("f", "size: 20000", "size: 2000", "every_events: 0", "every_events: 4000, max_features: 300"))
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "events and a version", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == float64(n) &&
 			daemontest.Sum(t, metrics, "refitd_dictionary_features") > 0
 	})
-	rows, features, dropped := daemontest.Sum(t, metrics, "refitd_sample_rows"), daemontest.Sum(
-		t,
-		metrics,
-		"refitd_dictionary_features",
-	),
+	rows, features, dropped := daemontest.Sum(t, metrics, "refitd_sample_rows"), daemontest.Sum(t, metrics,
+		"refitd_dictionary_features"),
 		daemontest.Sum(t, metrics, "refitd_dictionary_dropped_total")
 	if rows > 2200 || features > 300 || dropped < 3000 {
 		t.Errorf("%g rows, %g features, %g names left out", rows, features, dropped)
@@ -267,14 +244,8 @@ func TestDuplicateFlood(t *testing.T) {
 		if i%20 == 0 {
 			values = append(
 				values,
-				fmt.Appendf(
-					nil,
-					`{"id":"e%d","user":"u%d","item":"i%d","rating":%d,"ts":1700000000000}`,
-					i,
-					i%50,
-					i%30,
-					1+i%5,
-				),
+				fmt.Appendf(nil, `{"id":"e%d","user":"u%d","item":"i%d","rating":%d,"ts":1700000000000}`, i, i%50, i%30,
+					1+i%5),
 			)
 		}
 	}
@@ -323,8 +294,7 @@ func TestErrorFlood(t *testing.T) {
 	}
 	b.Produce(values...)
 	conf, err := config.Load(
-		b.Configure("e", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB"),
-	)
+		b.Configure("e", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,11 +355,8 @@ func TestCardinality(t *testing.T) {
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "all records", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
-		return daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(
-			t,
-			metrics,
-			"refitd_events_rejected_total",
-		) == float64(len(values)+len(hostile))
+		return daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics,
+			"refitd_events_rejected_total") == float64(len(values)+len(hostile))
 	})
 	series := 0
 	fixed := regexp.MustCompile(`^[a-z0-9_.+:/-]*$`) // versions, numbers, and words of ours
@@ -478,13 +445,9 @@ func TestLargeMessages(t *testing.T) {
 		}
 		for _, size := range sizes {
 			value := append(append([]byte(`{"user":"`), bytes.Repeat([]byte("x"), size)...), `"}`...)
-			client, err := kgo.NewClient(
-				kgo.SeedBrokers(b.Addr),
-				kgo.DefaultProduceTopic(daemontest.Topic),
-				kgo.ProducerBatchMaxBytes(100<<20),
-				kgo.BrokerMaxWriteBytes(200<<20),
-				kgo.ProducerBatchCompression(kgo.NoCompression()),
-			)
+			client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic),
+				kgo.ProducerBatchMaxBytes(100<<20), kgo.BrokerMaxWriteBytes(200<<20),
+				kgo.ProducerBatchCompression(kgo.NoCompression()))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -51,10 +51,8 @@ func state(t *testing.T) string {
 	}
 	p := &sketch.Part{Topic: "a", Next: 500}
 	for i := range p.Next {
-		p.Records = append(
-			p.Records,
-			sketch.Record{Offset: i, Fate: sketch.Applied, Weight: 1, Payload: []byte("payload")},
-		)
+		p.Records = append(p.Records,
+			sketch.Record{Offset: i, Fate: sketch.Applied, Weight: 1, Payload: []byte("payload")})
 	}
 	if err := s.Begin("a", 0, 0); err != nil {
 		t.Fatal(err)

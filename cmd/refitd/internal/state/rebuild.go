@@ -153,11 +153,8 @@ func interrupted(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return report.Exitf(
-		report.ExitNo,
-		"rebuild: stopped before the new state was in place; the old one is as it was: %w",
-		ctx.Err(),
-	)
+	return report.Exitf(report.ExitNo,
+		"rebuild: stopped before the new state was in place; the old one is as it was: %w", ctx.Err())
 }
 
 // open makes the store in the staging folder, with the seed of the old state if the configuration leaves that open.
@@ -233,17 +230,8 @@ func (r *Rebuild) begin(ctx context.Context) error {
 			return ingest.StateError(err, r.staging)
 		}
 		if next, _ := r.store.Position(tp.Topic, tp.Partition); next < logStart {
-			r.Log.Warn(
-				"log no longer holds the beginning: declared a gap",
-				"topic",
-				tp.Topic,
-				"partition",
-				tp.Partition,
-				"from",
-				next,
-				"log_start",
-				logStart,
-			)
+			r.Log.Warn("log no longer holds the beginning: declared a gap", "topic", tp.Topic, "partition",
+				tp.Partition, "from", next, "log_start", logStart)
 			if err := r.store.AcceptGap(tp.Topic, tp.Partition, logStart); err != nil {
 				return ingest.StateError(err, r.staging)
 			}
@@ -336,32 +324,22 @@ func (r *Rebuild) emitTick(lag int64, waiting string) error {
 
 // LogStarts returns a function that asks the brokers for the first offset they hold of each partition of a topic of the
 // model.
-func LogStarts(
-	c *config.Config,
-	m *config.Model,
-	log *slog.Logger,
-) func(ctx context.Context, topic string) (map[int32]int64, error) {
+func LogStarts(c *config.Config, m *config.Model,
+	log *slog.Logger) func(ctx context.Context, topic string) (map[int32]int64, error) {
 	return offsets(c, m, log, (*consumer.Consumer).Starts)
 }
 
 // LogEnds is LogStarts for the offset behind the last record.
-func LogEnds(
-	c *config.Config,
-	m *config.Model,
-	log *slog.Logger,
-) func(ctx context.Context, topic string) (map[int32]int64, error) {
+func LogEnds(c *config.Config, m *config.Model,
+	log *slog.Logger) func(ctx context.Context, topic string) (map[int32]int64, error) {
 	return offsets(c, m, log, (*consumer.Consumer).Ends)
 }
 
 // asking is a question to the brokers about all partitions of a model.
 type asking func(*consumer.Consumer, context.Context) (map[consumer.TopicPartition]int64, error)
 
-func offsets(
-	c *config.Config,
-	m *config.Model,
-	log *slog.Logger,
-	ask asking,
-) func(ctx context.Context, topic string) (map[int32]int64, error) {
+func offsets(c *config.Config, m *config.Model, log *slog.Logger,
+	ask asking) func(ctx context.Context, topic string) (map[int32]int64, error) {
 	return func(ctx context.Context, topic string) (map[int32]int64, error) {
 		all, err := askBrokers(ctx, c, m, log, ask)
 		if err != nil {
@@ -379,22 +357,13 @@ func offsets(
 
 // logStarts asks the brokers for the first offset they hold of each partition of a model. The error carries its exit
 // code.
-func logStarts(
-	ctx context.Context,
-	c *config.Config,
-	m *config.Model,
-	log *slog.Logger,
-) (map[consumer.TopicPartition]int64, error) {
+func logStarts(ctx context.Context, c *config.Config, m *config.Model,
+	log *slog.Logger) (map[consumer.TopicPartition]int64, error) {
 	return askBrokers(ctx, c, m, log, (*consumer.Consumer).Starts)
 }
 
-func askBrokers(
-	ctx context.Context,
-	c *config.Config,
-	m *config.Model,
-	log *slog.Logger,
-	ask asking,
-) (map[consumer.TopicPartition]int64, error) {
+func askBrokers(ctx context.Context, c *config.Config, m *config.Model, log *slog.Logger,
+	ask asking) (map[consumer.TopicPartition]int64, error) {
 	o, err := ingest.ConsumerOptions(&c.Kafka, m)
 	if err != nil {
 		return nil, err

@@ -276,10 +276,8 @@ func TestBackupAndRestore(t *testing.T) {
 	fourth := b.Run(path)
 	sameState(t, "state rebuilt from a backup", fourth.State(t), second.State(t))
 
-	d, err := daemon.New(
-		t.Context(),
-		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: daemontest.Quiet()},
-	)
+	d, err := daemon.New(t.Context(),
+		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: daemontest.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,11 +327,8 @@ func TestAcceptGap(t *testing.T) {
 	var out bytes.Buffer
 	accept := func(partition int32, to int64) error {
 		g := state.Gap{Dir: dir, Model: model.Name, Topic: daemontest.Topic, Partition: partition, To: to,
-			LogStarts: state.LogStarts(
-				conf,
-				model,
-				daemontest.Quiet(),
-			), LogEnds: state.LogEnds(conf, model, daemontest.Quiet()),
+			LogStarts: state.LogStarts(conf, model,
+				daemontest.Quiet()), LogEnds: state.LogEnds(conf, model, daemontest.Quiet()),
 			Why: "retention was too short", Log: daemontest.Quiet()}
 		return g.Accept(t.Context(), report.NewEmitter(&out, true))
 	}

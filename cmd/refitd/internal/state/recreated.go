@@ -33,11 +33,8 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 	}
 	if len(old) == 0 {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
-			Err: fmt.Errorf(
-				"state: the state of model %s has no topic %s: refitd inspect lists those that it has",
-				g.Model,
-				g.Topic,
-			)}
+			Err: fmt.Errorf("state: the state of model %s has no topic %s: refitd inspect lists those that it has",
+				g.Model, g.Topic)}
 	}
 	if halted == "" {
 		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic,
@@ -53,15 +50,8 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
 			Err: fmt.Errorf("state: the brokers have no topic %s: create it first", g.Topic)}
 	}
-	d := decided(
-		time.Now(),
-		"accept-gap",
-		g.Why,
-		"topic %s was made anew with %d partitions; it had halted: %q",
-		g.Topic,
-		len(starts),
-		halted,
-	)
+	d := decided(time.Now(), "accept-gap", g.Why, "topic %s was made anew with %d partitions; it had halted: %q",
+		g.Topic, len(starts), halted)
 	if err := d.write(g.Dir); err != nil {
 		return err
 	}

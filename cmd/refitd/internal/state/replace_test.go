@@ -85,10 +85,8 @@ func newErased(t *testing.T) *erased {
 	}
 	e.path = e.Configure("erased", append(daemontest.Simple, "group_id: g-erased", "group_id: g-erased")...)
 	e.conf, e.model, e.dir = daemontest.Load(t, e.path)
-	e.store, e.backup, e.older = e.model.Publish.Store, filepath.Join(e.Dir, "with.backup"), filepath.Join(
-		e.Dir,
-		"older",
-	)
+	e.store, e.backup, e.older = e.model.Publish.Store, filepath.Join(e.Dir, "with.backup"), filepath.Join(e.Dir,
+		"older")
 	if o := e.Run(e.path); o.Err != nil {
 		t.Fatal(o.Err)
 	}
@@ -235,10 +233,8 @@ func TestErasedStaysOut(t *testing.T) {
 
 // renames counts, in what strace has written, the renames of the thread that made the last one.
 func renames(calls string, exchanges bool) (n int) {
-	lines := slices.DeleteFunc(
-		strings.Split(calls, "\n"),
-		func(l string) bool { return !strings.Contains(l, "rename") || strings.Contains(l, "resumed") },
-	)
+	lines := slices.DeleteFunc(strings.Split(calls, "\n"),
+		func(l string) bool { return !strings.Contains(l, "rename") || strings.Contains(l, "resumed") })
 	thread, _, _ := strings.Cut(lines[len(lines)-1], " ")
 	for _, l := range lines {
 		if strings.HasPrefix(l, thread+" ") && (exchanges || !strings.Contains(l, "renameat2(")) {
@@ -286,14 +282,8 @@ func TestKilledReplacement(t *testing.T) {
 				t.Fatalf("%s, killed at rename %d of %d: %v", system.what, n, calls, o.Err)
 			}
 			if rows := e.rows(); rows != 0 || daemontest.Balanced(t, o.State(t)) != 1020 {
-				t.Errorf(
-					"%s, killed at rename %d of %d: %d rows of the subject, %+v",
-					system.what,
-					n,
-					calls,
-					rows,
-					o.State(t),
-				)
+				t.Errorf("%s, killed at rename %d of %d: %d rows of the subject, %+v", system.what, n, calls, rows,
+					o.State(t))
 			}
 		}
 	}

@@ -52,11 +52,8 @@ func accepted(dir string) (all []acceptance, err error) {
 	for line := range bytes.Lines(text) {
 		var a acceptance
 		if err := json.Unmarshal(line, &a); err != nil || a.Change == nil {
-			return nil, fmt.Errorf(
-				"state: %s cannot be read: remove it, nothing can be undone then: %w",
-				filepath.Join(dir, config.AcceptedFile),
-				err,
-			)
+			return nil, fmt.Errorf("state: %s cannot be read: remove it, nothing can be undone then: %w",
+				filepath.Join(dir, config.AcceptedFile), err)
 		}
 		all = append(all, a)
 	}
@@ -124,8 +121,7 @@ func (g *Gap) undo(store *sketch.Store) error {
 	}
 	if at < 0 {
 		return no(
-			"state: nothing to undo: no such acceptance since the last start of the daemon, which makes them final",
-		)
+			"state: nothing to undo: no such acceptance since the last start of the daemon, which makes them final")
 	}
 	err = store.Undoable(all[at].Change)
 	if errors.Is(err, sketch.ErrChanged) {

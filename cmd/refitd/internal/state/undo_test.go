@@ -47,11 +47,8 @@ func newOperated(t *testing.T) *operated {
 	conf, model, dir := daemontest.Load(t, o.path)
 	o.dir = dir
 	o.gap = state.Gap{Dir: dir, Model: model.Name, Topic: daemontest.Topic, Why: "test", Log: daemontest.Quiet(),
-		LogStarts: state.LogStarts(
-			conf,
-			model,
-			daemontest.Quiet(),
-		), LogEnds: state.LogEnds(conf, model, daemontest.Quiet())}
+		LogStarts: state.LogStarts(conf, model,
+			daemontest.Quiet()), LogEnds: state.LogEnds(conf, model, daemontest.Quiet())}
 	return o
 }
 
@@ -101,13 +98,8 @@ func TestAcceptTooMuch(t *testing.T) {
 	o.ProduceRatings(73, 400)
 	_, o.ends = daemontest.LogRange(t, daemontest.Client(t, o.Addr), daemontest.Topic, 4)
 	before := o.stored()
-	o.refused(
-		"behind the end",
-		o.accept(1, o.ends[1]+1),
-		report.ExitUsage,
-		fmt.Sprintf("behind the end of ratings/1, which is %d", o.ends[1]),
-		before,
-	)
+	o.refused("behind the end", o.accept(1, o.ends[1]+1), report.ExitUsage,
+		fmt.Sprintf("behind the end of ratings/1, which is %d", o.ends[1]), before)
 	o.refused("far behind it", o.accept(1, 1<<50), report.ExitUsage, "behind the end", before)
 	o.refused("a partition that reads on", o.accept(0, o.ends[0]), report.ExitNo, "has not halted", before)
 	o.refused("the same far behind its end", o.accept(0, 1<<50), report.ExitNo, "has not halted", before)

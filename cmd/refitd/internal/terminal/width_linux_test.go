@@ -24,13 +24,8 @@ func TestWidthIsOfTheTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, behind := Width(pty), Width(writer); got != want || behind != want {
-			t.Errorf(
-				"a terminal of %d columns: %d, and %d behind a screen of progress, want %d",
-				columns,
-				got,
-				behind,
-				want,
-			)
+			t.Errorf("a terminal of %d columns: %d, and %d behind a screen of progress, want %d", columns, got, behind,
+				want)
 		}
 		if got := New(pty, "", "", nil).Width(); got != min(want, Columns) {
 			t.Errorf("a screen on %d columns takes %d", columns, got)

@@ -34,12 +34,8 @@ func Newest(ctx context.Context, k *config.Kafka, name string) (records []offlin
 	return newest(ctx, k, name, MaxRecords)
 }
 
-func newest(
-	ctx context.Context,
-	k *config.Kafka,
-	name string,
-	limit int,
-) (records []offline.Record, read int, err error) {
+func newest(ctx context.Context, k *config.Kafka, name string,
+	limit int) (records []offline.Record, read int, err error) {
 	fail := func(err error) ([]offline.Record, int, error) {
 		return nil, 0, &report.ExitError{
 			Code:  report.ExitBroker,
@@ -56,15 +52,9 @@ func newest(
 	if err != nil {
 		return fail(err)
 	}
-	client, err := kgo.NewClient(append(
-		options,
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: from}),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.MaxDecompressBatchBytes(maxBatch),
-		kgo.FetchMaxBytes(maxFetch),
-		kgo.FetchMaxPartitionBytes(maxFetch),
-		kgo.MaxConcurrentFetches(1),
-	)...)
+	client, err := kgo.NewClient(append(options, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: from}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MaxDecompressBatchBytes(maxBatch),
+		kgo.FetchMaxBytes(maxFetch), kgo.FetchMaxPartitionBytes(maxFetch), kgo.MaxConcurrentFetches(1))...)
 	if err != nil {
 		return fail(err)
 	}
@@ -101,12 +91,8 @@ func newest(
 
 // begin returns from which offset of each partition to read and below which, such that there are no more than limit
 // together.
-func begin(
-	ctx context.Context,
-	options []kgo.Opt,
-	name string,
-	limit int,
-) (from map[int32]kgo.Offset, left map[int32]int64, err error) {
+func begin(ctx context.Context, options []kgo.Opt, name string,
+	limit int) (from map[int32]kgo.Offset, left map[int32]int64, err error) {
 	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return nil, nil, err

@@ -18,8 +18,7 @@ import (
 // topic and a missing one give different answers.
 func TestNewest(t *testing.T) {
 	b, err := broker.Start(
-		broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)},
-	)
+		broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +72,7 @@ func TestNewest(t *testing.T) {
 // them.
 func TestNewestBomb(t *testing.T) {
 	b, err := broker.Start(
-		broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)},
-	)
+		broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +80,8 @@ func TestNewestBomb(t *testing.T) {
 	if err := b.CreateTopic(t.Context(), "bomb", 1, 0); err != nil {
 		t.Fatal(err)
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(b.Addr()),
-		kgo.ProducerBatchCompression(kgo.GzipCompression()),
-		kgo.ProducerBatchMaxBytes(64<<20),
-	)
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ProducerBatchCompression(kgo.GzipCompression()),
+		kgo.ProducerBatchMaxBytes(64<<20))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,15 +69,8 @@ func wantPartition(t *testing.T, r *Result, digest string, checkedFrom, unverifi
 	p := r.Partitions[0]
 	if p.Digest != digest || p.CheckedFrom != checkedFrom || p.Unverifiable != unverifiable || p.Lost+p.Double != 0 ||
 		r.Summary.OK != ok {
-		t.Errorf(
-			"%+v, ok %t; want digest %s from %d on, %d unverifiable, ok %t",
-			p,
-			r.Summary.OK,
-			digest,
-			checkedFrom,
-			unverifiable,
-			ok,
-		)
+		t.Errorf("%+v, ok %t; want digest %s from %d on, %d unverifiable, ok %t", p, r.Summary.OK, digest, checkedFrom,
+			unverifiable, ok)
 	}
 }
 

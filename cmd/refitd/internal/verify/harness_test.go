@@ -76,11 +76,8 @@ models:
     sample: %s
     publish: {store: snapshots}
 `, b.broker.ListenAddrs()[0], topic, sample)
-	conf, err := config.Parse(
-		filepath.Join(b.dir, "refitd.yaml"),
-		[]byte(text),
-		func(string) (string, bool) { return "", false },
-	)
+	conf, err := config.Parse(filepath.Join(b.dir, "refitd.yaml"), []byte(text),
+		func(string) (string, bool) { return "", false })
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -112,10 +109,8 @@ func (b *bench) produce(client *kgo.Client, partition int32, records ...*kgo.Rec
 	for _, r := range records {
 		// The stamp as it was set: franz-go's own reading of late times is what milliseconds mends.
 		at := r.Timestamp.UnixMilli()
-		b.note(
-			partition,
-			consumer.Record{Offset: r.Offset, Timestamp: at, Key: r.Key, Value: r.Value, CRC: crc(r.Key, r.Value, at)},
-		)
+		b.note(partition,
+			consumer.Record{Offset: r.Offset, Timestamp: at, Key: r.Key, Value: r.Value, CRC: crc(r.Key, r.Value, at)})
 		b.open[client] = append(b.open[client], place{partition, len(b.written[partition]) - 1})
 	}
 }
@@ -257,14 +252,8 @@ func (b *bench) verifyOK() []report.VerifyPartition {
 // event is a valid record.
 func event(i int) *kgo.Record {
 	return &kgo.Record{Key: []byte(strconv.Itoa(i % 9)), Timestamp: time.UnixMilli(1_700_000_000_000 + int64(i)),
-		Value: fmt.Appendf(
-			nil,
-			`{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`,
-			i%9,
-			i%13,
-			1+i%5,
-			1_700_000_000_000+int64(i)*3_600_000,
-		)}
+		Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, i%9, i%13, 1+i%5,
+			1_700_000_000_000+int64(i)*3_600_000)}
 }
 
 func events(from, n int) []*kgo.Record {

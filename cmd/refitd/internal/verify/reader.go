@@ -123,13 +123,8 @@ func brokerError(ctx context.Context, err error) error {
 
 // read gives sink every offset in [from, to), in the order of the log, which starts at logStart. An *unreadableError
 // means that the log no longer holds them.
-func (r *reader) read(
-	ctx context.Context,
-	topic string,
-	number int32,
-	from, to, logStart int64,
-	sink consumer.Sink,
-) error {
+func (r *reader) read(ctx context.Context, topic string, number int32, from, to, logStart int64,
+	sink consumer.Sink) error {
 	for empty := 0; from < to; {
 		answer, err := r.fetch(ctx, topic, number, from)
 		if err != nil {
@@ -184,12 +179,8 @@ func (r *reader) extent(ctx context.Context, topic string, number int32, to int6
 }
 
 // fetch asks the leader for the batches from an offset on. Errors that pass are waited for.
-func (r *reader) fetch(
-	ctx context.Context,
-	topic string,
-	number int32,
-	from int64,
-) (*kmsg.FetchResponseTopicPartition, error) {
+func (r *reader) fetch(ctx context.Context, topic string, number int32,
+	from int64) (*kmsg.FetchResponseTopicPartition, error) {
 	for attempt := 1; ; attempt++ {
 		answer, err := r.fetchOnce(ctx, topic, number, from)
 		switch {
@@ -214,12 +205,8 @@ func (r *reader) fetch(
 }
 
 // fetchOnce is one request. The answer is not nil if the error is the partition's.
-func (r *reader) fetchOnce(
-	ctx context.Context,
-	topic string,
-	number int32,
-	from int64,
-) (*kmsg.FetchResponseTopicPartition, error) {
+func (r *reader) fetchOnce(ctx context.Context, topic string, number int32,
+	from int64) (*kmsg.FetchResponseTopicPartition, error) {
 	t := r.meta[topic]
 	leader, ok := t.Partitions[number]
 	switch {
@@ -255,11 +242,8 @@ func (r *reader) fetchOnce(
 
 // batch turns an answer into the offsets [from, Next) with Next at most to. An offset is delivered if read_committed
 // shows it, aborted if only read_uncommitted does, and else a hole.
-func (r *reader) batch(
-	topic string,
-	answer *kmsg.FetchResponseTopicPartition,
-	from, to int64,
-) (*consumer.Batch, error) {
+func (r *reader) batch(topic string, answer *kmsg.FetchResponseTopicPartition,
+	from, to int64) (*consumer.Batch, error) {
 	answer.RecordBatches = below(answer.RecordBatches, to)
 	parse := func(level kgo.IsolationLevel) (kgo.FetchPartition, int64) {
 		return kgo.ProcessFetchPartition(

@@ -83,17 +83,8 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, o.stateError(err)
 	}
 	for _, b := range store.Rollbacks() {
-		o.Log.Warn(
-			"state is behind its witness: the daemon reads the difference again",
-			"topic",
-			b.Topic,
-			"partition",
-			b.Partition,
-			"next",
-			b.Next,
-			"witnessed",
-			b.Witnessed,
-		)
+		o.Log.Warn("state is behind its witness: the daemon reads the difference again", "topic", b.Topic, "partition",
+			b.Partition, "next", b.Next, "witnessed", b.Witnessed)
 	}
 	v := &verification{Options: o, state: state, store: store, hasher: hasher{ingest.Given(o.Model)},
 		result: &Result{Summary: report.VerifySummary{SampleDigest: state.SampleDigest.String()}}}
@@ -400,17 +391,8 @@ func (p *proof) stretch(ctx context.Context, begin, end *sketch.LedgerRow) error
 		return nil
 	}
 	if found == different {
-		p.log.Error(
-			"account differs",
-			"from",
-			begin.Next,
-			"to",
-			end.Next,
-			"state",
-			counts(end),
-			"log",
-			counts(&p.count.row),
-		)
+		p.log.Error("account differs", "from", begin.Next, "to", end.Next, "state", counts(end), "log",
+			counts(&p.count.row))
 		p.out.Lost, p.out.Double, p.out.Digest, p.differs = p.out.Lost+lost, p.out.Double+double, digestMismatch, true
 		return nil
 	}
@@ -459,15 +441,9 @@ func (p *proof) finish() {
 
 // counts is what an account differs in, for the log.
 func counts(l *sketch.LedgerRow) slog.Value {
-	return slog.GroupValue(
-		slog.Int64("applied", l.Applied),
-		slog.Int64("rejected", l.Rejected),
-		slog.Int64("control", l.Control),
-		slog.Int64("aborted", l.Aborted),
-		slog.Int64("holes", l.Holes),
-		slog.Int64("gap", l.Gap),
-		slog.String("digest", l.Digest.String()),
-	)
+	return slog.GroupValue(slog.Int64("applied", l.Applied), slog.Int64("rejected", l.Rejected),
+		slog.Int64("control", l.Control), slog.Int64("aborted", l.Aborted), slog.Int64("holes", l.Holes),
+		slog.Int64("gap", l.Gap), slog.String("digest", l.Digest.String()))
 }
 
 // compareRows finds the rows in which two samples of the same accounts differ: a row of the topic that the state lacks

@@ -422,13 +422,8 @@ func TestSignIn(t *testing.T) {
 	b := newBench(t)
 	b.produce(b.producer(), 0, events(0, 5)...)
 	b.store(b.next, nil)
-	secured := startBroker(
-		t,
-		kfake.EnableSASL(),
-		kfake.Superuser("PLAIN", "p", "pw"),
-		kfake.Superuser("SCRAM-SHA-256", "s", "pw"),
-		kfake.Superuser("SCRAM-SHA-512", "x", "pw"),
-	)
+	secured := startBroker(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "p", "pw"),
+		kfake.Superuser("SCRAM-SHA-256", "s", "pw"), kfake.Superuser("SCRAM-SHA-512", "x", "pw"))
 	for _, c := range []struct {
 		mechanism, user, password string
 		code                      int

@@ -86,13 +86,8 @@ func TestSweepsMadeBefore(t *testing.T) {
 			}
 			if got.Evidence != want.Evidence || !slices.Equal(got.State.Mean, want.State.Mean) ||
 				!slices.Equal(got.State.Covariance, want.State.Covariance) {
-				t.Errorf(
-					"%s, sweep %d: evidence %.15g, one after the other %.15g",
-					test.name,
-					n+1,
-					got.Evidence,
-					want.Evidence,
-				)
+				t.Errorf("%s, sweep %d: evidence %.15g, one after the other %.15g", test.name, n+1, got.Evidence,
+					want.Evidence)
 			}
 		}
 	}

@@ -102,13 +102,8 @@ func mapValues(j *task.Task) (values [][]float64, scaling []format.MapScaling) {
 
 // bestFeatureMap returns the best of the candidates, of which the first is the plainest. It returns nil if there are
 // too few rows to compare them and the plainest is no map.
-func bestFeatureMap(
-	ctx context.Context,
-	j *task.Task,
-	forms []*featureMapCandidate,
-	scaling []format.MapScaling,
-	warm *task.WarmStart,
-) (*featureMapCandidate, error) {
+func bestFeatureMap(ctx context.Context, j *task.Task, forms []*featureMapCandidate, scaling []format.MapScaling,
+	warm *task.WarmStart) (*featureMapCandidate, error) {
 	rows := InTime(j)
 	if len(rows) < leastFormRows {
 		forms[0].ridge = task.MapRidges[len(task.MapRidges)/2]
@@ -203,14 +198,8 @@ func isMeanLess(a, b [][]float64, weights []float64, errors float64) bool {
 
 // fitFeatureMap fits a form to the rows before each fold and judges it on the fold, with less and less of a ridge as
 // long as that is better. It reports false where a fit is not finite.
-func fitFeatureMap(
-	ctx context.Context,
-	j *task.Task,
-	f *featureMapCandidate,
-	rows []int,
-	weights []float64,
-	scaling []format.MapScaling,
-) (bool, error) {
+func fitFeatureMap(ctx context.Context, j *task.Task, f *featureMapCandidate, rows []int, weights []float64,
+	scaling []format.MapScaling) (bool, error) {
 	columns := featureMapColumns(j, f, rows, scaling)
 	folds := make([]*solver.DenseFit, formFolds)
 	s := solver.DefaultSettings()
@@ -251,10 +240,8 @@ func featureMapColumns(j *task.Task, f *featureMapCandidate, rows []int, scaling
 		numeric := j.Rows.Train.Numbers(row)
 		for at, v := range numeric {
 			if !math.IsNaN(v) {
-				columns[i][at] = min(
-					max((v-scaling[at].Center)/scaling[at].Scale, -encode.NumberReach),
-					encode.NumberReach,
-				)
+				columns[i][at] = min(max((v-scaling[at].Center)/scaling[at].Scale, -encode.NumberReach),
+					encode.NumberReach)
 			}
 		}
 		if f.fm != nil {

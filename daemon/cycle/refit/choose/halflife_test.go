@@ -124,15 +124,8 @@ func TestRowsWithin(t *testing.T) {
 			}
 		}
 		if len(rows) != test.rows || oldest > test.oldest || oldest < test.oldest*0.99 {
-			t.Errorf(
-				"%d rows, up to age %g: %d of them, the oldest %g; want %d and %g",
-				test.n,
-				test.age,
-				len(rows),
-				oldest,
-				test.rows,
-				test.oldest,
-			)
+			t.Errorf("%d rows, up to age %g: %d of them, the oldest %g; want %d and %g", test.n, test.age, len(rows),
+				oldest, test.rows, test.oldest)
 		}
 	}
 }

@@ -69,14 +69,8 @@ func Mapped(ctx context.Context, j *task.Task, base *solver.Model, warm *task.Wa
 
 // mapFit returns the fit of weights on the map on top of a model to a problem of some training rows, from the last
 // weights if there are any. It ends when ctx is done.
-func mapFit(
-	ctx context.Context,
-	j *task.Task,
-	base *solver.Model,
-	part *solver.Problem,
-	rows []int,
-	warm *task.WarmStart,
-) *solver.DenseFit {
+func mapFit(ctx context.Context, j *task.Task, base *solver.Model, part *solver.Problem, rows []int,
+	warm *task.WarmStart) *solver.DenseFit {
 	m, d := part.Outputs, j.Vocab.Map.NumColumns()
 	offset, work, phi := make([]float64, len(part.Targets)), make([]float64, 2*base.NumBasis), make([]float64, d)
 	s := solver.DefaultSettings()

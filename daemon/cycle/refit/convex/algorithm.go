@@ -33,14 +33,8 @@ const coldPatience = 1
 // FitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most PathRows rows, of an SVM
 // by rough solves. A warm refit chooses between the last λ and an adjacent one, on all rows. Models are judged on the
 // select rows as each solve ends: steps in between have neither a gap nor dual variables.
-func FitBy(
-	ctx context.Context,
-	j *task.Task,
-	a solver.Algorithm,
-	warm *task.WarmStart,
-	s solver.Settings,
-	judge func(*solver.Model) float64,
-) (*task.Candidate, error) {
+func FitBy(ctx context.Context, j *task.Task, a solver.Algorithm, warm *task.WarmStart, s solver.Settings,
+	judge func(*solver.Model) float64) (*task.Candidate, error) {
 	var ofPart *task.Candidate
 	p, o := j.Rows.Problem, solver.PathOptions{Algorithm: a, FinalOnly: true, Judge: judge, Patience: coldPatience}
 	if warm == nil {
@@ -82,15 +76,8 @@ func FitBy(
 }
 
 // PathBy fits a path of λ by another algorithm and returns the best model, calibrated.
-func PathBy(
-	ctx context.Context,
-	j *task.Task,
-	p *solver.Problem,
-	lambdas []float64,
-	s solver.Settings,
-	o solver.PathOptions,
-	onStep func(*task.Candidate),
-) (*task.Candidate, error) {
+func PathBy(ctx context.Context, j *task.Task, p *solver.Problem, lambdas []float64, s solver.Settings,
+	o solver.PathOptions, onStep func(*task.Candidate)) (*task.Candidate, error) {
 	best, err := path(ctx, j, p, lambdas, s, o, onStep)
 	if err != nil || j.Target.Margin == "" {
 		return best, err

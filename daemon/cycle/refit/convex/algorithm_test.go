@@ -51,10 +51,8 @@ func TestDualByRow(t *testing.T) {
 			t.Errorf("row %d is new: %t", i, isNew)
 		}
 	}
-	if want := map[float64]bool{float64(3*outputs + 1): true, float64(7*outputs + 1): true}; !reflect.DeepEqual(
-		twins,
-		want,
-	) {
+	if want := map[float64]bool{float64(3*outputs + 1): true, float64(7*outputs + 1): true}; !reflect.DeepEqual(twins,
+		want) {
 		t.Errorf("equal rows have %v, want %v", twins, want)
 	}
 	ch.Dual.Outputs++

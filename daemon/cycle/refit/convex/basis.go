@@ -37,13 +37,8 @@ func vectors(ctx context.Context, j *task.Task, from *solver.Model, s solver.Set
 
 // OverBasis returns an algorithm that learns the output layer over basis vectors, where train.features asks for it;
 // another one as it is. A warm refit starts from the vectors of the last model and adds up to train.new_basis.
-func OverBasis(
-	ctx context.Context,
-	j *task.Task,
-	a solver.Algorithm,
-	warm *task.WarmStart,
-	s solver.Settings,
-) (solver.Algorithm, error) {
+func OverBasis(ctx context.Context, j *task.Task, a solver.Algorithm, warm *task.WarmStart,
+	s solver.Settings) (solver.Algorithm, error) {
 	svm, ok := a.(margin.SVM)
 	if !ok || j.Model.Train.Features != config.BasisFeatures {
 		return a, nil
@@ -67,14 +62,8 @@ func OverBasis(
 
 // StartVectors returns the model of basis vectors from which a variational stage of up to k takes those that it lacks:
 // what another algorithm has fitted, or new vectors where that model has none.
-func StartVectors(
-	ctx context.Context,
-	j *task.Task,
-	fitted *solver.Model,
-	warm *task.WarmStart,
-	k int,
-	s solver.Settings,
-) (*solver.Model, error) {
+func StartVectors(ctx context.Context, j *task.Task, fitted *solver.Model, warm *task.WarmStart, k int,
+	s solver.Settings) (*solver.Model, error) {
 	own := VectorsOf(j, fitted)
 	if _, linear := FitAlgorithm(j).(margin.SVM); !linear || own.NumBasis > 0 {
 		return own, nil

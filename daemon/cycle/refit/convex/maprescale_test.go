@@ -56,15 +56,8 @@ func TestMapModelRescales(t *testing.T) {
 			after.Outputs(y, &ev)
 			for c := range x {
 				if math.Abs(x[c]-y[c]) > 1e-9*(1+math.Abs(x[c])) {
-					t.Errorf(
-						"%v of degree 2, linear %t, augmented %t: event %d has %.12g, had %.12g",
-						of.kernel,
-						of.linear,
-						of.augment,
-						i,
-						y[c],
-						x[c],
-					)
+					t.Errorf("%v of degree 2, linear %t, augmented %t: event %d has %.12g, had %.12g", of.kernel,
+						of.linear, of.augment, i, y[c], x[c])
 				}
 			}
 		}

@@ -70,8 +70,7 @@ func Settings(j *task.Task) (solver.Settings, error) {
 		return s, err
 	}
 	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers, s.Yield = m.Train.MaxBasis, float64(
-		m.Train.Linear,
-	), m.Train.Seed, j.Workers, j.Yield
+		m.Train.Linear), m.Train.Seed, j.Workers, j.Yield
 	s.Budget.Deadline = j.Budget.Deadline
 	return s, nil
 }
@@ -111,15 +110,8 @@ func WalkPath(ctx context.Context, j *task.Task, p *solver.Problem, lambdas []fl
 }
 
 // path runs solver.Path and returns the best model.
-func path(
-	ctx context.Context,
-	j *task.Task,
-	p *solver.Problem,
-	lambdas []float64,
-	s solver.Settings,
-	o solver.PathOptions,
-	onStep func(*task.Candidate),
-) (*task.Candidate, error) {
+func path(ctx context.Context, j *task.Task, p *solver.Problem, lambdas []float64, s solver.Settings,
+	o solver.PathOptions, onStep func(*task.Candidate)) (*task.Candidate, error) {
 	if onStep != nil {
 		o.OnStep = func(lambda float64, step solver.Step, model *solver.Model, score float64) {
 			onStep(&task.Candidate{Model: model, Lambda: lambda, Step: step, Loss: score})
@@ -185,14 +177,8 @@ func ColdPath(ctx context.Context, j *task.Task, s solver.Settings) (*task.Candi
 
 // OrOfPart returns what was found on all rows or by continuing. If the clock ended that, it returns part, which was
 // found before, after a number of solves (calls).
-func OrOfPart(
-	ctx context.Context,
-	j *task.Task,
-	part *task.Candidate,
-	calls int,
-	found *task.Candidate,
-	err error,
-) (*task.Candidate, error) {
+func OrOfPart(ctx context.Context, j *task.Task, part *task.Candidate, calls int, found *task.Candidate,
+	err error) (*task.Candidate, error) {
 	if task.IsInterrupted(err) && j.Budget.Over(ctx) {
 		j.Budget.Cut = &format.CutShort{Solves: calls}
 		return part, nil
@@ -211,27 +197,15 @@ func LinearOnly(ctx context.Context, j *task.Task, s solver.Settings) (*task.Can
 }
 
 // SolveOne runs Algorithm 1 for one λ and returns its best step.
-func SolveOne(
-	ctx context.Context,
-	j *task.Task,
-	p *solver.Problem,
-	warm *solver.Model,
-	lambda float64,
-	s solver.Settings,
-) (*task.Candidate, error) {
+func SolveOne(ctx context.Context, j *task.Task, p *solver.Problem, warm *solver.Model, lambda float64,
+	s solver.Settings) (*task.Candidate, error) {
 	best, _, err := steps(ctx, j, p, warm, lambda, s)
 	return best, err
 }
 
 // steps is SolveOne, and returns where it ended, too.
-func steps(
-	ctx context.Context,
-	j *task.Task,
-	p *solver.Problem,
-	warm *solver.Model,
-	lambda float64,
-	s solver.Settings,
-) (best, last *task.Candidate, err error) {
+func steps(ctx context.Context, j *task.Task, p *solver.Problem, warm *solver.Model, lambda float64,
+	s solver.Settings) (best, last *task.Candidate, err error) {
 	s.Lambda = lambda
 	s.OnStep = func(step solver.Step, model *solver.Model) bool {
 		c := &task.Candidate{Model: model, Lambda: lambda, Step: step, Loss: j.Judge(model)}
@@ -261,13 +235,8 @@ func steps(
 
 // polish refits a model from the middle of a path to the optimum over its basis, so that its objective and gap are
 // those of a solve that ended there. Path keeps the model at the end of the path, with the vectors found later.
-func polish(
-	ctx context.Context,
-	j *task.Task,
-	c *task.Candidate,
-	p *solver.Problem,
-	s solver.Settings,
-) (*task.Candidate, error) {
+func polish(ctx context.Context, j *task.Task, c *task.Candidate, p *solver.Problem,
+	s solver.Settings) (*task.Candidate, error) {
 	if c.Final || j.Budget.Over(ctx) {
 		return c, nil
 	}
@@ -310,13 +279,8 @@ func LambdaUnit(p *solver.Problem) float64 {
 }
 
 // pathLambdas returns the λ to try from a warm model: that of the model and an adjacent one, or the configured one.
-func pathLambdas(
-	ctx context.Context,
-	j *task.Task,
-	p *solver.Problem,
-	warm *task.WarmStart,
-	s solver.Settings,
-) ([]float64, error) {
+func pathLambdas(ctx context.Context, j *task.Task, p *solver.Problem, warm *task.WarmStart,
+	s solver.Settings) ([]float64, error) {
 	if j.Model.Train.Lambda > 0 {
 		return LambdasFor(ctx, j, p, s)
 	}

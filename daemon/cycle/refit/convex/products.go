@@ -142,13 +142,8 @@ func (q *polynomial) model(features int, linear bool) *solver.Model {
 
 // quadratic fits the polynomial to a problem with the ridge that predicts the select rows best, less and less of it as
 // long as that is better, nil where nothing is finite.
-func quadratic(
-	ctx context.Context,
-	j *task.Task,
-	p *solver.Problem,
-	ridges []float64,
-	linear bool,
-) (best *task.Candidate, ridge float64) {
+func quadratic(ctx context.Context, j *task.Task, p *solver.Problem, ridges []float64,
+	linear bool) (best *task.Candidate, ridge float64) {
 	q, least, weights := newPolynomial(ctx, j, p, make([]float64, len(p.Targets))), math.Inf(1), j.SelectWeights()
 	for _, r := range ridges {
 		if !q.fit.Fit(r) {
@@ -183,12 +178,8 @@ func quadratic(
 // QuadraticStage fits the polynomial, of many rows only where a coarse path on a share of them is not better by a
 // standard error. alone says that there the polynomial has no more errors: more rows gain the form of more weights
 // more, so the path over all rows is left out. Otherwise both forms are fitted to all rows.
-func QuadraticStage(
-	ctx context.Context,
-	j *task.Task,
-	s solver.Settings,
-	onStep func(*task.Candidate),
-) (best *task.Candidate, alone bool, err error) {
+func QuadraticStage(ctx context.Context, j *task.Task, s solver.Settings,
+	onStep func(*task.Candidate)) (best *task.Candidate, alone bool, err error) {
 	many, linear := j.Rows.Problem.X.NumRows() > quadraticRace, s.LinearRidge > 0
 	lambda := 0.0
 	if many {
@@ -294,6 +285,5 @@ func LearnValidWhole(ctx context.Context, j *task.Task, ch *fitted.Fitted, best 
 	model.Map = ch.Model.Map
 	objective, _ := q.fit.Objective()
 	ch.Model, ch.Version.K, ch.Version.Objective, ch.Version.Rows = model, model.NumBasis, report.Number(
-		objective,
-	), int64(p.X.NumRows())
+		objective), int64(p.X.NumRows())
 }

@@ -19,14 +19,8 @@ func TestSweepsAreRepeatedWhereTheyEnded(t *testing.T) {
 			want = sweeps
 		}
 		if got := b.Sweeps(limit); got != want || b.EndedInSweeps() != (calls == solves) {
-			t.Errorf(
-				"after %d of %d solves: %d sweeps, want %d; ended in them: %t",
-				calls,
-				solves,
-				got,
-				want,
-				b.EndedInSweeps(),
-			)
+			t.Errorf("after %d of %d solves: %d sweeps, want %d; ended in them: %t", calls, solves, got, want,
+				b.EndedInSweeps())
 		}
 	}
 }

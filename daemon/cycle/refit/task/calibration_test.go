@@ -81,15 +81,8 @@ func TestCalibration(t *testing.T) {
 		best := at(c)
 		isWorse := func(what string, by calibration) {
 			if loss := at(by); !(loss > best) {
-				t.Errorf(
-					"%d outputs: factor %g, shift %v, loss %.9g; %.9g with another %s",
-					k,
-					c.Factor,
-					c.shift,
-					best,
-					loss,
-					what,
-				)
+				t.Errorf("%d outputs: factor %g, shift %v, loss %.9g; %.9g with another %s", k, c.Factor, c.shift, best,
+					loss, what)
 			}
 		}
 		for _, part := range []float64{0.98, 1.02} {

@@ -48,11 +48,8 @@ func TestWeightsCountAsCopies(t *testing.T) {
 			c := f.run()
 			return append([]float64{c.Factor}, c.shift...)
 		}
-		near(
-			fmt.Sprint(k, " outputs"),
-			run(outputs, rows.Targets, weights),
-			run(twice(outputs, k), twice(rows.Targets, k), nil),
-		)
+		near(fmt.Sprint(k, " outputs"), run(outputs, rows.Targets, weights),
+			run(twice(outputs, k), twice(rows.Targets, k), nil))
 	}
 	numbers, targets := make([]float64, 400), make([]float64, 0, 400*4)
 	for i := range numbers {

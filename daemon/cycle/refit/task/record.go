@@ -18,8 +18,7 @@ import (
 
 // ErrNotKept is returned for a version whose sample was not kept.
 var ErrNotKept = errors.New(
-	"cycle: the sample of the version was not kept: set publish.keep_sample before it is trained",
-)
+	"cycle: the sample of the version was not kept: set publish.keep_sample before it is trained")
 
 // Record is what a refit was made of: with it and the manifest the refit is repeated. In addition to the rows it has
 // what the refit started from: the live model at that moment, which has learned events that no version has.
@@ -116,11 +115,8 @@ func ReadRecord(b []byte) (*Record, error) {
 		return nil, fmt.Errorf("cycle: kept sample: %w", err)
 	}
 	if head.Format != recordFormat {
-		return nil, fmt.Errorf(
-			"cycle: kept sample of format %d, this build reads %d: use the build that wrote it",
-			head.Format,
-			recordFormat,
-		)
+		return nil, fmt.Errorf("cycle: kept sample of format %d, this build reads %d: use the build that wrote it",
+			head.Format, recordFormat)
 	}
 	r := &Record{Sample: head.Sample, Start: new(keptStart)}
 	if r.Model, err = config.DecodeStored(head.Model); err != nil {

@@ -18,12 +18,8 @@ import (
 // fits the link of its numbers on the select rows. It returns nil without such a posterior or without time left. New
 // basis vectors are those of the convex stage. Published refits do not hold it, so repeated refits do not either. It
 // costs as much as the sweeps of a regression.
-func FitGaussian(
-	ctx context.Context,
-	j *task.Task,
-	warm *task.WarmStart,
-	convex *solver.Model,
-) (*posterior.State, error) {
+func FitGaussian(ctx context.Context, j *task.Task, warm *task.WarmStart,
+	convex *solver.Model) (*posterior.State, error) {
 	t := experts.GaussianTarget(j.Target)
 	own := task.Budget{Deadline: j.Budget.Deadline} // where it ends is no matter of the version
 	if !experts.HasGaussian(j.Model) || j.Choices.Given >= 0 || own.Over(ctx) {

@@ -125,13 +125,8 @@ func TestWhenPrecisionsAreCompared(t *testing.T) {
 		}
 		got, both := at(test.last, test.rejections, test.alarmAge, 0)
 		if _, next := at(got, 0, never, 2); both || got.Stage != "" || got.Gaussian != "" || !next {
-			t.Errorf(
-				"%+v: %+v after a stage that was not published, compared %t and next time %t",
-				test,
-				got,
-				both,
-				next,
-			)
+			t.Errorf("%+v: %+v after a stage that was not published, compared %t and next time %t", test, got, both,
+				next)
 		}
 	}
 }

@@ -110,13 +110,8 @@ func hasVector(s *posterior.State, h []float64) bool {
 }
 
 // NewSweeper returns the sweeps of a state, which is swept in place, over a problem. priorCap is posterior.Prior.Cap.
-func NewSweeper(
-	j *task.Task,
-	s *posterior.State,
-	p *solver.Problem,
-	priorCap float64,
-	deadline time.Time,
-) (*task.Sweeper, error) {
+func NewSweeper(j *task.Task, s *posterior.State, p *solver.Problem, priorCap float64,
+	deadline time.Time) (*task.Sweeper, error) {
 	start := s.Clone()
 	refit, err := sweep.NewRefit(s, p, priorCap, j.Workers)
 	if err != nil {

@@ -110,14 +110,8 @@ func LearnHeldOut(ctx context.Context, j *task.Task, ch *fitted.Fitted, sweeps i
 	var err, failed error
 	j.InParallel(func() { again, n, err = sweepAll(ctx, j, j.Stages.Swept, j.Target, all, sweeps) }, func() {
 		if ch.Gaussian != nil {
-			gaussian, numbers, failed = sweepAll(
-				ctx,
-				j,
-				j.Stages.SweptGaussian,
-				experts.GaussianTarget(j.Target),
-				all,
-				j.Stages.SweptGaussian.Sweeps,
-			)
+			gaussian, numbers, failed = sweepAll(ctx, j, j.Stages.SweptGaussian, experts.GaussianTarget(j.Target), all,
+				j.Stages.SweptGaussian.Sweeps)
 		}
 	})
 	if err = cmp.Or(err, failed); err != nil || n == 0 {
@@ -158,14 +152,8 @@ func FitAllBaselineMeans(j *task.Task, train, selected, gate []event.Event) *fit
 
 // sweepAll repeats a variational stage with up to n sweeps over all rows. It returns the posterior and how many it got,
 // nil for none.
-func sweepAll(
-	ctx context.Context,
-	j *task.Task,
-	stage *task.VariationalFit,
-	t *encode.Target,
-	all *allRows,
-	n int,
-) (*posterior.State, int, error) {
+func sweepAll(ctx context.Context, j *task.Task, stage *task.VariationalFit, t *encode.Target, all *allRows,
+	n int) (*posterior.State, int, error) {
 	p := *j.Rows.Problem
 	p.X, p.Weights, p.Field, p.NumFields = all.X, all.Weights, all.Vocab.Field, all.Vocab.NumFields()
 	p.Outputs, p.Loss, p.Targets = t.Outputs(), t.Loss, all.Targets
@@ -237,11 +225,9 @@ func AllRows(j *task.Task) *allRows {
 		}
 	}
 	if j.Choices.HalfLife > 0 && len(j.Rows.Sample.SelectAge)+len(j.Rows.Sample.GateAge) == len(held) {
-		all.Weights = fitted.Decayed(
-			all.Weights,
+		all.Weights = fitted.Decayed(all.Weights,
 			slices.Concat(j.Rows.Sample.TrainAge, j.Rows.Sample.SelectAge, j.Rows.Sample.GateAge),
-			fitted.HalfLives[j.Choices.HalfLife],
-		)
+			fitted.HalfLives[j.Choices.HalfLife])
 	}
 	return all
 }
@@ -315,10 +301,8 @@ func MapPosterior(s *posterior.State, from, to *encode.Vocabulary) *posterior.St
 		}
 	}
 	for f := len(to.Names); f < to.NumFields(); f++ {
-		features = append(
-			features,
-			online.Feature{Field: int32(f), Row: -1, Base: int32(from.NumColumns() - from.NumFields() + f)},
-		)
+		features = append(features,
+			online.Feature{Field: int32(f), Row: -1, Base: int32(from.NumColumns() - from.NumFields() + f)})
 	}
 	out := online.NewFoldIn(s, make([][]float64, s.NumFields)).State(features, nil)
 	encode.RescalePosterior(out, from, to)

@@ -61,11 +61,8 @@ func dotAdd(v vectors, columns, outputs int, single bool) {
 	if flat {
 		doc = fmt.Sprintf("is %s for %d columns of a and m = %d.", name, columns, outputs)
 	}
-	v.text(
-		fmt.Sprintf("d%s%dx%d", name[1:], columns, outputs),
-		fmt.Sprintf("func(dst *float64, a *[]%s, lo, n int, b *%[1]s, stride, m int)", element),
-		doc,
-	)
+	v.text(fmt.Sprintf("d%s%dx%d", name[1:], columns, outputs),
+		fmt.Sprintf("func(dst *float64, a *[]%s, lo, n int, b *%[1]s, stride, m int)", element), doc)
 	a := Load(Param("a"), GP64())
 	row := Load(Param("lo"), GP64())
 	n := Load(Param("n"), GP64())
@@ -300,12 +297,8 @@ func (v vectors) reduce(sums []VecVirtual) VecVirtual {
 }
 
 func (v vectors) interleave(a, b VecVirtual) VecVirtual {
-	return v.fold(
-		a,
-		b,
-		func(a, b, to Register) { VUNPCKLPD(b, a, to) },
-		func(a, b, to Register) { VUNPCKHPD(b, a, to) },
-	)
+	return v.fold(a, b, func(a, b, to Register) { VUNPCKLPD(b, a, to) },
+		func(a, b, to Register) { VUNPCKHPD(b, a, to) })
 }
 
 // fold returns low(a, b) + high(a, b). A missing b is replaced by a, whose sum nobody reads twice.

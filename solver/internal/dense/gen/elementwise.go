@@ -20,11 +20,8 @@ func addScaled(v vectors, name string) {
 	if product {
 		args = "x, y *float64"
 	}
-	v.text(
-		name,
-		fmt.Sprintf("func(dst *float64, f float64, %s, n int)", args),
-		fmt.Sprintf("is %s%s.", strings.ToUpper(name[:1]), name[1:]),
-	)
+	v.text(name, fmt.Sprintf("func(dst *float64, f float64, %s, n int)", args),
+		fmt.Sprintf("is %s%s.", strings.ToUpper(name[:1]), name[1:]))
 	dst := Load(Param("dst"), GP64())
 	x := Load(Param("x"), GP64())
 	factors := []Register{x}

@@ -32,11 +32,9 @@ func (v vectors) mulAddVectors(outputs int) int {
 // mulAdd writes the kernel for so many outputs: dst[c·stride+i] += Σ_r a[r][lo+i]·coef[r·m+c]. The accumulators stay in
 // registers while r runs over all columns.
 func mulAdd(v vectors, outputs int) {
-	v.text(
-		fmt.Sprintf("mulAdd%d", outputs),
+	v.text(fmt.Sprintf("mulAdd%d", outputs),
 		"func(dst *float64, stride int, a *[]float64, k, lo, n int, coef *float64, m int)",
-		fmt.Sprintf("is MulAdd for %d of m outputs.", outputs),
-	)
+		fmt.Sprintf("is MulAdd for %d of m outputs.", outputs))
 	dst := Load(Param("dst"), GP64())
 	stride := Load(Param("stride"), GP64())
 	a := Load(Param("a"), GP64())

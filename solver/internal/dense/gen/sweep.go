@@ -14,11 +14,8 @@ const sweepGroups = 4
 // sweep writes the kernel of Sweep for rows of 8·groups numbers. The pivots of each eight of columns have a separate
 // loop, as the column that a pivot clears lies in other registers.
 func sweep(v vectors, groups int) {
-	v.text(
-		fmt.Sprintf("sweep%d", groups),
-		"func(a *float64, n int, pivots *float64)",
-		fmt.Sprintf("is Sweep for rows of %d numbers.", 8*groups),
-	)
+	v.text(fmt.Sprintf("sweep%d", groups), "func(a *float64, n int, pivots *float64)",
+		fmt.Sprintf("is Sweep for rows of %d numbers.", 8*groups))
 	const rowBytes = 8 * float64Bytes
 	halves := 8 / v.width
 	a := Load(Param("a"), GP64())
