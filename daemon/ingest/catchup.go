@@ -26,6 +26,7 @@ type CatchUp struct {
 // cost and under, which any may read.
 type catchUp struct {
 	bound   time.Duration               // of learning that is left, beyond which a share is learned; 0 learns all
+	least   int64                       // records that have to be left for one
 	left    map[rows.Position]remainder // of each partition; the offset is 0
 	total   int64                       // sum of left
 	swept   time.Time                   // when remainders of partitions that are not read were last dropped
@@ -50,6 +51,8 @@ const (
 	silence = 10 * time.Second
 	// assumedCost is what an event is taken to cost before any was learned: that of a few names on a slow processor.
 	assumedCost = 10 * time.Microsecond
+	// leastBehind is how many records have to be left for a catch-up: any machine learns fewer within seconds.
+	leastBehind = 100_000
 	// costWeight is that of the last part in the mean cost.
 	costWeight = 0.2
 	// catchUpShare is one of how many events is learned. Learning costs ten times as much as reading: with one of 16 it
@@ -65,7 +68,7 @@ func isLearned(partition int32, offset int64) bool {
 }
 
 func newCatchUp(m *config.Model) *catchUp {
-	return &catchUp{bound: m.Train.CatchUp.Std(), left: make(map[rows.Position]remainder)}
+	return &catchUp{bound: m.Train.CatchUp.Std(), least: leastBehind, left: make(map[rows.Position]remainder)}
 }
 
 // next takes a part that ends so many records before the end of its partition. It reports whether a share of the part
@@ -86,10 +89,11 @@ func (c *catchUp) next(p *sketch.Part, left int64) (thin bool, ended passed) {
 	}
 	wait := time.Duration(c.total) * c.eventCost()
 	switch {
-	case c.passed == nil && wait > c.bound:
+	case c.passed == nil && wait > c.bound && c.total >= c.least:
 		c.passed = make(passed)
 		c.begin()
-	case c.passed != nil && wait <= c.bound/2: // lower, so that a catch-up does not begin again at once
+	// lower than where it begins, so that it does not begin again at once
+	case c.passed != nil && (wait <= c.bound/2 || c.total < c.least/2):
 		ended, c.passed = c.passed, nil
 		c.end()
 	}

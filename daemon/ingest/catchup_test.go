@@ -54,6 +54,7 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 		m.Train.CatchUp = config.CatchUp(bound)
 		m.Evaluate.Window = n - behind
 		g, store := newIngest(t, m, "")
+		g.catchUp.least = 0
 		g.OnApplied = func(c Counts) { out.passed += c.Passed }
 		g.OnCatchUp = func(c CatchUp, begins bool) {
 			if begins {
