@@ -52,8 +52,6 @@ const (
 	CoChoicesFile = "cochoices"
 	// coChoicesVersion is that of the file's form. Readers refuse others.
 	coChoicesVersion = 1
-	// unknownPlace is -1 in the file.
-	unknownPlace = math.MaxUint32
 )
 
 // coChoicesHead is the first line of the file. After it come, for each name of over, how many neighbours it has (2
@@ -136,7 +134,7 @@ func (x *CoChoices) Encode() ([]byte, error) {
 	for _, list := range x.Recent {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(list)))
 		for _, place := range list {
-			b = binary.LittleEndian.AppendUint32(b, uint32(place)) // -1 is unknownPlace
+			b = binary.LittleEndian.AppendUint32(b, uint32(place)) // 2^32−1 for -1
 		}
 	}
 	if len(b) > MaxCoChoicesBytes {

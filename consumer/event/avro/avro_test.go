@@ -63,11 +63,10 @@ func confluent(value []byte) []byte { return append([]byte{0, 0, 0, 0, 7}, value
 
 var seven = event.ID{Kind: event.NumberID, Number: 7}
 
-// evolution is a schema of a writer, with values by the types of its fields.
+// evolution is a schema of a writer.
 type evolution struct {
 	rng    *rand.Rand
 	fields []string
-	values map[string]any
 }
 
 // one returns one of the types that a field of the model may have, and a value of it.
