@@ -125,7 +125,7 @@ func TestAbsentFieldsContributeNothing(t *testing.T) {
 					t.Fatalf("event %d: live %g, update %g", i, got[0], want[0])
 				}
 			}
-			if _, ok := c.publisher.published.Means.ByName[""]; ok {
+			if _, ok := c.publisher.published.Load().Means.ByName[""]; ok {
 				t.Error("the item mean has a mean for no item")
 			}
 		})

@@ -35,11 +35,8 @@ func (c *Cycle) NewBatchScorer() *BatchScorer {
 }
 
 // Refresh takes up the version that consumers have now, and reports whether they have one.
-func (p *BatchScorer) Refresh() bool {
-	p.cycle.mu.Lock()
-	defer p.cycle.mu.Unlock()
-	return p.take(p.cycle.publisher.published)
-}
+// It takes no lock: it does not wait for learning.
+func (p *BatchScorer) Refresh() bool { return p.take(p.cycle.publisher.published.Load()) }
 
 func (p *BatchScorer) take(version *updates.Served) bool {
 	if p.of != version {

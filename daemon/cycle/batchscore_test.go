@@ -58,7 +58,7 @@ func TestPrescoringChangesNothing(t *testing.T) {
 					}
 					var score *updates.Score
 					if ahead {
-						if score = &scores[i]; score.Of != nil && score.Of == c.publisher.published {
+						if score = &scores[i]; score.Of != nil && score.Of == c.publisher.published.Load() {
 							used++
 						}
 					}

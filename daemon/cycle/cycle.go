@@ -143,10 +143,10 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if !versus.Known {
 		versus.Base = ev.Label
 	}
-	if c.publisher.published != nil {
-		if prescored == nil || prescored.Of != c.publisher.published {
+	if served := c.publisher.published.Load(); served != nil {
+		if prescored == nil || prescored.Of != served {
 			prescored = &c.score
-			c.batchScorer.take(c.publisher.published)
+			c.batchScorer.take(served)
 			c.batchScorer.score(prescored, ev, c.ensemble.targets)
 		}
 		o[evaluate.Published], o[evaluate.Baseline0], o[evaluate.Baseline1] = prescored.Published, prescored.Baseline0,
@@ -252,7 +252,7 @@ func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *updates.Score) ev
 // refitLoss returns the loss of the last refit by which predictors are compared, NaN without one.
 func (u *publisher) refitLoss(consumers *evaluate.EventOutcome, prescored *updates.Score) float64 {
 	switch {
-	case u.published == nil:
+	case u.published.Load() == nil:
 		return math.NaN()
 	case prescored.Compared:
 		return prescored.Refit
@@ -262,7 +262,7 @@ func (u *publisher) refitLoss(consumers *evaluate.EventOutcome, prescored *updat
 
 // consumersOutputs returns those of the version that consumers have, nil without one.
 func (u *publisher) consumersOutputs(prescored *updates.Score) []float64 {
-	if u.published == nil || prescored == nil || u.config.LeavesOut(mixture.PartPublished) {
+	if u.published.Load() == nil || prescored == nil || u.config.LeavesOut(mixture.PartPublished) {
 		return nil
 	}
 	return prescored.Outputs
@@ -409,7 +409,7 @@ func (c *Cycle) checkLive() {
 	}
 	c.progress.goodEnough = liveCheckEvery
 	w := c.progress.progressive.Window()
-	if c.champion == nil || c.publisher.published.IsUpdate() && c.publisher.race.Chosen != mixture.FormFoldIn ||
+	if c.champion == nil || c.publisher.published.Load().IsUpdate() && c.publisher.race.Chosen != mixture.FormFoldIn ||
 		w[evaluate.Published].N < liveCheckEvery ||
 		w[evaluate.FoldIn].N != w[evaluate.Published].N {
 		return
@@ -511,12 +511,8 @@ func (c *Cycle) install(ch *fitted.Fitted, refit fitted.FixedModel, next experts
 		ch, others), nil, 0
 	c.publisher.stopDeltas()
 	c.publisher.endPending()
-	c.publisher.published, c.publisher.chainEnded = &updates.Served{
-		FixedModel: refit,
-		Refit:      refit,
-		Means:      ch.Means,
-		Limit:      ch.OutputLimit(),
-	}, false
+	c.publisher.chainEnded = false
+	c.publisher.published.Store(&updates.Served{FixedModel: refit, Refit: refit, Means: ch.Means, Limit: ch.OutputLimit()})
 	if guard.Seen(&ch.Holdout) > 0 {
 		c.publisher.guard.Held = ch.Holdout
 	}

@@ -237,9 +237,9 @@ func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*for
 // installDelta makes models what consumers have, or would have, from the next event on. c.mu is held.
 func (u *publisher) installDelta(taken *updates.TakenDelta) {
 	u.deltas.Installed, u.deltas.Added = taken.After, taken.Added
-	next := *u.published
+	next := *u.published.Load()
 	u.deltas.InstallTo(&next)
-	u.published = &next
+	u.published.Store(&next)
 }
 
 // Delta returns the oldest delta that was taken and not published, or nil. It is not to be changed, and
@@ -298,7 +298,7 @@ func movePopularity(f *updates.DeltaStream, c *Cycle, limit int) *updates.MovedP
 // guardDelta returns why the chain of deltas of f ends: the model after the delta at hand is worse than the refit.
 // Consumers get the refit again unless the next update is better. c.mu is held.
 func (u *publisher) guardDelta(f *updates.DeltaStream) (whole string) {
-	of := u.published.Forms[f.Form]
+	of := u.published.Load().Forms[f.Form]
 	of.Popular = f.Popular
 	if !f.Of.PopularOnly {
 		of.After = f.Forms[f.Form].Model

@@ -136,7 +136,7 @@ func TestDeltasKeepWhatWasLearned(t *testing.T) {
 			before[0])
 	}
 	scored := make([]float64, 1)
-	fitted.NewFrozenScorer(&c.publisher.published.Update).Outputs(scored, like)
+	fitted.NewFrozenScorer(&c.publisher.published.Load().Update).Outputs(scored, like)
 	if math.Abs(scored[0]-own) > 1e-6 {
 		t.Errorf("updates are judged by %g, learned was %g", scored[0], own)
 	}

@@ -64,7 +64,7 @@ func halves(seed uint64, n int) []event.Event {
 
 // cleanLoss returns the mean loss of what consumers have on events, and the largest magnitude of an output.
 func cleanLoss(c *Cycle, events []event.Event) (loss, largest float64) {
-	return c.lossOf(&c.publisher.published.FixedModel, events)
+	return c.lossOf(&c.publisher.published.Load().FixedModel, events)
 }
 
 // liveLoss is cleanLoss of what serve.live answers with: the live model, or what consumers have where it is held back.
@@ -74,7 +74,7 @@ func liveLoss(t *testing.T, c *Cycle, events []event.Event) (loss, largest float
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := c.publisher.published.FixedModel
+	of := c.publisher.published.Load().FixedModel
 	if heldBack == "" {
 		of.After = m
 	}
@@ -83,7 +83,7 @@ func liveLoss(t *testing.T, c *Cycle, events []event.Event) (loss, largest float
 }
 
 func (c *Cycle) lossOf(of *fitted.FixedModel, events []event.Event) (loss, largest float64) {
-	s := scorerOf(c.publisher.published, of)
+	s := scorerOf(c.publisher.published.Load(), of)
 	for i := range events {
 		c.target.Encode(c.ensemble.targets, &events[i])
 		s.Outputs(c.ensemble.outputs, &events[i])
@@ -234,13 +234,13 @@ func TestDeltasThatTurnBadLeadBack(t *testing.T) {
 	if len(c.publisher.TakeHeldBack()) == 0 {
 		t.Fatalf("deltas of one label for 6,000 events were not held back: %q", whole)
 	}
-	chain := c.publisher.published.FixedModel
+	chain := c.publisher.published.Load().FixedModel
 	u, reason := c.NextUpdate()
 	if u == nil {
 		t.Fatalf("no update: %s", reason)
 	}
 	c.publisher.PublishUpdate(u)
-	if why := c.publisher.guard.Judge(&c.publisher.published.FixedModel, &chain, &c.publisher.published.Refit); why != "" {
+	if why := c.publisher.guard.Judge(&c.publisher.published.Load().FixedModel, &chain, &c.publisher.published.Load().Refit); why != "" {
 		t.Errorf("what consumers are led back to is %s, compared with the last good delta", why.Text())
 	}
 }
@@ -307,7 +307,7 @@ func TestOutputLimit(t *testing.T) {
 	}
 	observeAll(c, events[:200])
 	if got := c.publisher.guard.Judge(&fitted.FixedModel{Model: &wild, Vocab: ch.Vocabulary},
-		&c.publisher.published.FixedModel, &c.publisher.published.Refit); got != guard.HeldBackOutputs {
+		&c.publisher.published.Load().FixedModel, &c.publisher.published.Load().Refit); got != guard.HeldBackOutputs {
 		t.Errorf("outputs of 10,000: %q", got)
 	}
 	low := report.Number(0.01)

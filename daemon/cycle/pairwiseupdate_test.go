@@ -114,7 +114,7 @@ func TestUpdateFromNames(t *testing.T) {
 			t.Errorf("%g with three clicks of the user, %g without", got, read)
 		}
 		c.Adopt(again) // what an operator chose is gone on from, and scored as it is
-		if c.publisher.published.Vocab != again.Vocabulary || c.champion.Vocabulary.Own != 0 {
+		if c.publisher.published.Load().Vocab != again.Vocabulary || c.champion.Vocabulary.Own != 0 {
 			t.Error("consumers have another model than the one that was adopted")
 		}
 		observeWithUpdates(c, events[:600], 500)

@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"sync/atomic"
+
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/guard"
 	"github.com/refitd/refitd/daemon/cycle/updates"
@@ -11,7 +13,8 @@ import (
 type publisher struct {
 	*common
 
-	published  *updates.Served        // the champion or an update of it
+	// the champion or an update of it: one value that never changes; only the holder of mu stores another
+	published  atomic.Pointer[updates.Served]
 	deltas     *updates.DeltaStream   // the newest update; nil without
 	pending    *updates.Update        // of the live model, being made; nil without
 	live       *updates.LiveCopy      // for Live; nil without

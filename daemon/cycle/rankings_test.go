@@ -36,10 +36,10 @@ func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 	update := fitted.FixedModel{Model: fitted.PopularAlone(ch.Model), Vocab: ch.Vocabulary, Popular: ch.Popular}
 	next := updates.Served{FixedModel: refit, Refit: refit, Update: update, Means: ch.Means}
 	next.Forms[mixture.FormFoldIn], next.Forms[mixture.FormMixed] = update, refit
-	c.publisher.published = &next
+	c.publisher.published.Store(&next)
 	var loss [2]evaluate.WeightedSum
 	for i := range events {
-		c.batchScorer.take(c.publisher.published)
+		c.batchScorer.take(c.publisher.published.Load())
 		var s updates.Score
 		c.batchScorer.Score(&s, &events[i])
 		loss[0].Add(i, s.Update)
@@ -65,13 +65,13 @@ func TestUpdatesThatListWorseAreHeldBack(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		c, ch, events := tastedCycle(t)
 		c.champion.PopularOnly = only
-		published := c.publisher.published.Refit
-		c.publisher.published = &updates.Served{
+		published := c.publisher.published.Load().Refit
+		c.publisher.published.Store(&updates.Served{
 			FixedModel: published,
 			Refit:      published,
 			Update:     published,
 			Means:      ch.Means,
-		}
+		})
 		for i := range events {
 			c.Observe(&events[i], true, rows.Position{Topic: "choices", Offset: int64(i)}, nil, nil)
 		}

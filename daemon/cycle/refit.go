@@ -71,7 +71,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 		Workers:    c.Workers,
 		Now:        c.now,
 		Guard:      &c.publisher.guard,
-		Updated:    c.publisher.published != nil && c.publisher.published.IsUpdate(),
+		Updated:    c.publisher.published.Load() != nil && c.publisher.published.Load().IsUpdate(),
 		Cold:       c.nextStart(),
 		Rejections: c.lineage.rejections,
 		Choices: task.Choices{

@@ -22,7 +22,7 @@ func (c *Cycle) compareLists(ev *event.Event) {
 		return
 	}
 	p, x, outputs := c.batchScorer, r.Among(ev, c.ensemble.popular.List), make([]float64, c.target.Outputs())
-	p.take(c.publisher.published)
+	p.take(c.publisher.published.Load())
 	only := c.champion.PopularOnly
 	x.Unseen = r.Loss(p.scorer, &x, only, outputs)
 	of := func(s *fitted.Scorer) float64 {
@@ -36,10 +36,10 @@ func (c *Cycle) compareLists(ev *event.Event) {
 	if !only { // else all variants have the same lists
 		var losses [mixture.NumForms]float64
 		for f := range losses {
-			switch model := c.publisher.published.Forms[f].Model; model {
+			switch model := c.publisher.published.Load().Forms[f].Model; model {
 			case nil:
 				losses[f] = math.NaN()
-			case c.publisher.published.Update.Model:
+			case c.publisher.published.Load().Update.Model:
 				losses[f] = update
 			default:
 				losses[f] = of(p.forms[f])
@@ -59,7 +59,7 @@ func (c *Cycle) compareLists(ev *event.Event) {
 // last choices that were judged, and where versions have more than popularity by the losses of guard. c.mu is held.
 func (u *publisher) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBack {
 	if u.rankings == nil || u.champion == nil {
-		return u.guard.Judge(update, current, &u.published.Refit)
+		return u.guard.Judge(update, current, &u.published.Load().Refit)
 	}
 	only := u.champion.PopularOnly
 	if u.rankings.IsWorse(update, current, only, u.target.Outputs()) {
@@ -68,7 +68,7 @@ func (u *publisher) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBa
 	if only {
 		return ""
 	}
-	return u.guard.Judge(update, current, &u.published.Refit)
+	return u.guard.Judge(update, current, &u.published.Load().Refit)
 }
 
 // BeginUpdate decides what consumers get between refits, judged for publication: the newest update with its deltas, the
@@ -121,7 +121,7 @@ func (u *publisher) chooseGuarded(forms *[mixture.NumForms]updates.Candidate) (f
 		if !there(f) {
 			break
 		}
-		why := u.judgeUpdate(&forms[f].FixedModel, &u.published.FixedModel)
+		why := u.judgeUpdate(&forms[f].FixedModel, &u.published.Load().FixedModel)
 		if why == "" {
 			return ""
 		}
@@ -148,14 +148,14 @@ func (u *publisher) TakeHeldBack() []guard.HeldBack {
 // decideUpdate decides whether consumers get an update of the live model, which the guard may have held back. c.mu is
 // held.
 func (c *publisher) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (u *fitted.Fitted, reason string) {
-	if c.comparison.N == 0 && c.published.Update.Model == nil {
+	if c.comparison.N == 0 && c.published.Load().Update.Model == nil {
 		return nil, updates.FirstUpdate
 	}
 	c.updates = c.comparison.Prefers(c.updates)
 	switch {
 	case heldBack != "" && c.updates:
 		c.heldBack = append(c.heldBack, heldBack)
-		if c.chainEnded && c.published.IsUpdate() {
+		if c.chainEnded && c.published.Load().IsUpdate() {
 			return c.refitAgain("updates of it are held back: they are " + heldBack.Text()), ""
 		}
 		return nil, "held back: the update is " + heldBack.Text()
@@ -164,10 +164,10 @@ func (c *publisher) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (
 			"than it"
 		live.Version.Reason += variants[c.race.Chosen].reason
 		return live, ""
-	case !c.published.IsUpdate():
+	case !c.published.Load().IsUpdate():
 		return nil, "updates predict worse than the last refit, on the events after them"
 	}
-	if why := c.judgeUpdate(&c.published.Refit, &c.published.FixedModel); why != "" && !c.chainEnded {
+	if why := c.judgeUpdate(&c.published.Load().Refit, &c.published.Load().FixedModel); why != "" && !c.chainEnded {
 		c.heldBack = append(c.heldBack, why)
 		return nil, "held back: the last refit is " + why.Text()
 	}
@@ -199,7 +199,7 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 	if c.Stored != nil {
 		c.publisher.frontier.CarryOver(x.Live.Version.Cut)
 	}
-	next := *c.publisher.published
+	next := *c.publisher.published.Load()
 	for f := range x.Forms {
 		if next.Forms[f] = x.Forms[f].FixedModel; x.Forms[f].Link != nil {
 			c.ensemble.expertOf(c.partOf(mixture.Variant(f))).Link = x.Forms[f].Link
@@ -215,7 +215,7 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 	if c.publisher.deltas = x.Followed; c.publisher.deltas != nil {
 		c.publisher.deltas.InstallTo(&next)
 	}
-	c.publisher.published = &next
+	c.publisher.published.Store(&next)
 }
 
 // EndUpdate gives up an update that could not be made or published. Deltas of the previous update continue.
@@ -263,6 +263,7 @@ func (c *publisher) PublishUpdate(u *fitted.Fitted) {
 	c.compacted(u)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	before := c.published.Load()
 	if w := c.champion.Popular; w != nil && u.Popular == nil { // the update is read from the store
 		withoutPopularity := *u
 		withoutPopularity.Popular, withoutPopularity.Model = w, w.Off(u.Model, u.Vocabulary)
@@ -280,21 +281,22 @@ func (c *publisher) PublishUpdate(u *fitted.Fitted) {
 	}
 	if next.Update = next.FixedModel; u.Again {
 		next.Refit = next.FixedModel
-		if c.published != nil {
-			next.Update = c.published.Update
+		if before != nil {
+			next.Update = before.Update
 		}
 	}
-	if p := c.published; p != nil && p.Update.Model == next.Update.Model {
-		next.Forms = p.Forms
+	if before != nil && before.Update.Model == next.Update.Model {
+		next.Forms = before.Forms
 	}
 	if f := c.deltas; f != nil {
 		if f.Published = f.Of == u; f.Published { // its numbers may have been rounded
-			next.Forms = c.published.Forms
+			next.Forms = before.Forms
 			next.Forms[f.Form] = next.FixedModel
 		}
 		f.InstallTo(&next)
 	}
-	c.published, c.chainEnded = &next, false
+	c.chainEnded = false
+	c.published.Store(&next)
 }
 
 // compareUpdates adds the losses on an event of the newest update, in every variant, and of the last refit. For choices
