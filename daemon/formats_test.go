@@ -47,6 +47,7 @@ func TestRegistryAway(t *testing.T) {
 	}
 	produce(0, 600)
 	path := b.Configure("avro", append([]string{"start: earliest", "start: earliest, format: avro",
+		"[user, item]", "[user, item], numeric: [{name: price, optional: true}]", // which the schema does not have
 		"fetch_max_wait: 100ms", "fetch_max_wait: 100ms, schema_registry: {url: \"" + registry.URL + "\"}"},
 		daemontest.Simple...)...)
 	const metric = `refitd_schema_unavailable{model="ratings"} `
@@ -71,6 +72,14 @@ func TestRegistryAway(t *testing.T) {
 		}
 	}
 	daemontest.Within(t, 2*daemontest.Patience, "the events", applied(600))
+	_, metrics := daemontest.Get(t, base+"/metrics")
+	shown, documented := families(t, metrics), documentedMetrics(t)
+	for _, name := range []string{"refitd_schemas", "refitd_schema_requests_total", "refitd_schema_failures_total",
+		"refitd_schema_unavailable", "refitd_schema_loses_field"} {
+		if shown[name] == "" || shown[name] != documented[name] {
+			t.Errorf("%s is a %q, in configs/metrics.json a %q", name, shown[name], documented[name])
+		}
+	}
 	stop()
 	away.Store(true)
 	before := asked.Load()

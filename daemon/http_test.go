@@ -84,7 +84,7 @@ var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_even
 	"refitd_progressive_loss{model,role}"}
 
 // elsewhere are the metrics that a broker without TLS and a model without shards, whose records are JSON, have no
-// reason to show. TestRegistryAway looks at those of schemas.
+// reason to show. TestRegistryAway has those of schemas.
 var elsewhere = []string{
 	"refitd_consumer_cert_expiry_seconds",
 	"refitd_schema_failures_total",
