@@ -133,7 +133,7 @@ func noteUnknown(o *part.Options, parts []string) {
 // for it.
 func newAnnouncers(o *part.Options, store *publish.Store) (*announce.Announcer, *announce.DeltaProducer, error) {
 	p := &o.Settings.Publish
-	if p.Topic == "" && p.Deltas.Topic == "" {
+	if p.Topic == "" && p.Deltas.Topic == "" || o.Settings.Shard.IsShard() { // the trainer announces
 		return nil, nil, nil
 	}
 	kafka, err := cluster.ClientOptions(&o.Config.Kafka)

@@ -83,6 +83,10 @@ func (s *shardRole) Trouble() string { return cmp.Or(s.sender.Trouble(), s.forwa
 
 func (*shardRole) Trains() bool { return false }
 
+// Leads implements Leadership: the trainer publishes. A shard that has the same store neither renews its champion,
+// so that consumers notice a trainer that has ended, nor publishes what the store has lost.
+func (*shardRole) Leads() bool { return false }
+
 func (*shardRole) Updates() bool { return false }
 
 func (*shardRole) Learned() int64 { return 0 }
