@@ -21,7 +21,7 @@ func TestExpertsAreThoseOfTheTable(t *testing.T) {
 			cycletest.RatingsModel(nil),
 			[]string{experts.PartBefore},
 			[]string{"fold_in", "published", "fold_in_gaussian", "fold_in_before", "mean", "recent_mean", "sgd_bias",
-				"first_mean", "second_mean", "last_label", "entity_last_label", "stack", "stack_slow"},
+				"first_mean", "second_mean", "last_label", "entity_last_label", "stack"},
 		},
 		"numbers": {
 			switchModel(),
