@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
@@ -204,18 +205,26 @@ func refitTeam(t *testing.T, m *config.Model, c *cycle.Cycle, store *sketch.Stor
 	return true
 }
 
-// foldInRMSE returns that of the fold-in alone, which is the last of the predictors and not reported.
+// foldInRMSE returns that of the fold-in alone, which is not reported.
 func foldInRMSE(t *testing.T, c *cycle.Cycle) float64 {
 	t.Helper()
 	var sums struct {
-		All []struct{ N, Square float64 }
+		Predictors []struct {
+			Name      string
+			N, Square float64
+		}
 	}
 	b, err := c.Sums()
 	if err := errors.Join(err, json.Unmarshal(b, &sums)); err != nil {
 		t.Fatal(err)
 	}
-	of := sums.All[len(sums.All)-1]
-	return math.Sqrt(of.Square / of.N)
+	for _, of := range sums.Predictors {
+		if of.Name == evaluate.RoleNames(true)[evaluate.FoldIn] {
+			return math.Sqrt(of.Square / of.N)
+		}
+	}
+	t.Fatalf("the fold-in is not among %v", sums.Predictors)
+	return 0
 }
 
 // teamDrift draws ratings of 1 to 5 by users of items: at 4/9 all items become others, and from 6/9 to 7.5/9 all users
