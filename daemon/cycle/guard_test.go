@@ -240,7 +240,8 @@ func TestDeltasThatTurnBadLeadBack(t *testing.T) {
 		t.Fatalf("no update: %s", reason)
 	}
 	c.publisher.PublishUpdate(u)
-	if why := c.publisher.guard.Judge(&c.publisher.published.Load().FixedModel, &chain, &c.publisher.published.Load().Refit); why != "" {
+	served := c.publisher.published.Load()
+	if why := c.publisher.guard.Judge(&served.FixedModel, &chain, &served.Refit); why != "" {
 		t.Errorf("what consumers are led back to is %s, compared with the last good delta", why.Text())
 	}
 }

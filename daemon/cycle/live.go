@@ -24,7 +24,8 @@ func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model
 	}
 	of := fitted.FixedModel{Model: c.champion.Model, Vocab: c.champion.Vocabulary, After: m,
 		Popular: c.publisher.liveAdded}
-	return m, c.publisher.guard.Judge(&of, &c.publisher.published.Load().FixedModel, &c.publisher.published.Load().Refit), nil
+	served := c.publisher.published.Load()
+	return m, c.publisher.guard.Judge(&of, &served.FixedModel, &served.Refit), nil
 }
 
 // takeLive returns the live model, in the variant that updates are made of, with its time and its last event: what an

@@ -55,16 +55,16 @@ const (
 	leastBehind = 100_000
 	// costWeight is that of the last part in the mean cost.
 	costWeight = 0.2
-	// catchUpShare is one of how many events is learned. Learning costs ten times as much as reading: with one of 16 it
+	// CatchUpShare is one of how many events is learned. Learning costs ten times as much as reading: with one of 16 it
 	// takes less than reading does, and a window of losses still fills.
-	catchUpShare = 16
+	CatchUpShare = 16
 )
 
 // isLearned reports whether an event is of the share that is learned during a catch-up. It depends on nothing else, so
 // that the losses are those of an even share of all events.
 func isLearned(partition int32, offset int64) bool {
 	h := (uint64(offset) ^ uint64(partition)<<40) * 0x9e3779b97f4a7c15 // Fibonacci hashing (Knuth, 1973)
-	return h>>32%catchUpShare == 0
+	return h>>32%CatchUpShare == 0
 }
 
 func newCatchUp(m *config.Model) *catchUp {

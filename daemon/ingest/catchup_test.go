@@ -86,7 +86,7 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 	}
 	const read = behind - 500 // while it caught up
 	if share := float64(thin.scored-(n-read)) / read; share < 0.05 || share > 0.075 {
-		t.Errorf("a share of %.3f of the events was scored, want about 1/%d", share, catchUpShare)
+		t.Errorf("a share of %.3f of the events was scored, want about 1/%d", share, CatchUpShare)
 	}
 	if thin.passed+thin.scored != n {
 		t.Errorf("%d passed and %d scored of %d", thin.passed, thin.scored, n)

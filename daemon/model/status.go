@@ -81,8 +81,8 @@ func (m *Model) Status() web.ModelStatus {
 		Standby:     m.role.Waits(),
 	}
 	if c := m.reader.CatchUp(); c != nil {
-		out.CatchingUp = fmt.Sprintf("catching up: %d of %s read, %s left; one of some events is learned live", c.Read,
-			report.Count(c.Read+c.Left, "record"), c.ETA.Round(time.Second))
+		out.CatchingUp = fmt.Sprintf("catching up: %d of %s read, %s left; one of %d events is learned live", c.Read,
+			report.Count(c.Read+c.Left, "record"), c.ETA.Round(time.Second), ingest.CatchUpShare)
 	}
 	out.Champion, out.Published = m.versions.Serving()
 	out.Judged = m.versions.Judged()

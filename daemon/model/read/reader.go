@@ -272,8 +272,8 @@ func (r *Reader) onMerged(events map[string]int64) {
 // onCatchUp logs the begin and the end of a catch-up.
 func (r *Reader) onCatchUp(c ingest.CatchUp, begins bool) {
 	if begins {
-		r.log.Info("catching up: events are stored, and one of some is learned live", "records_left", c.Left,
-			"key", "train.catch_up")
+		r.log.Info("catching up: events are stored, and a share is learned live", "one_of", ingest.CatchUpShare,
+			"records_left", c.Left, "key", "train.catch_up")
 		return
 	}
 	r.log.Info("caught up: every event is learned live", "records_read", c.Read, "records_left", c.Left,
