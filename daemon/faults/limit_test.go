@@ -142,6 +142,7 @@ func TestKernelKill(t *testing.T) {
 			time.Since(c.began).Round(time.Millisecond), next, p.total(), len(c.versions))
 	}
 	p.stop()
+	trainAnyway(t, config)
 	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone {
 		t.Fatalf("exit code %d, %+v", code, c.failure)
 	}
