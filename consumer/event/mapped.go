@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -73,57 +71,6 @@ type mappedField struct {
 	tallied  int // index in Missing, -1 for fields without an entry
 }
 
-// A Member is a member of an object that is asked for, or leads to one. The root is the object itself.
-type Member struct {
-	slot    int // -1 for none
-	members map[string]*Member
-}
-
-// Slot returns the slot of its value, -1 if it only leads to others.
-func (m *Member) Slot() int { return m.slot }
-
-// Member returns the member of it that has a name, nil where it is not asked for.
-func (m *Member) Member(name string) *Member {
-	if m == nil {
-		return nil
-	}
-	return m.members[name]
-}
-
-// Names returns the names of the members that are asked for, in their order.
-func (m *Member) Names() []string {
-	if m == nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(m.members))
-}
-
-// Leads reports whether members of it are asked for.
-func (m *Member) Leads() bool { return m != nil && len(m.members) > 0 }
-
-// Missing counts, for decoders of one mapping together, the events that have nothing where the mapping says that a
-// field is.
-type Missing struct {
-	Fields []string // of the mapping that have a path
-	Events atomic.Int64
-	counts []atomic.Int64
-}
-
-// NewMissing counts for a mapping.
-func NewMissing(m *Mapping) *Missing {
-	t := new(Missing)
-	for i := range m.Fields {
-		if !m.Fields[i].From.IsZero() {
-			t.Fields = append(t.Fields, m.Fields[i].Name)
-		}
-	}
-	t.counts = make([]atomic.Int64, len(t.Fields))
-	return t
-}
-
-// Count returns how many of the events lacked the i-th of Fields.
-func (t *Missing) Count(i int) int64 { return t.counts[i].Load() }
-
 // NewMapped returns a decoder of records. The mapping must be valid for the schema; missing, if not nil, counts for it.
 func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 	d := &Mapped{json: NewJSON(s, l), mapping: m, op: -1, spec: -1, payloadSlot: -1, schemaSlot: -1,
@@ -177,29 +124,6 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 		d.value[1].add(d.spec, "specversion")
 	}
 	return d
-}
-
-func newMember() *Member { return &Member{slot: -1, members: make(map[string]*Member)} }
-
-// add says which slot a path leads to.
-func (m *Member) add(slot int, path ...string) {
-	for _, name := range path {
-		if m.members[name] == nil {
-			m.members[name] = newMember()
-		}
-		m = m.members[name]
-	}
-	m.slot = slot
-}
-
-// at returns the slot of a path, -1 if it has none yet.
-func (m *Member) at(path ...string) int {
-	for _, name := range path {
-		if m = m.members[name]; m == nil {
-			return -1
-		}
-	}
-	return m.slot
 }
 
 func (d *Mapped) slot() int {
