@@ -15,7 +15,7 @@ import (
 // blendVariant is the sum of fold-ins and baselines that StackedUpdate fits.
 var blendVariant = variant{
 	name:   mixture.BlendName,
-	doc:    "a sum of the first three and of linear baselines; numbers and ordinal labels",
+	doc:    "a sum of fold-ins, that from before the last alarm too, and of linear baselines; numbers and ordinal labels",
 	part:   isPart(experts.PartBlend),
 	reason: "; a sum of fold-ins and baselines, which has predicted better than each",
 	isHeld: mixture.HasStackedUpdate,
@@ -37,9 +37,6 @@ var blendVariant = variant{
 		return &updates.DeltaEncoder{Learner: l, Source: of.SourceOf(l.Slots), Rows: r}
 	},
 }
-
-// stackedVariants are the variants of the fold-ins of a blend.
-var stackedVariants = [len(mixture.BlendFoldIns)]*variant{&foldInVariant, &gaussianVariant, &beforeVariant}
 
 // stackedParts returns the fold-ins of a blend that there are, nil for the others. c.mu is held.
 func (e *ensemble) stackedParts() (parts [len(mixture.BlendFoldIns)]*experts.FoldIn) {
@@ -191,8 +188,11 @@ func (e *ensemble) candidateOfStack(v *encode.Vocabulary, next bool) (of updates
 	for i, l := range parts {
 		if l != nil {
 			sign = e.stackedSign(i)
-			of.Sum.Parts = append(of.Sum.Parts,
-				mixture.Term{Learner: l, Factor: 0, Steady: stackedVariants[i].nonForgetting(e.common)})
+			steady := e.nonForgetting
+			if mixture.BlendFoldIns[i] == experts.PartBefore {
+				steady = nil // no refit resets it: names of all its fields forget
+			}
+			of.Sum.Parts = append(of.Sum.Parts, mixture.Term{Learner: l, Factor: 0, Steady: steady})
 		}
 		of.Sum.Parts[len(of.Sum.Parts)-1].Factor += sign * w.Factors[i]
 	}

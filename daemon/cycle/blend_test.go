@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
@@ -205,9 +206,9 @@ func TestBlendMoves(t *testing.T) {
 
 // TestBlendCarriesOver: where a fold-in becomes another part, its weight moves with it, so that outputs stay the same.
 func TestBlendCarriesOver(t *testing.T) {
-	for _, was := range []mixture.Variant{mixture.FormNumbers, mixture.FormFoldIn} {
+	for _, was := range []string{experts.PartGaussian, mixture.PartFoldIn} {
 		b, _ := blendOf(t, "ordinal")
-		from := slices.Index(mixture.BlendForms[:], was)
+		from := slices.Index(mixture.BlendFoldIns[:], was)
 		for i := range b.Fits {
 			b.Fits[i].Weights = &mixture.StackedWeights{
 				Constant: make([]float64, b.Outputs),
@@ -215,7 +216,7 @@ func TestBlendCarriesOver(t *testing.T) {
 			}
 		}
 		b.Inputs = []float64{3, 2, 2, 1, 1, 1}
-		if was == mixture.FormFoldIn {
+		if was == mixture.PartFoldIn {
 			b.Inputs = []float64{2, 2, 2, 1, 1, 1}
 		}
 		b.Alone[from].Add(0.3)
@@ -227,10 +228,10 @@ func TestBlendCarriesOver(t *testing.T) {
 		}
 		if after := b.Output(b.Fits[0].Weights, 0); math.Abs(after-before) > 1e-12 || b.Used != nil ||
 			mixture.Mean(&b.Alone[2]) != 0.3 {
-			t.Errorf("was %d: output %g, before %g; used %v", was, after, before, b.Used)
+			t.Errorf("was %s: output %g, before %g; used %v", was, after, before, b.Used)
 		}
 	}
-	(*mixture.StackedUpdate)(nil).CarryOver(mixture.FormFoldIn)
+	(*mixture.StackedUpdate)(nil).CarryOver(mixture.PartFoldIn)
 }
 
 // TestUpdatesAreBlends: where items change, fold-ins from before and after it and baselines predict best together:

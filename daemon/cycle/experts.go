@@ -56,16 +56,15 @@ func (c *Cycle) carryOver(ch *fitted.Fitted, others []*experts.Expert) []*expert
 	if !ok || present.Vocab == nil || slices.ContainsFunc(others, isBefore) {
 		return others
 	}
-	before, was := experts.NewExpert(experts.PartBefore, c.target, present), mixture.FormFoldIn
+	before, was := experts.NewExpert(experts.PartBefore, c.target, present), mixture.PartFoldIn
 	if !before.HasScalesOf(ch) {
 		return others
 	}
 	if last != nil {
-		before, was = experts.NewExpert(experts.PartBefore, last.Target, last.Learner), mixture.FormNumbers
+		before, was = experts.NewExpert(experts.PartBefore, last.Target, last.Learner), experts.PartGaussian
 		before.Recent, before.Link = last.Recent, last.Link
 	}
 	before.Lasting = true
-	c.publisher.race.CarryOver(was)
 	c.ensemble.stacked.CarryOver(was)
 	return append(others, before)
 }

@@ -29,15 +29,6 @@ var (
 		candidate: foldInCandidate,
 		follow:    followFoldIn,
 	}
-	beforeVariant = variant{
-		name:      "update_before",
-		doc:       "the fold-in kept from before the last alarm of the drift detector",
-		part:      isPart(experts.PartBefore),
-		reason:    "; that from before the last change, which has predicted better",
-		isHeld:    hasPosteriors,
-		candidate: foldInCandidate,
-		follow:    followFoldIn,
-	}
 	// mixedVariant is the fold-in as mixed for the next event, that of GaussianTarget where the model has one.
 	mixedVariant = variant{
 		name: "update_forgetting",

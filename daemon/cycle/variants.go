@@ -12,7 +12,6 @@ import (
 var variants = [mixture.NumForms]variant{
 	mixture.FormFoldIn:  foldInVariant,
 	mixture.FormNumbers: gaussianVariant,
-	mixture.FormBefore:  beforeVariant,
 	mixture.FormNewton:  newtonVariant,
 	mixture.FormGoing:   extrapolatedVariant,
 	mixture.FormNames:   pairwiseVariant,

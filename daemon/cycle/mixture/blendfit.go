@@ -264,13 +264,13 @@ func (b *StackedUpdate) Has(name string) bool {
 	return slices.ContainsFunc(b.Linear, func(l linearBaseline) bool { return l.Name() == name })
 }
 
-// CarryOver moves the weight of a fold-in, and of those after it, to the last fold-in. Another learner then takes its
-// place.
-func (b *StackedUpdate) CarryOver(was Variant) {
+// CarryOver moves the weight of a fold-in of BlendFoldIns, and of those after it, to the last fold-in. Another learner
+// then takes its place.
+func (b *StackedUpdate) CarryOver(was string) {
 	if b == nil {
 		return
 	}
-	from, last := slices.Index(BlendForms[:], was), len(BlendForms)-1
+	from, last := slices.Index(BlendFoldIns[:], was), len(BlendFoldIns)-1
 	for i := range b.Fits {
 		if w := b.Fits[i].Weights; w != nil {
 			factors := slices.Clone(w.Factors)

@@ -10,18 +10,14 @@ type Variant int
 const (
 	FormFoldIn  Variant = iota // the fold-in on the last refit
 	FormNumbers                // the fold-in of GaussianTarget
-	FormBefore                 // the fold-in kept from before the last change of names
 	FormNewton                 // online Newton, current weights
 	FormGoing                  // online Newton, weights extrapolated
 	FormNames                  // the learner on names
 	FormMixed                  // the fold-in as mixed for the next event; of GaussianTarget where the model has that
-	FormBlend                  // a sum of the first three and of baselines
+	FormBlend                  // a sum of fold-ins and of baselines
 	NumForms
 )
 
 // The fold-ins of a blend. A missing fold-in takes the value of the previous one in the list. So does one that versions
 // cannot hold in addition to the first.
-var (
-	BlendForms   = [...]Variant{FormFoldIn, FormNumbers, FormBefore}
-	BlendFoldIns = [...]string{PartFoldIn, experts.PartGaussian, experts.PartBefore}
-)
+var BlendFoldIns = [...]string{PartFoldIn, experts.PartGaussian, experts.PartBefore}

@@ -25,25 +25,11 @@ type VariantSelector struct {
 func NewVariantSelector() VariantSelector {
 	var r VariantSelector
 	for a := range mixture.NumForms {
-		r.forget(a)
+		for b := range a {
+			r.Pairs[a][b] = UpdateComparison{Scale: evaluate.Fading{Rate: UpdateFade}}
+		}
 	}
 	return r
-}
-
-// forget begins anew with a form: it is another learner than before.
-func (r *VariantSelector) forget(f mixture.Variant) {
-	for b := range mixture.NumForms {
-		r.Pairs[max(f, b)][min(f, b)] = UpdateComparison{Scale: evaluate.Fading{Rate: UpdateFade}}
-	}
-}
-
-// CarryOver moves the learner of a form to FormBefore. Updates that were made of it are made of FormBefore, until
-// another form predicts better.
-func (r *VariantSelector) CarryOver(was mixture.Variant) {
-	r.forget(mixture.FormBefore)
-	if r.Chosen == was {
-		r.Chosen = mixture.FormBefore
-	}
 }
 
 // Add takes up the loss of every form on one event, NaN for a form without a model. limit is that of

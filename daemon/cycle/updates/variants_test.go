@@ -17,7 +17,7 @@ func TestFormRace(t *testing.T) {
 		return f <= mixture.FormNumbers
 	}
 	run := func(n int, means [mixture.NumForms]float64) {
-		slow := r.Pairs[mixture.FormBefore][mixture.FormNumbers]
+		slow := r.Pairs[mixture.FormNewton][mixture.FormNumbers]
 		for range n {
 			var losses [mixture.NumForms]float64
 			common := rng.NormFloat64()
@@ -25,11 +25,11 @@ func TestFormRace(t *testing.T) {
 				losses[f] = mean + math.Abs(common) + 0.01*math.Abs(rng.NormFloat64())
 			}
 			r.Add(&losses, 0)
-			if !math.IsNaN(means[mixture.FormBefore]) {
-				slow.Add(losses[mixture.FormBefore], losses[mixture.FormNumbers], 0)
+			if !math.IsNaN(means[mixture.FormNewton]) {
+				slow.Add(losses[mixture.FormNewton], losses[mixture.FormNumbers], 0)
 			}
 		}
-		if got := r.Pairs[mixture.FormBefore][mixture.FormNumbers]; got != slow {
+		if got := r.Pairs[mixture.FormNewton][mixture.FormNumbers]; got != slow {
 			t.Errorf("compared %+v, want %+v", got, slow)
 		}
 	}
@@ -49,7 +49,7 @@ func TestFormRace(t *testing.T) {
 	run(UpdateEvents-1, only(1, 0.5, 0.2))
 	choice(mixture.FormFoldIn, all, "too few events")
 	run(10, only(1, 0.5, 0.2))
-	choice(mixture.FormBefore, all, "the best of two that are better")
+	choice(mixture.FormNewton, all, "the best of two that are better")
 	choice(mixture.FormNumbers, two, "the best of those that there are")
 	run(40_000, only(1, 1))
 	r.Chosen = mixture.FormNumbers
@@ -60,15 +60,4 @@ func TestFormRace(t *testing.T) {
 	r.Chosen = mixture.FormFoldIn
 	l.Sum = -l.Sum
 	choice(mixture.FormFoldIn, two, "another that is better by chance, the other way round")
-	r.Chosen = mixture.FormNumbers
-	r.CarryOver(mixture.FormNumbers)
-	choice(mixture.FormBefore, all, "the chosen form was carried over to FormBefore")
-	if r.Pairs[mixture.FormBefore][mixture.FormFoldIn].N != 0 ||
-		r.Pairs[mixture.FormNames][mixture.FormBefore].N != 0 ||
-		l.N == 0 {
-		t.Error("losses of another learner count")
-	}
-	r.Chosen = mixture.FormFoldIn
-	r.CarryOver(mixture.FormNumbers)
-	choice(mixture.FormFoldIn, all, "a form that was not chosen was carried over")
 }
