@@ -52,8 +52,8 @@ daemon/cycle/encode
 daemon/cycle/evaluate
 	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot/format solver
 daemon/cycle/experts
-	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows
-	snapshot/format solver solver/posterior solver/posterior/online
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/kdtree
+	daemon/cycle/rows snapshot/format solver solver/posterior solver/posterior/online
 daemon/cycle/fitted
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/report snapshot
 	snapshot/format solver solver/posterior solver/posterior/online
@@ -63,6 +63,7 @@ daemon/cycle/gate
 daemon/cycle/guard
 	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows daemon/report
 	snapshot/format
+daemon/cycle/kdtree
 daemon/cycle/mixture
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/rows
 	daemon/report snapshot/format solver solver/posterior solver/ridge

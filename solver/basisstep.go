@@ -25,11 +25,11 @@ const (
 // of their length, each coordinate scaled by a bound of its curvature: weights and penalty stay. It takes what score
 // has left, and leaves the same of the point it moves to. A step that does not lower the loss is halved, then dropped.
 // It does nothing for kernels of degree 3 and for eigenvectors of a ConvexFM.
-func (r *solve) moveBasis() {
+func (r *refits) moveBasis() {
 	if r.k == 0 || r.s.Kernel.Degree() != 2 || r.spectrum != nil || r.workers.Cancelled() {
 		return
 	}
-	step := newBasisStep(r)
+	step := newBasisStep(&r.current)
 	if step.slopes(); r.workers.Cancelled() {
 		return
 	}
@@ -53,7 +53,7 @@ func (r *solve) moveBasis() {
 
 // basisStep is one step on some basis vectors. Rows of its matrices are features, columns the vectors chosen.
 type basisStep struct {
-	*solve
+	*current
 	chosen []int
 	from   Model       // the vectors before the step, with their weights
 	slope  []float64   // d×c: of the loss along the sphere
@@ -62,8 +62,8 @@ type basisStep struct {
 	phi    [][]float64 // their activations, n each
 }
 
-func newBasisStep(r *solve) *basisStep {
-	s := &basisStep{solve: r}
+func newBasisStep(r *current) *basisStep {
+	s := &basisStep{current: r}
 	for b := range r.k {
 		s.chosen = append(s.chosen, b)
 	}
@@ -83,7 +83,7 @@ func newBasisStep(r *solve) *basisStep {
 }
 
 // weight is the length of the weights of a basis vector.
-func (r *solve) weight(b int) float64 { return dense.Norm2(r.v[b*r.m : b*r.m+r.m]) }
+func (r *current) weight(b int) float64 { return dense.Norm2(r.v[b*r.m : b*r.m+r.m]) }
 
 // turned returns the d×c matrix of some vectors of length d.
 func turned(vectors [][]float64, chosen []int, d int) []float64 {

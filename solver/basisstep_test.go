@@ -41,7 +41,7 @@ func TestBasisStepSlopes(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.begin()
-		step := newBasisStep(r)
+		step := newBasisStep(&r.current)
 		step.slopes()
 		lossAt := func(b, j int, by float64) float64 {
 			m := fitted.Model.Clone()

@@ -82,7 +82,7 @@ const basisShare = 0.1
 
 // settle alternates joint refits with those of the output weights and the linear term, ever sharper, until the gap
 // within the model's own basis is far below Tolerance.
-func (r *solve) settle() {
+func (r *refits) settle() {
 	tolerance, rounds := r.s.Tolerance, maxPolish
 	if r.spectrum != nil && r.exact() {
 		rounds = maxSettle

@@ -24,7 +24,7 @@ func (r *solve) certifyWarm(terms gapTerms) gapTerms {
 
 // refitEarly is the refit of an early step: sweeps alone, which move the linear term as well, from rough weights of the
 // vectors that entered.
-func (r *solve) refitEarly(start bool) {
+func (r *refits) refitEarly(start bool) {
 	if start {
 		r.descend(convexfm.StartSweeps, basisShare*r.s.Tolerance)
 		return
@@ -35,7 +35,7 @@ func (r *solve) refitEarly(start bool) {
 
 // roughWeights gives each vector without a weight the best one for it alone, on top of those before it, of squared
 // loss or of its bound, from the gradients at the current point. It leaves these as they are on the way.
-func (r *solve) roughWeights() {
+func (r *current) roughWeights() {
 	bound := r.p.Loss.Curvature(1)
 	for b, phi := range r.output.Phi {
 		if r.v[b] != 0 || r.workers.Cancelled() {
@@ -59,7 +59,7 @@ func (r *solve) roughWeights() {
 
 // descend moves basis vectors, their weights and the linear term together, in at most so many sweeps, until one lowers
 // the objective by no more than tolerance of it. It does nothing where refits move no vectors.
-func (r *solve) descend(sweeps int, tolerance float64) {
+func (r *refits) descend(sweeps int, tolerance float64) {
 	if !r.spectrum.Moves() || r.k == 0 && r.linear.Idle() || r.workers.Cancelled() {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // refitSpectrum refits Z over the span of the basis vectors, which become its eigenvectors.
-func (r *solve) refitSpectrum(limits output.FitLimits) {
+func (r *refits) refitSpectrum(limits output.FitLimits) {
 	f := r.spectrum.Fit
 	if f == nil || r.k == 0 || r.workers.Cancelled() {
 		return
@@ -34,7 +34,7 @@ func (r *solve) refitSpectrum(limits output.FitLimits) {
 	done := false
 	if f.Newton != nil {
 		steps, ok := f.Newton.Run(a, theta, limits.Tolerance/float64(limits.Span))
-		r.result.NewtonIterations += steps
+		r.iterations.NewtonIterations += steps
 		if f.Newton.Short >= convexfm.ShortModels {
 			r.spectrum = nil
 			return
@@ -46,7 +46,7 @@ func (r *solve) refitSpectrum(limits output.FitLimits) {
 	}
 	if !done {
 		iterations := output.Accelerated(f, r.workers, &f.Smooth, a, limits)
-		r.result.FISTAIterations += iterations
+		r.iterations.FISTAIterations += iterations
 		r.crawls = r.crawls || r.leavesToRefine(iterations == limits.Iterations)
 		f.End(theta, a)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // refitFull refits output weights and basis together if the settings ask for it, from several starts if so wanted.
-func (r *solve) refitFull(several bool) {
+func (r *refits) refitFull(several bool) {
 	if r.s.Refit == Full {
 		r.sinceFull = 0
 		r.refitJointly(r.s.Solver,
@@ -21,7 +21,7 @@ func (r *solve) refitFull(several bool) {
 // point or several. A result that is not better by a pass over all rows is dropped. In the unit-ball form the basis
 // vectors are then scaled to unit length, with what that takes off the kernel moved into their weights: predictions
 // stay, and the penalty falls or stays. In the ridge form they keep their lengths.
-func (r *solve) refitJointly(method Method, limits output.FitLimits, several bool) {
+func (r *refits) refitJointly(method Method, limits output.FitLimits, several bool) {
 	if r.k == 0 || r.workers.Cancelled() {
 		return
 	}
@@ -40,16 +40,16 @@ func (r *solve) refitJointly(method Method, limits output.FitLimits, several boo
 	switch {
 	case method == Stochastic:
 		used, _ := f.Stochastic(u, output.StochasticEpochs, r.shuffle)
-		r.result.StochasticEpochs += used
+		r.iterations.StochasticEpochs += used
 	case method == SVRG:
 		used, _ := f.Svrg(u, output.StochasticEpochs, r.shuffle)
-		r.result.StochasticEpochs += used
+		r.iterations.StochasticEpochs += used
 	case several:
-		r.result.FISTAIterations += f.MinimizeFromStarts(u, limits, r.shuffle)
+		r.iterations.FISTAIterations += f.MinimizeFromStarts(u, limits, r.shuffle)
 	default:
 		// A hybrid refit starts from weights that are refitted: ten joint iterations then lower the objective more than
 		// four epochs (ML-100k).
-		r.result.FISTAIterations += f.Minimize(u, limits)
+		r.iterations.FISTAIterations += f.Minimize(u, limits)
 	}
 	if ridge == 0 {
 		f.Normalize(u)
@@ -78,7 +78,7 @@ func (r *solve) refitJointly(method Method, limits output.FitLimits, several boo
 // balance scales each basis vector, and its weights against it, to the length of least λΩ(V) + ½ρ‖H‖²: where both terms
 // of the row are equal, at degree 3 where the second is 3/2 of the first. Predictions stay and the objective never
 // rises. It does nothing without a ridge or in constrained form.
-func (r *solve) balance() {
+func (r *current) balance() {
 	if r.basisRidge() == 0 || r.s.Tau > 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func (r *solve) balance() {
 }
 
 // point returns the current weights and basis as a point of a full refit.
-func (r *solve) point() []float64 {
+func (r *current) point() []float64 {
 	u := make([]float64, len(r.v)+r.p.X.NumColumns*r.k)
 	copy(u, r.v)
 	for row, basis := range r.basis {
@@ -112,7 +112,7 @@ func (r *solve) point() []float64 {
 }
 
 // basisRidge returns the ridge term of the basis, ½ρ‖H‖², 0 unless refits are full.
-func (r *solve) basisRidge() float64 {
+func (r *current) basisRidge() float64 {
 	if r.s.Refit != Full || r.s.BasisRidge == 0 {
 		return 0
 	}

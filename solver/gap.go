@@ -87,7 +87,7 @@ func (t gapTerms) threshold() float64 {
 
 // gapTerms evaluates the current point, in O(n k m) and a pass over the rows for the linear term. It must have been
 // scored, and the gradients of the rows stay what they are while the terms are in use.
-func (r *solve) gapTerms() gapTerms {
+func (r *current) gapTerms() gapTerms {
 	gradient := make([]float64, r.k*r.m)
 	r.output.OutputGradient(gradient, r.gamma.Grad)
 	t := gapTerms{form: r.s.form(), inner: floats.Dot(gradient, r.v)}

@@ -6,11 +6,11 @@ import (
 )
 
 // bySteps reports whether steps by line search take the place of refits.
-func (r *solve) bySteps() bool { return r.s.Refit == LineSearch && !r.s.WeightsOnly }
+func (r *current) bySteps() bool { return r.s.Refit == LineSearch && !r.s.WeightsOnly }
 
 // refitLinearPart is the refit of a solve by line search: of the linear term and the bias, ever sharper while they
 // limit the gap. At MaxBasis the vectors are brought to fewer ones, where that changes nothing but Ω, which may fall.
-func (r *solve) refitLinearPart() {
+func (r *refits) refitLinearPart() {
 	if r.prune(); r.k >= r.s.MaxBasis && r.isSpectral() && !r.workers.Cancelled() {
 		r.diagonalize()
 	}
@@ -18,7 +18,7 @@ func (r *solve) refitLinearPart() {
 }
 
 // sharpen makes the refits of the linear term sharper if its part of the gap is above a share of what is asked for.
-func (r *solve) sharpen(terms gapTerms) {
+func (r *refits) sharpen(terms gapTerms) {
 	if part, _, _ := terms.ridge.At(1); part > linear.SettleShare*r.s.Tolerance*terms.objective {
 		r.linearShare = max(0.1*r.linearShare, 1e-12)
 	}

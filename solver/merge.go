@@ -13,7 +13,7 @@ import (
 // spectral decomposition of Σ_r v_rc h_r h_rᵀ gives the same predictions at the least norm, with no more vectors per
 // output than their rank. With the other penalties vectors of nearly the same direction become one, which is refitted
 // and kept if the objective is no higher. Lengths have to be 1: nothing is done with a ridge on the basis.
-func (r *solve) merge() {
+func (r *refits) merge() {
 	if r.k < 2 || r.basisRidge() > 0 || r.workers.Cancelled() {
 		return
 	}
@@ -33,13 +33,13 @@ var mergeCosines = [...]float64{0.99, 0.9999}
 
 // isSpectral reports whether the penalty is the sum of the nuclear norms of the outputs' Σ_r v_rc h_r h_rᵀ, over all
 // ways to write them.
-func (r *solve) isSpectral() bool {
+func (r *current) isSpectral() bool {
 	return r.s.Kernel.Degree() == 2 && (r.s.Penalty == L1 || r.m == 1)
 }
 
 // diagonalize replaces the basis vectors of each output by the eigenvectors of Σ_r v_rc h_r h_rᵀ that are not in its
 // null space, if there are fewer of them.
-func (r *solve) diagonalize() {
+func (r *current) diagonalize() {
 	var vectors [][]float64
 	var weights []float64 // one per vector
 	var outputs []int
@@ -68,13 +68,13 @@ func (r *solve) diagonalize() {
 }
 
 // replace puts basis vectors without weights in place of those of the model.
-func (r *solve) replace(vectors [][]float64) {
+func (r *current) replace(vectors [][]float64) {
 	r.basis, r.output.Phi, r.v, r.k = nil, nil, nil, 0
 	r.append(vectors...)
 }
 
 // eigenvectors returns those and the eigenvalues of Σ v_rc h_r h_rᵀ over the given rows, without its null space.
-func (r *solve) eigenvectors(rows []int, c int) (vectors [][]float64, values []float64, ok bool) {
+func (r *current) eigenvectors(rows []int, c int) (vectors [][]float64, values []float64, ok bool) {
 	var chosen [][]float64
 	var weights []float64
 	for _, row := range rows {
@@ -86,7 +86,7 @@ func (r *solve) eigenvectors(rows []int, c int) (vectors [][]float64, values []f
 
 // mergeAlike merges groups of basis vectors whose |cosine| with their first one is at least the given one, and refits.
 // It reports whether there were such groups and the objective did not rise; otherwise nothing has changed.
-func (r *solve) mergeAlike(cosine float64) bool {
+func (r *refits) mergeAlike(cosine float64) bool {
 	vectors, weights := r.alike(cosine)
 	if len(vectors) == r.k {
 		return false
@@ -110,7 +110,7 @@ func (r *solve) mergeAlike(cosine float64) bool {
 
 // alike returns a basis vector for each group, in the mean direction of the lines of its vectors, with the sum of their
 // weights.
-func (r *solve) alike(cosine float64) (vectors [][]float64, weights []float64) {
+func (r *current) alike(cosine float64) (vectors [][]float64, weights []float64) {
 	group, groups := make([]int, r.k), []int{} // first vectors
 	for row, h := range r.basis {
 		group[row] = len(groups)

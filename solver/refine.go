@@ -7,14 +7,14 @@ const refinedShare = 0.1
 
 // refinable reports whether the problem is one for refine: the penalty is the nuclear norm of one matrix, and rows and
 // columns are few.
-func (r *solve) refinable() bool {
+func (r *current) refinable() bool {
 	return r.isSpectral() && r.m == 1 && r.s.Tau == 0 && r.basisRidge() == 0 && !r.bySteps() && !r.s.Rough &&
 		!r.s.WeightsOnly && r.s.MaxBasis > 0 && convexfm.InteriorFits(r.p.X.NumRows(), r.p.X.NumColumns)
 }
 
 // leavesToRefine reports whether a refit that took so long leaves the rest to refine, whose objective is not as exact
 // as that of refits that end.
-func (r *solve) leavesToRefine(long bool) bool { return long && !r.exact() && r.refinable() }
+func (r *current) leavesToRefine(long bool) bool { return long && !r.exact() && r.refinable() }
 
 // refine brings a certified point whose gap is above Tolerance to the optimum by a barrier method, whose steps do not
 // depend on λ, where the problem is small enough. Refits crawl where λ is near 0 and the rows can be fitted. The
@@ -29,7 +29,7 @@ func (r *solve) refine() {
 		return
 	}
 	found, ok := interior.Run(refinedShare*enough, r.s.MaxBasis)
-	r.result.NewtonIterations += found.Steps
+	r.iterations.NewtonIterations += found.Steps
 	if !ok || r.workers.Cancelled() {
 		return
 	}

@@ -9,13 +9,9 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/solver/internal/convexfm"
-	"github.com/refitd/refitd/solver/internal/full"
 	"github.com/refitd/refitd/solver/internal/gamma"
 	"github.com/refitd/refitd/solver/internal/linear"
 	"github.com/refitd/refitd/solver/internal/output"
-	"github.com/refitd/refitd/solver/internal/parallel"
-	"github.com/refitd/refitd/solver/loss"
-	"github.com/refitd/refitd/solver/problem"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -80,37 +76,20 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 	return found.Criterion, ctx.Err()
 }
 
-// solve is the state of one call of Solve.
+// solve is the state of one call of Solve. It belongs to one goroutine, whose workers share the rows of a pass. It has
+// three layers, each of which knows only those below: current is the model and its scores, refits moves its parameters,
+// and solve itself searches basis vectors, certifies points and decides when to end.
 type solve struct {
-	p       *Problem
-	s       Settings
-	workers parallel.Workers
-	k, m    int
-	basis   [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
-	v       []float64   // k×m
-	output  *output.OutputFit
-	linear  *linear.LinearFit
-	full    *full.FullFit // nil before the first full refit
-	convexFM
-	// sinceFull counts the refits since the last full one.
-	sinceFull int
-	gamma     *gamma.Gamma
-	pred      []float64 // n×m predictions of the whole model
-	started   time.Time
-
-	scores
-	last   gamma.Found
-	result Result
+	refits
+	started time.Time
+	last    gamma.Found        // the last selection of a basis vector
+	scored  bool               // step 0 is evaluated and searched already
+	lower   float64            // no point has a lower objective, as refine has found
+	eigen   *convexfm.Spectrum // of a convex factorization machine: its Z ends as its eigendecomposition; else nil
+	result  Result
 	points
-	scored      bool       // step 0 is evaluated and searched already
-	shuffle     *rand.Rand // order of the stochastic epochs
-	settled     bool       // stochastic epochs no longer help
-	lower       float64    // no point has a lower objective, as refine has found
-	crawls      bool       // the last refit of the weights met its limit, and refine gets further
-	linearShare float64    // of Tolerance, in the linear refits of a solve by line search
-
 	conclusions
-	certificate *certificate // of the current point
+	certificate *certificate // of the current point; nil where it has none
 }
 
 // points are complete models that a solve may go back to.
@@ -119,49 +98,11 @@ type points struct {
 	saved    *point // the one before room was made
 }
 
-// convexFM is what a solve has for a convex factorization machine.
-type convexFM struct {
-	spectrum *convexfm.Spectrum // while its refits get somewhere, else nil
-	eigen    *convexfm.Spectrum // whose Z ends as its eigendecomposition, else nil
-	early    bool               // its steps still gain much: their refits are rough
-}
-
-// scores are those of the current point. Method score sets them.
-type scores struct {
-	loss, norm, objective float64
-	reached               time.Time
-}
-
 // conclusions are the looks at whether a solve has converged.
 type conclusions struct {
 	rounds    int     // those after which the solve continued
 	concluded int     // steps before the last one
 	best      float64 // objective of the one before
-}
-
-// point is a complete model to come back to.
-type point struct {
-	basis                  [][]float64
-	phi                    [][]float64
-	v, theta               []float64
-	objective, convex, gap float64 // convex as in Result.ConvexObjective
-}
-
-// here returns the current point, for which the objective bounds the gap.
-func (r *solve) here() *point {
-	return &point{
-		basis: append([][]float64(nil), r.basis...), phi: append([][]float64(nil), r.output.Phi...),
-		v: append([]float64(nil), r.v...), theta: append([]float64(nil), r.linear.Theta...),
-		objective: r.objective, convex: r.objective, gap: r.objective,
-	}
-}
-
-// back returns to a point. Predictions and gradients are those of the point before until score is called.
-func (r *solve) back(to *point) {
-	r.basis, r.output.Phi, r.v = to.basis, to.phi, to.v
-	r.k = len(r.basis)
-	copy(r.linear.Theta, to.theta)
-	r.objective = to.objective
 }
 
 // maxOutputs keeps ClassFootprint at 3.2 GB.
@@ -183,8 +124,9 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 		s.Now = time.Now
 	}
 	now := s.Now()
-	r := &solve{p: p, s: s, m: p.Outputs, workers: s.workers(ctx), linearShare: 0.1, started: now}
-	r.reached = now
+	r := &solve{started: now}
+	r.p, r.s, r.m, r.workers = p, s, p.Outputs, s.workers(ctx)
+	r.linearShare, r.reached = 0.1, now
 	r.output = output.NewOutputFit(p, s.form(), r.workers)
 	r.linear = linear.NewLinearFit(p, s.LinearRidge, s.BiasRidge, r.workers)
 	r.gamma = gamma.NewGamma(p.X, s.Kernel, p.Outputs, r.workers)
@@ -202,98 +144,9 @@ func (r *solve) begin() {
 	}
 }
 
-// evaluate stores the predictions of the current point in pred.
-func (r *solve) evaluate() {
-	r.linear.PredictTo(r.output.Offset, r.linear.Theta)
-	r.output.Predictions(r.pred, r.v)
-}
-
-// total derives the objective from the loss.
-func (r *solve) total() {
-	r.loss = max(0, r.loss) // no loss is negative, but for rounding
-	r.norm = r.s.Penalty.Norm(r.v, r.k, r.m)
-	r.objective = r.loss + r.output.Form.Term(r.v, r.k, r.m) + r.linear.Penalty() + r.basisRidge()
-}
-
-// append adds basis vectors with zero weights, in one pass over the rows.
-func (r *solve) append(vectors ...[]float64) {
-	n, d, size := r.p.X.NumRows(), r.p.X.NumColumns, len(vectors)
-	added := Model{Kernel: r.s.Kernel, NumBasis: size, Basis: make([]float64, d*size)}
-	columns := make([][]float64, size)
-	for b, h := range vectors {
-		columns[b] = make([]float64, n)
-		for j, x := range h {
-			added.Basis[j*size+b] = x
-		}
-	}
-	r.workers.Blocks(n, problem.RowBlock(n), func(_, _, lo, hi int) {
-		work, tile := make([]float64, 2*size), make([]float64, loss.FitTile*size)
-		for ; lo < hi; lo += loss.FitTile {
-			rows := min(hi-lo, loss.FitTile)
-			for i := range rows {
-				index, value := r.p.X.Row(lo + i)
-				phi := tile[i*size : i*size+size]
-				if r.s.Kernel != ANOVA || len(index) != 2 {
-					added.Activations(phi, work, index, value)
-					continue
-				}
-				// the same, in a third of the time
-				x, a, b := value[0]*value[1], added.Basis[int(index[0])*size:], added.Basis[int(index[1])*size:]
-				for c := range phi {
-					phi[c] = x * a[c] * b[c]
-				}
-			}
-			// one after the other: as long as they are, they lie in each other's way in the caches
-			for c, column := range columns {
-				for i := range column[lo : lo+rows] {
-					column[lo+i] = tile[i*size+c]
-				}
-			}
-		}
-	})
-	r.basis = append(r.basis, vectors...)
-	r.output.Phi = append(r.output.Phi, columns...)
-	r.v = append(r.v, make([]float64, size*r.m)...)
-	r.k += size
-}
-
-// keep drops the basis vectors for which wanted is false.
-func (r *solve) keep(wanted func(row int) bool) {
-	to := 0
-	for row := range r.k {
-		if !wanted(row) {
-			continue
-		}
-		r.basis[to], r.output.Phi[to] = r.basis[row], r.output.Phi[row]
-		copy(r.v[to*r.m:to*r.m+r.m], r.v[row*r.m:row*r.m+r.m])
-		to++
-	}
-	r.basis, r.output.Phi, r.v, r.k = r.basis[:to], r.output.Phi[:to], r.v[:to*r.m], to
-}
-
 // stallFraction of Tolerance is the relative decrease of the objective below which a new basis vector did not help: it
 // repeats one that the refit has not brought to its optimum.
 const stallFraction = 0.01
-
-// slowDecrease is the relative decrease of the objective at or below which basis vectors are refitted with the
-// weights before the next one is sought, if Tolerance is not larger: what is left to gain is then in directions near
-// those of the model, which single vectors approach slowly.
-const slowDecrease = 1e-4
-
-// earlyDecrease is the relative decrease of the objective above which a step of a convex factorization machine that
-// starts from nothing was an early one: the next vectors gain more than a sharp refit or the optimum of the linear term
-// would. ML-100k, β = 20: .022 s of one processor to 1 % of the least objective in place of .064, and .24 to a
-// certified .5 % in place of .36.
-const earlyDecrease = 1e-3
-
-// slow returns that relative decrease. Where every refit moves all vectors there is less to gain by moving them to
-// their best, and more by the next ones.
-func (r *solve) slow() float64 {
-	if r.spectrum.Moves() {
-		return max(basisShare*r.s.Tolerance, slowDecrease)
-	}
-	return max(r.s.Tolerance, slowDecrease)
-}
 
 // triesPerBasis times MaxBasis is the most basis vectors tried: with hopelessly scaled features each may be dropped
 // again for a gain that is just no stall.
@@ -334,43 +187,8 @@ func (r *solve) atLimit(tried int, room bool) bool {
 	return full || tried >= r.s.MaxSteps || tried >= triesPerBasis*r.s.MaxBasis
 }
 
-// rough reports whether the solve ends where nothing more is found at once: the noise of minibatches would hide what a
-// conclusion gains.
-func (r *solve) rough() bool {
-	return r.s.Rough || !r.bySteps() && (r.s.Solver == Stochastic || r.s.Solver == SVRG)
-}
-
 // spent reports whether the solve has made as many steps as its budget allows.
 func (r *solve) spent() bool { return r.s.Budget.Spent(r.s.Lambda, len(r.result.Steps)) }
-
-// score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need.
-// It leaves off early when the solve is cancelled.
-func (r *solve) score() {
-	r.scoreLoss()
-	r.scoreRest()
-}
-
-// scoreLoss is the part of score that takes the objective.
-func (r *solve) scoreLoss() {
-	if r.evaluate(); r.workers.Cancelled() {
-		return
-	}
-	r.loss = r.linear.SettleBias(r.pred, r.gamma.Grad, r.s.Tolerance)
-	r.total()
-}
-
-// scoreRest is the rest of it: in early steps of a convex factorization machine the linear term's part of the gap stays
-// what it is.
-func (r *solve) scoreRest() {
-	if r.spectrum != nil && !r.early && !r.workers.Cancelled() {
-		r.loss = r.linear.SettleWeights(r.pred, r.gamma.Grad, r.loss, r.s.Tolerance)
-		r.total()
-	}
-	r.reached = r.s.Now()
-	if !r.s.WeightsOnly && !r.workers.Cancelled() {
-		r.gamma.Prepare()
-	}
-}
 
 // oracle returns the first search that a step makes.
 func (r *solve) oracle() gamma.OracleSearch {
@@ -451,6 +269,8 @@ func (r *solve) finish(ctx context.Context) *Result {
 		r.toEigenvectors()
 	}
 	res.Model = r.model()
+	res.StochasticEpochs, res.FISTAIterations = r.iterations.StochasticEpochs, r.iterations.FISTAIterations
+	res.NewtonIterations = r.iterations.NewtonIterations
 	if res.ConvexObjective > 0 {
 		res.GapRelative = res.Gap / res.ConvexObjective
 	}
@@ -458,21 +278,4 @@ func (r *solve) finish(ctx context.Context) *Result {
 		r.conclusion()
 	}
 	return res
-}
-
-// model returns a copy of the current model.
-func (r *solve) model() *Model {
-	d := r.p.X.NumColumns
-	model := NewModel(r.s.Kernel, d, r.m, r.s.LinearRidge > 0)
-	model.NumBasis = r.k
-	model.Basis = make([]float64, d*r.k)
-	for row, h := range r.basis {
-		for j, x := range h {
-			model.Basis[j*r.k+row] = x
-		}
-	}
-	model.Weights = append([]float64(nil), r.v...)
-	copy(model.Linear, r.linear.Theta[:d*r.m])
-	copy(model.Bias, r.linear.Theta[d*r.m:])
-	return model
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // checkModel returns an error that wraps ErrSettings if a model does not fit the problem.
-func (r *solve) checkModel(model *Model) error {
+func (r *current) checkModel(model *Model) error {
 	d, k := r.p.X.NumColumns, model.NumBasis
 	switch {
 	case model.Kernel != r.s.Kernel:
@@ -36,7 +36,7 @@ const maxParameter = 1e12
 
 // load takes over a warm model, with basis vectors scaled to unit norm, whose effect on the kernel is moved into the
 // weights.
-func (r *solve) load(warm *Model) error {
+func (r *current) load(warm *Model) error {
 	d := r.p.X.NumColumns
 	if err := r.checkModel(warm); err != nil {
 		return fmt.Errorf("warm start: %w", err)

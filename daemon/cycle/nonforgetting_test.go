@@ -107,7 +107,7 @@ func TestSteadyFields(t *testing.T) {
 		m     *config.Model
 		want  []bool
 		forms int
-	}{{sided, []bool{false, false, true}, 4}, {two, nil, 3}, {byUser, nil, 3}} {
+	}{{sided, []bool{false, false, true}, 3}, {two, nil, 2}, {byUser, nil, 2}} {
 		schema := test.m.Schema.Event()
 		got := updates.NonForgettingFields(test.m, &schema)
 		if (got == nil) != (test.want == nil) || NumVariants(test.m) != test.forms {

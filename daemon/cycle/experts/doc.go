@@ -21,7 +21,7 @@
 //	baselinekind.go  the table of baselines (Baselines)
 //	adagrad.go       linear in numbers, products and recent labels (AdaGrad)
 //	newton.go        Fourier features by Newton's steps (Newton); newtonupdate.go has it as a model
-//	neighbours.go    nearest recent events (Neighbours), over the trees of kdtree.go
+//	neighbours.go    nearest recent events (Neighbours), over the trees of package kdtree
 //	pairs.go         names and pairs of names (Pairwise), in the table of cells.go; pairs_model.go has it as a model
 //	baseline.go      predictors without a model (Baseline, Conditional); sgdbias.go has biases by gradient steps
 //	residual.go      weights by recent loss (Weights)

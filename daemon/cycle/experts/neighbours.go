@@ -7,6 +7,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/kdtree"
 	"github.com/refitd/refitd/snapshot/format"
 )
 
@@ -61,7 +62,7 @@ type Neighbours struct {
 
 // windowTree is a tree of the rows of a window as they were some events ago.
 type windowTree struct {
-	kdTree
+	kdtree.Tree
 	since int // events since it was made
 	tried int // events for which it was tried since, at most treeTrials
 	seen  int // rows that were looked at for them
@@ -115,7 +116,7 @@ func (l *Neighbours) Gather(ev *event.Event) {
 	}
 	l.nearest = l.nearest[:0]
 	newest := min(shortWindow, l.n)
-	if len(l.short.rows) > 0 {
+	if len(l.short.Rows) > 0 {
 		newest = min(newest, l.short.since)
 	}
 	l.search(0, newest)
@@ -142,7 +143,7 @@ func (l *Neighbours) within(t *windowTree, from, to int) {
 		return
 	case t.tried < treeTrials:
 		t.tried++
-	case 2*t.seen > t.tried*len(t.rows): // too many fields for a tree
+	case 2*t.seen > t.tried*len(t.Rows): // too many fields for a tree
 		l.search(from, to)
 		return
 	}
@@ -214,11 +215,11 @@ func (l *Neighbours) descend(t *windowTree, at int, distance float32, from, to i
 	if distance*treeSlack > l.farthest() {
 		return
 	}
-	node := &t.nodes[at]
-	if node.second > 0 {
-		near, far := at+1, int(node.second)
+	node := &t.Nodes[at]
+	if node.Second > 0 {
+		near, far := at+1, int(node.Second)
 		limit := l.farthest() / treeSlack
-		a, b := t.distanceTo(near, l.value, limit), t.distanceTo(far, l.value, limit)
+		a, b := t.DistanceTo(near, l.value, limit), t.DistanceTo(far, l.value, limit)
 		if b < a {
 			near, far, a, b = far, near, b, a
 		}
@@ -228,11 +229,11 @@ func (l *Neighbours) descend(t *windowTree, at int, distance float32, from, to i
 	}
 	d, k, farthest := len(l.value), len(l.name), l.farthest()
 	if t.tried < treeTrials {
-		t.seen += int(node.to - node.from)
+		t.seen += int(node.To - node.From)
 	}
-	for i := int(node.from); i < int(node.to); i++ {
-		row := int(t.rows[i])
-		sum := l.distance(t.values[i*d:i*d+d], l.names[row*k:row*k+k], farthest)
+	for i := int(node.From); i < int(node.To); i++ {
+		row := int(t.Rows[i])
+		sum := l.distance(t.Values[i*d:i*d+d], l.names[row*k:row*k+k], farthest)
 		if sum > farthest {
 			continue
 		}
@@ -360,13 +361,13 @@ func (l *Neighbours) Correct(of *Correction) {
 
 // keepUp builds the tree of the newest n events if it is empty, and again every so many events.
 func (l *Neighbours) keepUp(t *windowTree, n, every int) {
-	if t.since++; t.since < every && len(t.rows) > 0 {
+	if t.since++; t.since < every && len(t.Rows) > 0 {
 		return
 	}
-	rows := t.rows[:0]
+	rows := t.Rows[:0]
 	for age := range min(n, l.n) {
 		rows = append(rows, int32((l.next-1-age+l.window)%l.window))
 	}
-	t.build(l.values[:l.n*len(l.value)], rows, len(l.value))
+	t.Build(l.values[:l.n*len(l.value)], rows, len(l.value))
 	t.since, t.tried, t.seen = 0, 0, 0
 }

@@ -1,46 +1,50 @@
-package experts
+package kdtree
 
 import "math"
 
-// kdLeaf is the most rows of a leaf of a kdTree. Chosen by hand; no result depends on it.
-const kdLeaf = 24
+// leafRows is the most rows of a leaf of a Tree. Chosen by hand; no result depends on it.
+const leafRows = 24
 
-// kdTree finds rows of float32 near a point without looking at all of them: rows are parted at the median of the field
+// Tree finds rows of float32 near a point without looking at all of them: rows are parted at the median of the field
 // in which they lie farthest apart, until a part is a leaf (Bentley 1975), and a part whose bounding box is farther
 // than what was found is left out. It belongs to one goroutine.
 //
 // The tree of gonum/spatial/kdtree cannot drop rows and breaks ties by its shape. To find eight of 10,000 normal rows
 // of 2, 4 and 8 numbers takes 4, 9 and 74 µs here, and 9, 22 and 1,890 µs there. To build it takes 3 ms here, and 20 to
 // 25 ms there.
-type kdTree struct {
-	d      int
-	rows   []int32   // numbers of rows, leaf by leaf
-	values []float32 // of the rows in that order, × d
-	nodes  []kdNode
+//
+// Its fields are for reading alone; the zero value is a tree without rows, which has no node.
+type Tree struct {
+	Rows   []int32   // numbers of rows, leaf by leaf
+	Values []float32 // of the rows in that order, × d: a copy, so that a search reads a leaf from one place
+	Nodes  []Node    // in preorder: the first is the root
+	d      int       // fields of a row
 	boxes  []float32 // node × (d lows, d highs)
 }
 
-// kdNode is a part of the rows. It is a leaf if it has no second child; the first child of another one is the node
-// after it.
-type kdNode struct{ from, to, second int32 }
+// Node is a part of the rows: Rows[From:To]. It is a leaf if Second is 0. The first child of another one is the node
+// after it, the second one Nodes[Second]; together they have its rows.
+type Node struct{ From, To, Second int32 }
 
-// build takes some rows of values, of d fields each, as they are now. It keeps rows, in another order.
-func (t *kdTree) build(values []float32, rows []int32, d int) {
-	t.d, t.rows, t.nodes, t.boxes = d, rows, t.nodes[:0], t.boxes[:0]
+// Build makes a tree of some rows of values, of d ≥ 1 fields each, as they are now. It keeps rows, in another order,
+// and reads values during the call only. What the tree had before is gone; its memory is used again. Values must be
+// finite. O(n·log n·d) for n rows.
+func (t *Tree) Build(values []float32, rows []int32, d int) {
+	t.d, t.Rows, t.Nodes, t.boxes = d, rows, t.Nodes[:0], t.boxes[:0]
 	cell := make([]float32, 2*d)
 	enclose(cell, values, d)
 	t.split(values, 0, len(rows), cell)
-	t.values = t.values[:0]
-	for _, row := range t.rows {
-		t.values = append(t.values, values[int(row)*d:int(row+1)*d]...)
+	t.Values = t.Values[:0]
+	for _, row := range t.Rows {
+		t.Values = append(t.Values, values[int(row)*d:int(row+1)*d]...)
 	}
-	for i := len(t.nodes) - 1; i >= 0; i-- { // children come after their parent
-		node, box := &t.nodes[i], t.box(i)
-		if node.second == 0 {
-			enclose(box, t.values[int(node.from)*d:int(node.to)*d], d)
+	for i := len(t.Nodes) - 1; i >= 0; i-- { // children come after their parent
+		node, box := &t.Nodes[i], t.box(i)
+		if node.Second == 0 {
+			enclose(box, t.Values[int(node.From)*d:int(node.To)*d], d)
 			continue
 		}
-		a, b := t.box(i+1), t.box(int(node.second))
+		a, b := t.box(i+1), t.box(int(node.Second))
 		for f := range d {
 			box[f], box[d+f] = min(a[f], b[f]), max(a[d+f], b[d+f])
 		}
@@ -59,12 +63,12 @@ func enclose(box, values []float32, d int) {
 	}
 }
 
-func (t *kdTree) box(node int) []float32 { return t.boxes[node*2*t.d : (node+1)*2*t.d] }
+func (t *Tree) box(node int) []float32 { return t.boxes[node*2*t.d : (node+1)*2*t.d] }
 
 // split adds the node of rows from to to, which lie within a cell, and those below it. cell is left as it was.
-func (t *kdTree) split(values []float32, from, to int, cell []float32) {
-	at, d := len(t.nodes), t.d
-	t.nodes = append(t.nodes, kdNode{int32(from), int32(to), 0})
+func (t *Tree) split(values []float32, from, to int, cell []float32) {
+	at, d := len(t.Nodes), t.d
+	t.Nodes = append(t.Nodes, Node{int32(from), int32(to), 0})
 	for range 2 * d {
 		t.boxes = append(t.boxes, 0)
 	}
@@ -74,17 +78,17 @@ func (t *kdTree) split(values []float32, from, to int, cell []float32) {
 			widest = f
 		}
 	}
-	if to-from <= kdLeaf || !(cell[d+widest] > cell[widest]) {
+	if to-from <= leafRows || !(cell[d+widest] > cell[widest]) {
 		return
 	}
 	middle := (from + to) / 2
-	selectRow(t.rows[from:to], values[widest:], d, middle-from)
-	cut := values[int(t.rows[middle])*d+widest]
+	selectRow(t.Rows[from:to], values[widest:], d, middle-from)
+	cut := values[int(t.Rows[middle])*d+widest]
 	low, high := cell[widest], cell[d+widest]
 	cell[d+widest] = cut
 	t.split(values, from, middle, cell)
 	cell[d+widest], cell[widest] = high, cut
-	t.nodes[at].second = int32(len(t.nodes))
+	t.Nodes[at].Second = int32(len(t.Nodes))
 	t.split(values, middle, to, cell)
 	cell[widest] = low
 }
@@ -120,8 +124,10 @@ func selectRow(rows []int32, values []float32, stride, k int) {
 	}
 }
 
-// distanceTo returns the squared distance of a point from the box of a node, or a number above limit if it is more.
-func (t *kdTree) distanceTo(node int, point []float32, limit float32) float32 {
+// DistanceTo returns the squared distance of a point from the box of a node, or a number above limit if it is more.
+// A point inside the box has distance 0. point has d values. Sums are of float32, in the order of the fields: a row of
+// the node may come out nearer by rounding, which callers allow for.
+func (t *Tree) DistanceTo(node int, point []float32, limit float32) float32 {
 	box, sum := t.box(node), float32(0)
 	lows, highs := box[:len(point)], box[len(point):2*len(point)]
 	for f, v := range point {

@@ -55,7 +55,7 @@ func TestTreesAreExact(t *testing.T) {
 			class := make([]float64, 3)
 			class[r.IntN(3)] = 1
 			l.Learn(ev, class, 1)
-			seen, all = seen+l.long.seen, all+l.long.tried*len(l.long.rows)
+			seen, all = seen+l.long.seen, all+l.long.tried*len(l.long.Rows)
 		}
 		if 4*seen > all {
 			t.Errorf("%d names: %d of %d rows of the longer window were looked at", fields, seen, all)
