@@ -104,6 +104,7 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 	j := prepared(
 		t,
 		&task.Task{
+			Budget:  new(task.Budget),
 			Rough:   true,
 			Model:   m,
 			Schema:  &c.schema,

@@ -69,6 +69,7 @@ func TestChoicesAreCapped(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
+				Budget: new(task.Budget),
 				Model:  m,
 				Schema: &schema,
 				Choices: task.Choices{
@@ -114,6 +115,7 @@ func TestChoicesAreCapped(t *testing.T) {
 		}
 	}
 	j := prepared(t, &task.Task{
+		Budget: new(task.Budget),
 		Model:  m,
 		Schema: &schema,
 		Choices: task.Choices{
@@ -144,6 +146,7 @@ func TestOneRowChoosesNothing(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
+				Budget: new(task.Budget),
 				Model:  m,
 				Schema: &schema,
 				Choices: task.Choices{
@@ -193,6 +196,7 @@ func TestFoldsAreCapped(t *testing.T) {
 		}
 	}
 	j := prepared(t, &task.Task{
+		Budget: new(task.Budget),
 		Model:  m,
 		Schema: &schema,
 		Choices: task.Choices{

@@ -159,6 +159,7 @@ func TestLimitsOfAnotherChampion(t *testing.T) {
 			test.edit(&before[i])
 		}
 		j := &task.Task{
+			Budget:   new(task.Budget),
 			Model:    m,
 			Schema:   &newCycle(t, m).schema,
 			Champion: mustRefit(t, newCycle(t, old), withAges(before)),

@@ -58,6 +58,7 @@ func TestConvexStageRunsAfterAll(t *testing.T) {
 	first.Version.Version = 1
 	c.Install(first)
 	j := &task.Task{
+		Budget:   new(task.Budget),
 		Model:    c.config,
 		Schema:   &c.schema,
 		Champion: first,
@@ -72,7 +73,7 @@ func TestConvexStageRunsAfterAll(t *testing.T) {
 	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
-	warm := variational.Continuing(j, j.Vocab)
+	warm, _ := variational.Continuing(j, j.Vocab)
 	want := warm.Posterior.Clone()
 	for _, gains := range []float64{1, -1} {
 		loss := 0.0

@@ -256,6 +256,7 @@ func TestGateKeepsWhatIsWorse(t *testing.T) {
 	}
 	constant := slices.Clone(events)
 	j := &task.Task{
+		Budget: new(task.Budget),
 		Model:  m,
 		Schema: &c.schema,
 		Rows: task.Rows{

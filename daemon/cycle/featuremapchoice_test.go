@@ -121,6 +121,7 @@ func TestFormsInTime(t *testing.T) {
 	age := s.TrainAge
 	schema := m.Schema.Event()
 	j := &task.Task{
+		Budget: new(task.Budget),
 		Model:  m,
 		Schema: &schema,
 		Choices: task.Choices{

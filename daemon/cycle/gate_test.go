@@ -100,6 +100,7 @@ func TestGateOfNewEntities(t *testing.T) {
 	off.Model, off.WithoutHoldout = good.ModelWithoutHoldout().Clone(), nil
 	off.Model.Bias[0] += 0.5 // for all users
 	j := &task.Task{
+		Budget:   new(task.Budget),
 		Model:    m,
 		Schema:   &c.schema,
 		Champion: &off,
@@ -166,6 +167,7 @@ func TestGateOfClassBaselines(t *testing.T) {
 			t.Errorf("%s: %s", name, good.Version.Reason)
 		}
 		j := &task.Task{
+			Budget: new(task.Budget),
 			Model:  m,
 			Schema: &c.schema,
 			Choices: task.Choices{

@@ -48,6 +48,7 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
+				Budget:   new(task.Budget),
 				Rough:    rough,
 				Model:    c.config,
 				Schema:   &c.schema,
@@ -61,7 +62,8 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 				},
 			},
 		)
-		best, fit, err := refit.Stages(t.Context(), j, variational.Continuing(j, j.Vocab))
+		warm, _ := variational.Continuing(j, j.Vocab)
+		best, fit, err := refit.Stages(t.Context(), j, warm)
 		if err != nil || fit == nil || fit.Loss > best.Loss {
 			t.Fatalf("candidate %+v, stage %+v, error %v: want the variational stage to win", best, fit, err)
 		}
@@ -83,6 +85,7 @@ func TestPathIsWarm(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
+				Budget:  new(task.Budget),
 				Rough:   true,
 				Carries: carries,
 				Model:   c.config,

@@ -334,6 +334,7 @@ func TestBudgetCountsSweeps(t *testing.T) {
 	m := cycletest.RatingsModel(nil)
 	schema := m.Schema.Event()
 	j := &task.Task{
+		Budget:  new(task.Budget),
 		Model:   m,
 		Schema:  &schema,
 		Workers: 1,
@@ -355,7 +356,7 @@ func TestBudgetCountsSweeps(t *testing.T) {
 			return loss
 		}
 		fit, err := variational.Sweep(ctx, j, variational.NewPosterior(j, nil, prior, 3),
-			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: &j.Budget})
+			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: j.Budget})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +372,7 @@ func TestBudgetCountsSweeps(t *testing.T) {
 	if cut == nil || cut.Sweeps == nil || *cut.Sweeps != 3 || first.Sweeps != 3 {
 		t.Fatalf("cut %+v, the best is that of sweep %d", cut, first.Sweeps)
 	}
-	j.Budget = task.Budget{Repeat: cut}
+	j.Budget = &task.Budget{Repeat: cut}
 	again := run(t.Context(), func(int) {})
 	if yields < 10 {
 		t.Errorf("the sweeps yield %d times", yields)

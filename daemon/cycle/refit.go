@@ -70,6 +70,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 		Fallback:   c.lineage.fallback,
 		Workers:    c.Workers,
 		Now:        c.now,
+		Budget:     new(task.Budget),
 		Guard:      &c.publisher.guard,
 		Updated:    c.publisher.published.Load() != nil && c.publisher.published.Load().IsUpdate(),
 		Cold:       c.nextStart(),

@@ -42,6 +42,7 @@ func TestRefitsContinueFromTheCleanState(t *testing.T) {
 			c.Install(ch)
 			observeAll(c, events[1500:])
 			j := &task.Task{
+				Budget:   new(task.Budget),
 				Model:    c.config,
 				Schema:   &c.schema,
 				Champion: c.champion,
@@ -53,7 +54,8 @@ func TestRefitsContinueFromTheCleanState(t *testing.T) {
 			if err := refit.Prepare(j); err != nil {
 				t.Fatal(err)
 			}
-			return ch, variational.Continuing(j, j.Vocab)
+			warm, _ := variational.Continuing(j, j.Vocab)
+			return ch, warm
 		}
 		ch, start := run(5)
 		other, sameStart := run(4)
@@ -94,6 +96,7 @@ func TestSweepsOverAllRows(t *testing.T) {
 	weights := slices.Concat(sample.Weights, sample.HeldOutWeights)
 	rowList := slices.Concat(sample.Train, sample.Select, sample.Gate)
 	j := &task.Task{
+		Budget: new(task.Budget),
 		Model:  c.config,
 		Schema: &schema,
 		Rows: task.Rows{

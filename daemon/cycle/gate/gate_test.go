@@ -19,6 +19,7 @@ func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 	m, two := cycletest.RatingsModel(nil), []string{"u1", "i1"}
 	schema := m.Schema.Event()
 	j := &task.Task{
+		Budget: new(task.Budget),
 		Model:  m,
 		Schema: &schema,
 		Target: new(encode.Target),

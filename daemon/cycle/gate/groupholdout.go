@@ -45,21 +45,22 @@ func JudgedFields(m *config.Model, schema *event.Schema) (fields []int) {
 
 // HoldOutEntities takes the events of a share of the entities from the training rows, which may be given up, and
 // appends them to the gate's, so that the gate has events of entities that neither the challenger nor what it is
-// compared with has learned from.
-func HoldOutEntities(j *task.Task, train, gate []event.Event) (rest, judged []event.Event) {
+// compared with has learned from. It returns the names of these entities as well. Weights and ages of the sample, which
+// is the refit's own, move with the events.
+func HoldOutEntities(j *task.Task, train, gate []event.Event) (rest, judged []event.Event, out fitted.HeldOutNames) {
 	if j.Repeats != nil {
-		j.Rows.HeldOut = j.Repeats.HeldOut
+		out = j.Repeats.HeldOut
 	} else {
-		j.Rows.HeldOut = drawEntities(j, train)
+		out = drawEntities(j, train)
 	}
-	if len(j.Rows.HeldOut) == 0 {
-		return train, gate
+	if len(out) == 0 {
+		return train, gate, out
 	}
 	s, n := j.Rows.Sample, len(train)
 	weighted, aged := len(s.Weights) == n, len(s.TrainAge) == n
 	kept := 0
 	for i := range train {
-		held := Any(j.Rows.HeldOut, &train[i])
+		held := Any(out, &train[i])
 		if held {
 			gate = append(gate, train[i])
 		}
@@ -88,7 +89,7 @@ func HoldOutEntities(j *task.Task, train, gate []event.Event) (rest, judged []ev
 		s.TrainAge = s.TrainAge[:kept]
 	}
 	clear(train[kept:])
-	return train[:kept], gate
+	return train[:kept], gate, out
 }
 
 // drawEntities returns the names whose keyed hash is in the share of sample.holdout.entities, least hash first while

@@ -77,10 +77,11 @@ func newIncumbent(j *task.Task) *Incumbent {
 		r := version(j, "champion", ch, ch.ModelWithoutHoldout(), ch.Vocabulary)
 		if j.Updated && ch.Posterior != nil &&
 			!j.Model.Train.ConvexAlone() { // else challengers have no posterior in them
-			if j.Stages.Folded == nil {
-				j.Stages.Folded = FoldRecent(j, j.Target, ch.Vocabulary, ch.StateWithoutHoldout().Posterior)
+			folded := j.Stages.Folded
+			if folded == nil { // the refit started from nothing
+				folded = FoldRecent(j, j.Target, ch.Vocabulary, ch.StateWithoutHoldout().Posterior)
 			}
-			model, vocab := j.Stages.Folded.Model(j.Model.Train.MaxFeatures)
+			model, vocab := folded.Model(j.Model.Train.MaxFeatures)
 			r = version(j, "champion with what was folded in since", ch, model, vocab)
 		}
 		return r

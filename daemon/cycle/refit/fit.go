@@ -39,6 +39,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 		Model:   in.Model,
 		Schema:  &schema,
 		Workers: in.Workers,
+		Budget:  new(task.Budget),
 		Choices: task.Choices{
 			Given: -1,
 		},
@@ -75,7 +76,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	if in.MaxSteps > 0 {
 		settings.MaxSteps = in.MaxSteps
 	}
-	variational.ChooseInteractions(j, nil)
+	j.Choices.MainOnly, _ = variational.ChooseInteractions(j, nil)
 	unit := convex.LambdaUnit(j.Rows.Problem)
 	var linear *solver.Model
 	onStep := func(c *task.Candidate) {
@@ -89,17 +90,18 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 			in.OnStep(step)
 		}
 	}
-	best, fit, err := fitStages(ctx, j, &in, settings, onStep)
+	best, fit, forms, err := fitStages(ctx, j, &in, settings, onStep)
 	if err != nil {
 		return nil, err
 	}
 	j.Choices.Whole = best.Quadratic
-	if err := choose.ChooseFeatureMap(ctx, j, nil); err != nil && !task.IsInterrupted(err) {
+	if err := chooseMap(ctx, j, nil); err != nil && !task.IsInterrupted(err) {
 		return nil, err
 	}
 	ch := challenger(ctx, j, best, fit, choose.Mapped(ctx, j, best.Model, nil), nil)
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
-	out := &FitOutcome{Champion: ch, Linear: linear, Forms: convex.ChosenFeatureMap(j, best)}
+	out := &FitOutcome{Champion: ch, Linear: linear,
+		Forms: convex.MarkChosen(forms, best, int64(j.Rows.Problem.X.NumRows()))}
 	if len(in.Valid) > 0 {
 		out.Valid = evaluate.MetricsOf(j.Rows.Select_, j.Target, ch.Model, in.Group)
 	}

@@ -5,10 +5,10 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/refit/convex"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/margin"
 )
@@ -18,16 +18,13 @@ import (
 // the variational stage more than a path, whose penalty is one for all vectors (ML-1M: the path takes nine tenths of
 // the time of a fit and ends 0.022 RMSE behind).
 func pilotFit(ctx context.Context, j *task.Task, valid []event.Event, s solver.Settings, k int) (*task.Pilot, error) {
-	part := *j
-	part.Rows.Problem = task.Thin(j.Rows.Problem, convex.PathRows)
-	part.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, task.Spread(valid, convex.PathRows), nil)
-	part.Judge = part.ValidLoss()
+	part := j.OnShare(convex.PathRows, valid)
 	s.Rough = true
-	lambdas, err := convex.LambdasFor(ctx, &part, part.Rows.Problem, s)
+	lambdas, err := convex.LambdasFor(ctx, part, part.Rows.Problem, s)
 	if err != nil {
 		return nil, err
 	}
-	byPath, err := convex.SolvePath(ctx, &part, part.Rows.Problem, lambdas, 1, s, nil)
+	byPath, err := convex.SolvePath(ctx, part, part.Rows.Problem, lambdas, 1, s, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +32,7 @@ func pilotFit(ctx context.Context, j *task.Task, valid []event.Event, s solver.S
 		Lambda: byPath.Lambda * convex.LambdaUnit(j.Rows.Problem) / convex.LambdaUnit(part.Rows.Problem),
 		Loss:   j.Judge(byPath.Model),
 	}
-	swept, err := variationalStage(ctx, &part, nil, byPath.Result.Model, k, offlineSweeps, &part.Budget)
+	swept, err := variationalStage(ctx, part, nil, byPath.Result.Model, k, offlineSweeps, part.Budget)
 	if err != nil {
 		return nil, err
 	}
@@ -54,37 +51,38 @@ func isPiloted(j *task.Task, in *task.FitInput) bool {
 }
 
 // fitStages runs the stages of an offline fit. The candidate is the best model of the path, or where that was left out
-// the linear model it begins with.
+// the linear model it begins with. The forms that were compared come with it.
 func fitStages(ctx context.Context, j *task.Task, in *task.FitInput, s solver.Settings,
-	onStep func(*task.Candidate)) (*task.Candidate, *task.VariationalFit, error) {
+	onStep func(*task.Candidate)) (*task.Candidate, *task.VariationalFit, []report.FitForm, error) {
 	if a := convex.FitAlgorithm(j); a != nil {
 		best, err := fitPathBy(ctx, j, a, in, s, onStep)
-		return best, nil, err
+		return best, nil, nil, err
 	}
 	most := in.Model.Train.MaxBasis
 	if isPiloted(j, in) {
 		r, err := pilotFit(ctx, j, in.Valid, s, most)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if r.Won {
 			best, fit, err := fitFromLinear(ctx, j, s, r.Lambda, most, onStep)
 			if err != nil || ctx.Err() != nil || fit != nil && fit.Loss < r.Loss {
-				return best, fit, err
+				return best, fit, nil, err
 			}
 		}
 	}
 	var whole *task.Candidate
+	var forms []report.FitForm
 	if convex.TriesQuadratic(j, in, s) {
 		var alone bool
 		var err error
-		if whole, alone, err = convex.QuadraticStage(ctx, j, s, onStep); err != nil || alone {
-			return whole, nil, err
+		if whole, alone, forms, err = convex.QuadraticStage(ctx, j, s, onStep); err != nil || alone {
+			return whole, nil, forms, err
 		}
 	}
 	lambdas, err := fitLambdas(ctx, j, in, s)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	begin(j.Progress, in.Model, len(lambdas), in.MaxSteps)
 	patience := convex.AutoPatience
@@ -93,20 +91,20 @@ func fitStages(ctx context.Context, j *task.Task, in *task.FitInput, s solver.Se
 	}
 	best, err := fitPath(ctx, j, in, lambdas, patience, s, onStep)
 	if err == nil && whole != nil {
-		convex.ComparedFit(j, convex.FormVectors, best, j.Rows.Problem, 0)
+		forms = append(forms, convex.ComparedFit(j, convex.FormVectors, best, 0))
 		if whole.Lambda = best.Lambda; convex.FewerErrors(j, whole.Model, best.Model) {
-			return whole, nil, nil
+			return whole, nil, forms, nil
 		}
 	}
 	if err != nil || in.Model.Train.Refit != "variational" || in.Model.Train.ConvexAlone() || ctx.Err() != nil {
-		return best, nil, err
+		return best, nil, forms, err
 	}
 	vectors := best.Result.Model
 	if best.Path != nil {
 		vectors = best.Path
 	}
 	fit, err := fitVariational(ctx, j, vectors, most)
-	return best, fit, err
+	return best, fit, forms, err
 }
 
 // fitFromLinear fits the variational stage without the path: the convex solver's part is the linear term alone, at λ.
@@ -205,7 +203,7 @@ const fitPrecision = 15.0 / 8
 // bases that are new or carried over from refit to refit. On ML-1M, where half a million rows start it, RMSE is 0.862
 // with and 0.8585 without. Independent outputs have only the first.
 func fitVariational(ctx context.Context, j *task.Task, vectors *solver.Model, k int) (*task.VariationalFit, error) {
-	fit, err := variationalStage(ctx, j, nil, vectors, k, offlineSweeps, &j.Budget)
+	fit, err := variationalStage(ctx, j, nil, vectors, k, offlineSweeps, j.Budget)
 	if err != nil || fit == nil || j.Target.Task.HasClasses() || ctx.Err() != nil {
 		return fit, err
 	}
@@ -213,7 +211,7 @@ func fitVariational(ctx context.Context, j *task.Task, vectors *solver.Model, k 
 	prior.Basis *= fitPrecision
 	prior.Cap = math.Inf(1)
 	tight, err := variational.Sweep(ctx, j, variational.NewPosterior(j, vectors, prior, k),
-		&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: offlineSweeps, Judge: j.Judge, Budget: &j.Budget})
+		&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: offlineSweeps, Judge: j.Judge, Budget: j.Budget})
 	if tight == nil || err != nil || !(tight.Loss < fit.Loss) {
 		return fit, err
 	}
@@ -237,7 +235,7 @@ func SweepAlone(ctx context.Context, j *task.Task, warm *task.WarmStart,
 		Loss:     j.Judge(warm.Posterior.Model()),
 	}
 	start := warm.Posterior.Clone()
-	fit, err := variationalStage(ctx, j, warm, warm.Model, k, j.Model.Train.Sweeps, &j.Budget)
+	fit, err := variationalStage(ctx, j, warm, warm.Model, k, j.Model.Train.Sweeps, j.Budget)
 	if err != nil {
 		return nil, nil, err
 	}

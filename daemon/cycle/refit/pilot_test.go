@@ -18,6 +18,7 @@ func TestFewOfALabelChooseNoStage(t *testing.T) {
 		false},
 		{0, 150, event.Regression, true}} {
 		j := &task.Task{
+			Budget: new(task.Budget),
 			Target: new(encode.Target),
 			Rows: task.Rows{
 				Select_: &encode.Encoded{Events: make([]event.Event, test.rows)},

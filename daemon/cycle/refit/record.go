@@ -39,7 +39,7 @@ func Repeat(r *task.Record, ctx context.Context, cut *format.CutShort, of task.C
 		Schema:  &schema,
 		Workers: workers,
 		Now:     time.Now,
-		Budget:  task.Budget{Repeat: cut},
+		Budget:  &task.Budget{Repeat: cut},
 		Repeats: r.Start,
 		Rough:   r.Start.Rough,
 		Carries: r.Start.Carries,

@@ -35,20 +35,20 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	if j.Repeats != nil {
 		warm = j.Repeats.On(j.Vocab, j.Stages.Began)
 	} else {
-		warm = variational.Continuing(j, j.Vocab)
+		warm, j.Stages.Folded = variational.Continuing(j, j.Vocab)
 	}
 	kept, err := record.Finish(warm, j.Rows.HeldOut, j.Vocab.Numeric)
 	if err != nil {
 		return nil, err
 	}
-	variational.ChooseInteractions(j, warm)
+	j.Choices.MainOnly, j.Choices.Restarted = variational.ChooseInteractions(j, warm)
 	if warm != nil && len(warm.MapWeights) > 0 {
 		j.Vocab.Map = warm.FeatureMap // horizons are compared with it
 	}
-	if err := choose.Fade(ctx, j, warm); err != nil {
+	if err := fade(ctx, j, warm); err != nil {
 		return nil, err
 	}
-	if err := choose.ChooseFeatureMap(ctx, j, warm); err != nil {
+	if err := chooseMap(ctx, j, warm); err != nil {
 		return nil, err
 	}
 	best, swept, err := Stages(ctx, j, warm)
@@ -61,11 +61,15 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	if ch.CutShort != nil && ch.Target.Link != format.Identity && isZero(ch.Model) {
 		return nil, errNothingLearned
 	}
-	if ch.Gaussian, err = variational.FitGaussian(ctx, j, warm, convex.VectorsOf(j, best.Model)); err != nil &&
-		!task.IsInterrupted(err) {
+	gaussian, err := variational.FitGaussian(ctx, j, warm, convex.VectorsOf(j, best.Model))
+	if err != nil && !task.IsInterrupted(err) {
 		return nil, err
 	}
-	ch.Link, ch.Precisions = j.Stages.Link, j.Choices.Precisions
+	if gaussian != nil {
+		j.Stages.Gaussian, ch.Gaussian, ch.Link = gaussian, gaussian.State, gaussian.Link
+		j.Choices.Precisions.Gaussian = gaussian.Began
+	}
+	ch.Precisions = j.Choices.Precisions
 	ch.GateBegan = j.Now()
 	if gate.Decide(j.Judging(), ch); ch.PopularOnly {
 		ch.Version.Reason += "; lists of popularity alone, as the model's are not shown to be better"
@@ -86,6 +90,24 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 		return ch, variational.LearnHeldOut(ctx, j, ch, j.Stages.Swept.Sweeps)
 	}
 	return ch, nil
+}
+
+// fade lets the training rows fade from here on, with the half-life that the refit chooses.
+func fade(ctx context.Context, j *task.Task, warm *task.WarmStart) (err error) {
+	if j.Choices.HalfLife, j.Stages.Ahead, err = choose.HalfLife(ctx, j, warm); err != nil {
+		return err
+	}
+	if h := j.Choices.HalfLife; h > 0 {
+		j.Rows.Problem.Weights = fitted.Decayed(j.Rows.Problem.Weights, j.Rows.Sample.TrainAge, fitted.HalfLives[h])
+	}
+	return nil
+}
+
+// chooseMap puts the feature map that the refit chooses into its vocabulary.
+func chooseMap(ctx context.Context, j *task.Task, warm *task.WarmStart) error {
+	chosen, err := choose.ChooseFeatureMap(ctx, j, warm)
+	j.Vocab.Map, j.Choices.Ridge, j.Choices.Plain = chosen.Map, chosen.Ridge, chosen.Plain
+	return err
 }
 
 // errNothingLearned is returned for a refit that was cut short before its first step, which no version can hold.
@@ -216,8 +238,8 @@ func Prepare(j *task.Task) error {
 	if j.Target, err = encode.NewTarget(j.Model, encode.ClassesOf(train)); err != nil {
 		return err
 	}
-	j.CountChoices(train, selected, held)
-	train, held = gate.HoldOutEntities(j, train, held)
+	j.Criteria.PopularLearned, j.Criteria.PopularAll = j.CountChoices(train, selected, held)
+	train, held, j.Rows.HeldOut = gate.HoldOutEntities(j, train, held)
 	encode.LimitLabels(j.Target, train, selected, held)
 	weights := j.Rows.Sample.Weights
 	j.InParallel(func() {
@@ -225,7 +247,7 @@ func Prepare(j *task.Task) error {
 		j.Vocab = encode.BuildVocabulary(j.Schema, train, j.Model.Train.Augment == "true", j.Model.Train.MaxFeatures,
 			limits, j.LastScales())
 		choose.LimitNumbers(j.Vocab.Numeric, train, selected, held)
-		variational.KeepRecent(j, train)
+		j.Rows.Recent = variational.RecentOf(j, train)
 		encodeTrain(j, train, weights)
 		j.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, selected, nil)
 	}, func() {
@@ -324,7 +346,7 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 			return best, nil, nil
 		}
 	}
-	fit, err := variationalStage(ctx, j, warm, vectors, k, j.Model.Train.Sweeps, &j.Budget)
+	fit, err := variationalStage(ctx, j, warm, vectors, k, j.Model.Train.Sweeps, j.Budget)
 	if err == nil && fit != nil && warm != nil && warm.Posterior != nil && fit.Loss > best.Loss {
 		fit, err = reset(ctx, j, fit, vectors, k)
 	}

@@ -39,6 +39,7 @@ func TestSweepsMadeBefore(t *testing.T) {
 	}
 	by := &task.Sweeping{Problem: p, Prior: prior, Budget: &task.Budget{}}
 	j := &task.Task{
+		Budget:  new(task.Budget),
 		Workers: 1,
 		Rows: task.Rows{
 			Problem: p,
@@ -71,7 +72,7 @@ func TestSweepsMadeBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if taken := run == before; taken != test.taken || taken && j.Stages.Ahead != nil {
+		if taken := before.Refit == nil; taken != test.taken || taken && len(run.Ahead) != horizonSweeps {
 			t.Errorf("%s: sweeps made before are taken: %t", test.name, taken)
 		}
 		plain, err := variational.NewSweeper(j, state.Clone(), p, prior.Cap, time.Time{})

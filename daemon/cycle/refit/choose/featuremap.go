@@ -37,22 +37,27 @@ type featureMapCandidate struct {
 	loss  [][]float64        // of the rows of each fold
 }
 
-// ChooseFeatureMap sets the feature map of a refit, nil if none is configured or auto sees no gain in one, and the
-// ridge of weights on it. The last map is kept where it still fits the sample, since refits start from the last weights
+// MapChoice is the feature map of a refit.
+type MapChoice struct {
+	Map   *format.FeatureMap // nil if none is configured, or auto sees no gain in one
+	Ridge float64            // of the weights on it
+	Plain bool               // no basis vectors are looked for
+}
+
+// ChooseFeatureMap chooses the feature map of a refit and the ridge of weights on it. The last map is kept where it still fits the sample, since refits start from the last weights
 // on it. Each map that is configured is fitted to rows and compared on newer ones, as consumers will use it. Where
 // labels depend on those just before them, a map of many columns learns what the rows just before and after those held
 // out have in common, which says nothing of the future. Under auto, where products were among the candidates, no basis
-// vectors are added to the chosen one (j.Plain): they make polynomials of degree 2, too, of less rank. The comparison
+// vectors are added to the chosen one (Plain): they make polynomials of degree 2, too, of less rank. The comparison
 // is repeated as the sample grows, see Retests.
-func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) error {
-	j.Vocab.Map = nil
+func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) (chosen MapChoice, err error) {
 	asked, p := j.Model.Train.FeatureMap.Tried(len(j.Vocab.Numeric)), len(j.Vocab.Numeric)
 	if j.Choices.Whole {
 		asked = slices.DeleteFunc(slices.Clone(asked), config.FeatureMap.IsProducts)
 	}
 	if len(asked) == 0 || p == 0 || len(j.Rows.Train.Numeric) == 0 || j.Model.Train.Refit == "variational" ||
 		j.Model.LeavesOut(task.ChoiceFeatureMap) {
-		return nil
+		return chosen, nil
 	}
 	auto := j.Model.Train.FeatureMap.IsAuto()
 	plain := auto && len(asked) > 1 && len(j.Vocab.Names) == 0 && j.Model.Train.Lambda == 0
@@ -60,11 +65,11 @@ func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) e
 	had := warm != nil && warm.FeatureMap != nil && len(warm.MapWeights) > 0
 	lasts := func(m config.FeatureMap) bool { return fits(warm.FeatureMap, m, scaling) }
 	if warm != nil && !variational.Retests(j, warm) && (auto && !had || slices.ContainsFunc(asked, lasts)) {
-		j.Choices.Plain = plain && (had || warm.Model.NumBasis == 0)
-		if j.Choices.Ridge = warm.MapRidge; had {
-			j.Vocab.Map = warm.FeatureMap
+		chosen = MapChoice{Ridge: warm.MapRidge, Plain: plain && (had || warm.Model.NumBasis == 0)}
+		if had {
+			chosen.Map = warm.FeatureMap
 		}
-		return nil
+		return chosen, nil
 	}
 	forms := make([]*featureMapCandidate, 0, len(asked)+1)
 	if auto {
@@ -79,10 +84,9 @@ func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) e
 	}
 	best, err := bestFeatureMap(ctx, j, forms, scaling, warm)
 	if err != nil || best == nil {
-		return err
+		return chosen, err
 	}
-	j.Choices.Plain, j.Vocab.Map, j.Choices.Ridge = plain, best.fm, best.ridge
-	return nil
+	return MapChoice{Map: best.fm, Ridge: best.ridge, Plain: plain}, nil
 }
 
 // mapValues returns the numbers of each field, without outliers, and where they lie.

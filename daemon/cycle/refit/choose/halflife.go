@@ -23,61 +23,56 @@ const (
 	horizonRows    = 50 // select rows of equal weight, below which nothing is changed
 )
 
-// Fade lets the training rows fade from here on: with the given horizon of a refit that is repeated, else with one that
-// it chooses.
-func Fade(ctx context.Context, j *task.Task, warm *task.WarmStart) error {
+// HalfLife returns with which half-life the training rows fade, an index of fitted.HalfLives: the given one of a refit
+// that is repeated, else one that it chooses. ahead are the sweeps that the choice has made with it; nil without.
+func HalfLife(ctx context.Context, j *task.Task, warm *task.WarmStart) (chosen int, ahead *task.Sweeper, err error) {
 	if j.Choices.Given >= 0 {
-		j.Choices.HalfLife = j.Choices.Given
-	} else if j.Model.LeavesOut(task.ChoiceHalfLife) {
-		j.Choices.HalfLife = 0
-	} else if err := chooseHalfLife(ctx, j, warm); err != nil {
-		return err
+		return j.Choices.Given, nil, nil
 	}
-	if j.Choices.HalfLife > 0 {
-		j.Rows.Problem.Weights = fitted.Decayed(j.Rows.Problem.Weights, j.Rows.Sample.TrainAge,
-			fitted.HalfLives[j.Choices.HalfLife])
+	if j.Model.LeavesOut(task.ChoiceHalfLife) {
+		return 0, nil, nil
 	}
-	return nil
+	return chooseHalfLife(ctx, j, warm)
 }
 
-// chooseHalfLife sets how fast training rows fade in this refit, from what the last one chose: the select rows, recent
+// chooseHalfLife returns how fast training rows fade in this refit, from what the last one chose: the select rows, recent
 // ones before all, decide whether a shorter or longer horizon predicts better, and as long as it does the next is
 // tried. Where the time budget ends that, what was found so far counts.
-func chooseHalfLife(ctx context.Context, j *task.Task, warm *task.WarmStart) error {
+func chooseHalfLife(ctx context.Context, j *task.Task,
+	warm *task.WarmStart) (chosen int, ahead *task.Sweeper, err error) {
 	if j.Model.Sample.HalfLife > 0 || len(j.Rows.Sample.TrainAge) != j.Rows.Problem.X.NumRows() ||
 		len(j.Rows.Sample.SelectAge) != len(j.Rows.Select_.Events) {
-		return nil
+		return 0, nil, nil
 	}
 	if warm == nil {
 		if j.Champion != nil { // what the stream is like does not depend on where a refit starts
-			j.Choices.HalfLife = j.Champion.Horizon
+			chosen = j.Champion.Horizon
 		}
-		return nil
+		return chosen, nil, nil
 	}
-	j.Choices.HalfLife = warm.Horizon
+	chosen = warm.Horizon
 	weight := RecentWeights(j)
 	if !halfLivesDiffer(j, weight) {
-		return nil
+		return chosen, nil, nil
 	}
-	now, run, err := lossesAt(ctx, j, warm, j.Choices.HalfLife)
+	now, ahead, err := lossesAt(ctx, j, warm, chosen)
 	for _, step := range []int{1, -1} {
 		moved := false
-		for h := next(j, j.Choices.HalfLife, step); err == nil && h >= 0; h = next(j, h, step) {
+		for h := next(j, chosen, step); err == nil && h >= 0; h = next(j, h, step) {
 			losses, other, failed := lossesAt(ctx, j, warm, h)
 			if err = failed; err != nil || !task.IsLess(losses, now, weight, horizonErrors) {
 				break
 			}
-			j.Choices.HalfLife, now, run, moved = h, losses, other, true
+			chosen, now, ahead, moved = h, losses, other, true
 		}
 		if moved {
 			break
 		}
 	}
-	j.Stages.Ahead = run
 	if task.IsInterrupted(err) {
-		return nil
+		err = nil
 	}
-	return err
+	return chosen, ahead, err
 }
 
 // RecentWeights returns the weights of the select rows by which horizons are compared: of those since the last alarm of

@@ -39,6 +39,7 @@ func coldCutShort(t *testing.T, algorithm string, p *solver.Problem) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		j := &task.Task{
+			Budget:  new(task.Budget),
 			Model:   m,
 			Workers: 1,
 			Rough:   true,
@@ -60,7 +61,7 @@ func coldCutShort(t *testing.T, algorithm string, p *solver.Problem) {
 		} else {
 			found, err = ColdPath(ctx, j, s)
 		}
-		return found, calls, j.Budget, err
+		return found, calls, *j.Budget, err
 	}
 	whole, calls, _, err := run(0)
 	if err != nil || whole.Final && whole.Result == nil {

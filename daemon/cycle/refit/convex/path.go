@@ -7,7 +7,6 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
-	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -180,7 +179,7 @@ func ColdPath(ctx context.Context, j *task.Task, s solver.Settings) (*task.Candi
 func OrOfPart(ctx context.Context, j *task.Task, part *task.Candidate, calls int, found *task.Candidate,
 	err error) (*task.Candidate, error) {
 	if task.IsInterrupted(err) && j.Budget.Over(ctx) {
-		j.Budget.Cut = &format.CutShort{Solves: calls}
+		j.Budget.CutBefore(calls)
 		return part, nil
 	}
 	return found, err

@@ -178,44 +178,41 @@ func quadratic(ctx context.Context, j *task.Task, p *solver.Problem, ridges []fl
 // QuadraticStage fits the polynomial, of many rows only where a coarse path on a share of them is not better by a
 // standard error. alone says that there the polynomial has no more errors: more rows gain the form of more weights
 // more, so the path over all rows is left out. Otherwise both forms are fitted to all rows.
+// The forms that were compared are returned as well, whatever came of it.
 func QuadraticStage(ctx context.Context, j *task.Task, s solver.Settings,
-	onStep func(*task.Candidate)) (best *task.Candidate, alone bool, err error) {
+	onStep func(*task.Candidate)) (best *task.Candidate, alone bool, forms []report.FitForm, err error) {
 	many, linear := j.Rows.Problem.X.NumRows() > quadraticRace, s.LinearRidge > 0
 	lambda := 0.0
 	if many {
-		part := *j
-		part.Rows.Problem = task.Thin(j.Rows.Problem, quadraticRace)
-		part.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, task.Spread(j.Rows.Select_.Events, quadraticRace), nil)
-		part.Judge = part.ValidLoss()
+		part := j.OnShare(quadraticRace, j.Rows.Select_.Events)
 		rough := s
 		rough.Rough = true
-		lambdas, err := LambdasFor(ctx, &part, part.Rows.Problem, rough)
+		lambdas, err := LambdasFor(ctx, part, part.Rows.Problem, rough)
 		if err != nil {
-			return nil, false, err
+			return nil, false, nil, err
 		}
-		path, err := SolvePath(ctx, &part, part.Rows.Problem, lambdas, 1, rough, nil)
+		path, err := SolvePath(ctx, part, part.Rows.Problem, lambdas, 1, rough, nil)
 		if err != nil {
-			return nil, false, err
+			return nil, false, nil, err
 		}
-		own, ridge := quadratic(ctx, &part, part.Rows.Problem, task.MapRidges, linear)
+		own, ridge := quadratic(ctx, part, part.Rows.Problem, task.MapRidges, linear)
 		if own == nil || ctx.Err() != nil {
-			return nil, false, ctx.Err()
+			return nil, false, nil, ctx.Err()
 		}
-		ComparedFit(&part, FormVectors, path, part.Rows.Problem, 0)
-		ComparedFit(&part, formProducts, own, part.Rows.Problem, ridge)
-		if j.Choices.Forms = part.Choices.Forms; FewerErrors(&part, path.Model, own.Model) {
-			return nil, false, nil
+		forms = []report.FitForm{ComparedFit(part, FormVectors, path, 0), ComparedFit(part, formProducts, own, ridge)}
+		if FewerErrors(part, path.Model, own.Model) {
+			return nil, false, forms, nil
 		}
 		alone = own.Loss <= path.Loss
 		lambda = path.Lambda * LambdaUnit(j.Rows.Problem) / LambdaUnit(part.Rows.Problem)
 	}
 	best, ridge := quadratic(ctx, j, j.Rows.Problem, task.MapRidges, linear)
 	if best == nil || ctx.Err() != nil {
-		return nil, false, ctx.Err()
+		return nil, false, forms, ctx.Err()
 	}
-	ComparedFit(j, formProducts, best, j.Rows.Problem, ridge)
+	forms = append(forms, ComparedFit(j, formProducts, best, ridge))
 	if best.Ridge = ridge; !alone {
-		return best, false, nil
+		return best, false, forms, nil
 	}
 	best.Lambda = lambda
 	s.Rough, s.MaxSteps = true, 0
@@ -223,7 +220,7 @@ func QuadraticStage(ctx context.Context, j *task.Task, s solver.Settings,
 	if err == nil {
 		onStep(straight)
 	}
-	return best, true, err
+	return best, true, forms, err
 }
 
 // FewerErrors reports whether one model has fewer errors than another on the select rows, by more than FeatureMapErrors
@@ -232,29 +229,29 @@ func FewerErrors(j *task.Task, a, b *solver.Model) bool {
 	return task.IsLess(j.Errors(a), j.Errors(b), j.SelectWeights(), task.FeatureMapErrors)
 }
 
-// ComparedFit notes a form that an offline fit compared.
-func ComparedFit(j *task.Task, name string, c *task.Candidate, p *solver.Problem, ridge float64) {
-	f := report.FitForm{Form: name, K: c.Model.NumBasis, Rows: int64(p.X.NumRows())}
+// ComparedFit describes a form that an offline fit compared on the select rows.
+func ComparedFit(j *task.Task, name string, c *task.Candidate, ridge float64) report.FitForm {
+	f := report.FitForm{Form: name, K: c.Model.NumBasis, Rows: int64(j.Rows.Problem.X.NumRows())}
 	if v := evaluate.MetricsOf(j.Rows.Select_, j.Target, c.Model, nil); v != nil {
 		f.Loss, f.Accuracy = v.Loss, v.Accuracy
 	}
 	if name == formProducts {
 		f.Ridge = report.Some(ridge)
 	}
-	j.Choices.Forms = append(j.Choices.Forms, f)
+	return f
 }
 
-// ChosenFeatureMap returns the forms that were compared, with that of a candidate marked.
-func ChosenFeatureMap(j *task.Task, best *task.Candidate) []report.FitForm {
+// MarkChosen marks the form of a candidate among those that were compared. rows are those of the whole fit: a form that
+// was compared on a share of them is not the one chosen.
+func MarkChosen(forms []report.FitForm, best *task.Candidate, rows int64) []report.FitForm {
 	chosen := FormVectors
 	if best.Quadratic {
 		chosen = formProducts
 	}
-	for i := range j.Choices.Forms {
-		f := &j.Choices.Forms[i]
-		f.Chosen = f.Form == chosen && f.Rows == int64(j.Rows.Problem.X.NumRows())
+	for i := range forms {
+		forms[i].Chosen = forms[i].Form == chosen && forms[i].Rows == rows
 	}
-	return j.Choices.Forms
+	return forms
 }
 
 // LearnValidWhole fits a chosen polynomial again to training and validation events together, with the ridge that was

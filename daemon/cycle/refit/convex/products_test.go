@@ -48,7 +48,7 @@ func TestPolynomialModel(t *testing.T) {
 			}
 			p.Targets = append(p.Targets, target...)
 		}
-		j := &task.Task{Vocab: &encode.Vocabulary{Numeric: make([]format.NumericField, d)}, Workers: 1}
+		j := &task.Task{Budget: new(task.Budget), Vocab: &encode.Vocabulary{Numeric: make([]format.NumericField, d)}, Workers: 1}
 		q := newPolynomial(t.Context(), j, p, make([]float64, len(p.Targets)))
 		if !q.fit.Fit(0.01) {
 			t.Fatal("no fit")

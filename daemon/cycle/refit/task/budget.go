@@ -92,6 +92,9 @@ func (b *Budget) Solved(lambdas int, all bool, results ...*solver.Result) {
 	}
 }
 
+// CutBefore notes that the clock ended the refit between two solves, after a number of them.
+func (b *Budget) CutBefore(calls int) { b.Cut = &format.CutShort{Solves: calls} }
+
 // Sweeps bounds the variational sweeps.
 func (b *Budget) Sweeps(limit int) int {
 	if b.repeatsSweeps() {

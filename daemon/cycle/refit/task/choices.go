@@ -1,9 +1,6 @@
 package task
 
-import (
-	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/daemon/report"
-)
+import "github.com/refitd/refitd/daemon/cycle/fitted"
 
 // The choices of a refit that a backtest can leave out. What is in parentheses is then taken without a comparison.
 const (
@@ -24,10 +21,9 @@ type Choices struct {
 	HalfLife  int     // an index of fitted.HalfLives
 	Given     int     // the half-life of a refit that is repeated, -1 of any other
 	MainOnly  []bool  // posterior.State.MainOnly, by ChooseInteractions
-	Ridge     float64 // of weights on the feature map, by ChooseFeatureMap
+	Ridge     float64 // of weights on the feature map, by choose.ChooseFeatureMap
 	Plain     bool    // by ChooseFeatureMap: no basis vectors are looked for
 	Whole     bool    // the model has all products of numbers already
-	Forms     []report.FitForm
 	// Restarted is set where a last variational stage exists and this one does not continue it.
 	Restarted  bool
 	Precisions fitted.PrecisionChoice // by the variational stages

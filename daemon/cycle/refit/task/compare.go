@@ -128,7 +128,7 @@ type Criteria struct {
 	Means          *fitted.BaselineMeans
 	Least          float64                // what a loss counts as at least where models are compared
 	MeansOfAll     *fitted.BaselineMeans  // of held-out rows, too
-	popularLearned *fitted.PopularWeights // of choices, by the training rows; nil of events with labels
+	PopularLearned *fitted.PopularWeights // of choices, by the training rows; nil of events with labels
 	PopularAll     *fitted.PopularWeights // by all rows
 	Chosen         *lists                 // what versions of choices are judged by; nil of events with labels
 	Lists          *lists                 // the same while they are

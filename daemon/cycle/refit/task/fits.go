@@ -63,6 +63,13 @@ type VariationalFit struct {
 	Uncapped bool // its precisions
 }
 
+// GaussianFit is what the variational stage of GaussianTarget came to.
+type GaussianFit struct {
+	*VariationalFit
+	Link  *encode.LevelLink     // what its numbers are for the levels
+	Began fitted.PrecisionStart // with which precisions it began; empty where it started from nothing
+}
+
 // Sweeping is what sweep goes by.
 type Sweeping struct {
 	Problem *solver.Problem
@@ -88,10 +95,9 @@ type Swept struct {
 
 // Stages are what the stages have fitted so far.
 type Stages struct {
-	Swept         *VariationalFit   // nil without the variational stage
-	SweptGaussian *VariationalFit   // of GaussianTarget
-	Link          *encode.LevelLink // for that
-	Ahead         *Sweeper          // the sweeps by which the horizon was chosen; nil without
+	Swept    *VariationalFit // nil without the variational stage
+	Gaussian *GaussianFit    // nil without one
+	Ahead    *Sweeper        // the sweeps by which the horizon was chosen; nil without
 	// the champion's posterior with the recent rows folded in, nil until it is asked for
 	Folded        *experts.FoldIn
 	HeldOutSweeps int                   // of a refit that is repeated

@@ -63,7 +63,7 @@ func (j *Task) NewLists(train []event.Event) *lists {
 			known.Note(&train[i])
 		}
 	}
-	l := &lists{known: known, Popular: j.Criteria.popularLearned, Whole: j.Rows.Gate, judged: make(
+	l := &lists{known: known, Popular: j.Criteria.PopularLearned, Whole: j.Rows.Gate, judged: make(
 		map[judgedList]*madeLists)}
 	if field := j.Model.ChosenField(); field < len(j.Rows.HeldOut) {
 		l.hidden = j.Rows.HeldOut[field]

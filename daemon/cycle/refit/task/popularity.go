@@ -15,7 +15,7 @@ const judgedChoices = 8192
 
 // CountChoices counts the choices of a sample, oldest first: of the training rows for what is judged on held-out ones,
 // of all rows for versions.
-func (j *Task) CountChoices(train, selected, gate []event.Event) {
+func (j *Task) CountChoices(train, selected, gate []event.Event) (learned, all *fitted.PopularWeights) {
 	if j.Model.ChosenField() < 0 {
 		return
 	}
@@ -47,9 +47,10 @@ func (j *Task) CountChoices(train, selected, gate []event.Event) {
 		}
 		return p.Weights()
 	}
-	j.Criteria.popularLearned, j.Criteria.PopularAll = count(train), count(train, selected, gate)
+	learned, all = count(train), count(train, selected, gate)
 	// What a model has learned of who chooses is judged without what its lists get in addition.
-	j.Criteria.popularLearned.CoChoices = nil
+	learned.CoChoices = nil
+	return learned, all
 }
 
 // Bounds of what calibrates popularity: with less than leastPopular numbers of 32 bits could no longer order names.
@@ -63,7 +64,7 @@ const (
 // held-out choice and names drawn uniformly, as many as negatives.per_event, was chosen: Platt's scaling (Platt 1999).
 // Of names that the training rows do not have nothing is asked.
 func (j *Task) CalibratePopular() (scale, offset float64) {
-	w := j.Criteria.popularLearned
+	w := j.Criteria.PopularLearned
 	var chosen []float64
 	choices := 1.0 // one more, so that either label is there
 	for _, part := range [][]event.Event{j.Rows.Select_.Events, j.Rows.Gate.Events} {

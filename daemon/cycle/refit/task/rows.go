@@ -46,6 +46,17 @@ func Pick(p *solver.Problem, rows []int) *solver.Problem {
 	return &out
 }
 
+// OnShare returns the task on about n of its training rows, spread evenly, and as many of the given select events. It
+// judges by the latter and counts in a budget of its own, which begins where that of j is.
+func (j *Task) OnShare(n int, selected []event.Event) *Task {
+	part, budget := *j, *j.Budget
+	part.Budget = &budget
+	part.Rows.Problem = Thin(j.Rows.Problem, n)
+	part.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, Spread(selected, n), nil)
+	part.Judge = part.ValidLoss()
+	return &part
+}
+
 // Rows are the rows of a refit's sample, encoded, and what is known of each.
 type Rows struct {
 	Train   *encode.Encoded

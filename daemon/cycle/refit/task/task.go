@@ -25,7 +25,7 @@ type Task struct {
 	Repeats    *keptStart // what a refit that is repeated starts from
 	Workers    int
 	Yield      func() // solver.Settings.Yield
-	Budget     Budget
+	Budget     *Budget
 	Now        func() time.Time
 	Judge      func(*solver.Model) float64 // loss on the select rows
 	Guard      *guard.Guard                // of what is published; nil of a fit that publishes nothing

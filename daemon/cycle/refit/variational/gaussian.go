@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -19,7 +20,7 @@ import (
 // basis vectors are those of the convex stage. Published refits do not hold it, so repeated refits do not either. It
 // costs as much as the sweeps of a regression.
 func FitGaussian(ctx context.Context, j *task.Task, warm *task.WarmStart,
-	convex *solver.Model) (*posterior.State, error) {
+	convex *solver.Model) (*task.GaussianFit, error) {
 	t := experts.GaussianTarget(j.Target)
 	own := task.Budget{Deadline: j.Budget.Deadline} // where it ends is no matter of the version
 	if !experts.HasGaussian(j.Model) || j.Choices.Given >= 0 || own.Over(ctx) {
@@ -41,6 +42,7 @@ func FitGaussian(ctx context.Context, j *task.Task, warm *task.WarmStart,
 		return Sweep(ctx, j, s, &task.Sweeping{Problem: &p, Prior: prior, Limit: sweeps, Judge: judge, Budget: b})
 	}
 	var fit *task.VariationalFit
+	var began fitted.PrecisionStart
 	var err error
 	if warm == nil || warm.Gaussian == nil {
 		random := rand.New(rand.NewPCG(j.Model.Train.Seed, 0x6761757373)) // "gauss": apart from other uses of the seed
@@ -50,15 +52,14 @@ func FitGaussian(ctx context.Context, j *task.Task, warm *task.WarmStart,
 		stage := &task.Continuation{State: warm.Gaussian, Prior: prior, Last: warm.Precisions.Gaussian,
 			Both: warm.BothPrecisions, Sweep: swept, Budget: &own,
 			Weight: fading, Losses: func(m *solver.Model) []float64 { return valid.Losses(t, m) }}
-		fit, j.Choices.Precisions.Gaussian, _, err = Run(stage)
+		fit, began, _, err = Run(stage)
 	}
 	if fit == nil || err != nil {
 		return nil, err
 	}
-	j.Stages.SweptGaussian = fit
 	numbers := make([]float64, 0, len(valid.Events))
 	valid.Each(t, fit.Model, func(_ int, outputs, _ []float64) { numbers = append(numbers, outputs[0]) })
-	j.Stages.Link = encode.NewLevelLink(j.Target.Outputs(), 1/math.Sqrt(fit.State.Noise)).
+	link := encode.NewLevelLink(j.Target.Outputs(), 1/math.Sqrt(fit.State.Noise)).
 		Fit(numbers, j.Rows.Select_.Targets, j.ChosenBy(nil, j.Rows.Select_.Events))
-	return fit.State, nil
+	return &task.GaussianFit{VariationalFit: fit, Link: link, Began: began}, nil
 }

@@ -27,21 +27,22 @@ const (
 
 // ChooseInteractions decides which fields interact and makes the warm start follow: where a field newly does, or groups
 // have changed, the variational stage starts from nothing, for sweeps do not leave the saddle at coordinates that are
-// all 0.
-func ChooseInteractions(j *task.Task, warm *task.WarmStart) {
-	j.Choices.MainOnly = chooseMainOnly(j, warm)
+// all 0. It returns posterior.State.MainOnly, and whether a last stage exists that this one does not continue.
+func ChooseInteractions(j *task.Task, warm *task.WarmStart) (mainOnly []bool, restarted bool) {
+	mainOnly = chooseMainOnly(j, warm)
 	if warm == nil {
-		return
+		return mainOnly, false
 	}
 	for _, s := range []**posterior.State{&warm.Posterior, &warm.Gaussian} {
 		switch {
 		case *s == nil || (*s).Separate:
-		case !slices.Equal((*s).Group, j.Rows.Groups) || entersInteraction((*s).MainOnly, j.Choices.MainOnly):
-			*s, j.Choices.Restarted = nil, true
+		case !slices.Equal((*s).Group, j.Rows.Groups) || entersInteraction((*s).MainOnly, mainOnly):
+			*s, restarted = nil, true
 		default:
-			(*s).SetMainOnly(j.Choices.MainOnly)
+			(*s).SetMainOnly(mainOnly)
 		}
 	}
+	return mainOnly, restarted
 }
 
 // entersInteraction reports whether a field that had linear weights alone has more now.

@@ -89,6 +89,7 @@ func TestWhenPrecisionsAreCompared(t *testing.T) {
 	t.Parallel()
 	at := func(last fitted.PrecisionChoice, rejections int, alarmAge float64, sweeps int) (fitted.PrecisionChoice, bool) {
 		j := &task.Task{
+			Budget:     new(task.Budget),
 			Rejections: rejections,
 			Model:      new(config.Model),
 			Champion: &fitted.Fitted{

@@ -123,11 +123,12 @@ func NewSweeper(j *task.Task, s *posterior.State, p *solver.Problem, priorCap fl
 
 // SweeperFor returns the sweeps of a stage. Where those by which the horizon was chosen began with the same state, the
 // first of them have been made: to the bit, so that a refit that is repeated, which chooses no horizon, comes to the
-// same.
+// same. They are taken once: Stages.Ahead is empty then.
 func SweeperFor(j *task.Task, s *posterior.State, by *task.Sweeping) (*task.Sweeper, error) {
 	if made := j.Stages.Ahead; made != nil && by.Problem == j.Rows.Problem && reflect.DeepEqual(made.Start, s) {
-		j.Stages.Ahead = nil
-		return made, nil
+		taken := *made
+		*made = task.Sweeper{}
+		return &taken, nil
 	}
 	return NewSweeper(j, s, by.Problem, by.Prior.Cap, by.Budget.Deadline)
 }

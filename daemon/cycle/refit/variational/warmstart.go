@@ -23,11 +23,13 @@ import (
 // Continuing returns what a refit starts from, on its vocabulary: the champion as it was before it learned from
 // held-out rows, with the training rows since its cut folded in, nil if it starts from nothing. What is live has
 // learned from held-out rows: no refit continues from it.
-func Continuing(j *task.Task, v *encode.Vocabulary) *task.WarmStart {
+// The fold-in that this took, of the champion's posterior, is returned for the gate; nil without one.
+func Continuing(j *task.Task, v *encode.Vocabulary) (*task.WarmStart, *experts.FoldIn) {
 	ch := j.Champion
 	if ch == nil || j.Cold.Begins {
-		return nil
+		return nil, nil
 	}
+	var folded *experts.FoldIn
 	from := ch.StateWithoutHoldout()
 	w := &task.WarmStart{
 		Lambda:     ch.Lambda,
@@ -42,8 +44,8 @@ func Continuing(j *task.Task, v *encode.Vocabulary) *task.WarmStart {
 	}
 	j.InParallel(func() {
 		if from.Posterior != nil {
-			j.Stages.Folded = gate.FoldRecent(j, j.Target, ch.Vocabulary, from.Posterior)
-			w.Posterior = j.Stages.Folded.State(v, nil)
+			folded = gate.FoldRecent(j, j.Target, ch.Vocabulary, from.Posterior)
+			w.Posterior = folded.State(v, nil)
 		}
 	}, func() {
 		if from.Gaussian != nil {
@@ -54,7 +56,7 @@ func Continuing(j *task.Task, v *encode.Vocabulary) *task.WarmStart {
 	w.Dual, w.Entered = convex.DualOf(j, ch)
 	if from.Posterior == nil {
 		w.Model = convex.ModelOn(j, ch, v)
-		return w
+		return w, folded
 	}
 	w.Precisions, w.BothPrecisions = lastPrecisions(j)
 	w.Lean = leavesConvexOut(j, w)
@@ -64,17 +66,18 @@ func Continuing(j *task.Task, v *encode.Vocabulary) *task.WarmStart {
 	case w.Posterior.Group != nil: // its model is of another kernel than the convex stage's
 		w.Model = convex.MapModel(ch.Convex, ch.Vocabulary, v)
 	}
-	return w
+	return w, folded
 }
 
-// KeepRecent keeps the training rows since the champion's cut, at most MaxBacklog, oldest first.
-func KeepRecent(j *task.Task, train []event.Event) {
+// RecentOf returns the training rows since the champion's cut, at most MaxBacklog, oldest first.
+func RecentOf(j *task.Task, train []event.Event) (recent []event.Event) {
 	if j.Champion == nil || j.Champion.Posterior == nil {
-		return
+		return nil
 	}
 	for _, i := range SinceChampion(j, len(train)) {
-		j.Rows.Recent = append(j.Rows.Recent, train[i])
+		recent = append(recent, train[i])
 	}
+	return recent
 }
 
 // SinceChampion returns the places of the training rows since the champion's cut, of n, at most MaxBacklog, oldest
@@ -110,8 +113,8 @@ func LearnHeldOut(ctx context.Context, j *task.Task, ch *fitted.Fitted, sweeps i
 	var err, failed error
 	j.InParallel(func() { again, n, err = sweepAll(ctx, j, j.Stages.Swept, j.Target, all, sweeps) }, func() {
 		if ch.Gaussian != nil {
-			gaussian, numbers, failed = sweepAll(ctx, j, j.Stages.SweptGaussian, experts.GaussianTarget(j.Target), all,
-				j.Stages.SweptGaussian.Sweeps)
+			gaussian, numbers, failed = sweepAll(ctx, j, j.Stages.Gaussian.VariationalFit, experts.GaussianTarget(j.Target),
+				all, j.Stages.Gaussian.Sweeps)
 		}
 	})
 	if err = cmp.Or(err, failed); err != nil || n == 0 {
