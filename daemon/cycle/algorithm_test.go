@@ -104,11 +104,10 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 	j := prepared(
 		t,
 		&task.Task{
-			Budget:  new(task.Budget),
+			Process: task.Process{Budget: new(task.Budget), Workers: 1},
 			Rough:   true,
 			Model:   m,
 			Schema:  &c.schema,
-			Workers: 1,
 			Choices: task.Choices{
 				Given: -1,
 			},

@@ -69,9 +69,9 @@ func TestChoicesAreCapped(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
-				Budget: new(task.Budget),
-				Model:  m,
-				Schema: &schema,
+				Process: task.Process{Budget: new(task.Budget)},
+				Model:   m,
+				Schema:  &schema,
 				Choices: task.Choices{
 					Given:     -1,
 					Unbounded: unbounded,
@@ -115,9 +115,9 @@ func TestChoicesAreCapped(t *testing.T) {
 		}
 	}
 	j := prepared(t, &task.Task{
-		Budget: new(task.Budget),
-		Model:  m,
-		Schema: &schema,
+		Process: task.Process{Budget: new(task.Budget)},
+		Model:   m,
+		Schema:  &schema,
 		Choices: task.Choices{
 			Given: -1,
 		},
@@ -146,9 +146,9 @@ func TestOneRowChoosesNothing(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
-				Budget: new(task.Budget),
-				Model:  m,
-				Schema: &schema,
+				Process: task.Process{Budget: new(task.Budget)},
+				Model:   m,
+				Schema:  &schema,
 				Choices: task.Choices{
 					Given:     -1,
 					Unbounded: unbounded,
@@ -196,9 +196,9 @@ func TestFoldsAreCapped(t *testing.T) {
 		}
 	}
 	j := prepared(t, &task.Task{
-		Budget: new(task.Budget),
-		Model:  m,
-		Schema: &schema,
+		Process: task.Process{Budget: new(task.Budget)},
+		Model:   m,
+		Schema:  &schema,
 		Choices: task.Choices{
 			Given: -1,
 		},

@@ -159,10 +159,10 @@ func TestLimitsOfAnotherChampion(t *testing.T) {
 			test.edit(&before[i])
 		}
 		j := &task.Task{
-			Budget:   new(task.Budget),
-			Model:    m,
-			Schema:   &newCycle(t, m).schema,
-			Champion: mustRefit(t, newCycle(t, old), withAges(before)),
+			Process: task.Process{Budget: new(task.Budget)},
+			Model:   m,
+			Schema:  &newCycle(t, m).schema,
+			Start:   task.Start{Champion: mustRefit(t, newCycle(t, old), withAges(before))},
 			Rows: task.Rows{
 				Sample: withAges(events),
 			},

@@ -58,11 +58,10 @@ func TestConvexStageRunsAfterAll(t *testing.T) {
 	first.Version.Version = 1
 	c.Install(first)
 	j := &task.Task{
-		Budget:   new(task.Budget),
-		Model:    c.config,
-		Schema:   &c.schema,
-		Champion: first,
-		Workers:  1,
+		Process: task.Process{Budget: new(task.Budget), Workers: 1},
+		Model:   c.config,
+		Schema:  &c.schema,
+		Start:   task.Start{Champion: first},
 		Choices: task.Choices{
 			Given: -1,
 		},

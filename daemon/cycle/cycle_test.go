@@ -256,9 +256,9 @@ func TestGateKeepsWhatIsWorse(t *testing.T) {
 	}
 	constant := slices.Clone(events)
 	j := &task.Task{
-		Budget: new(task.Budget),
-		Model:  m,
-		Schema: &c.schema,
+		Process: task.Process{Budget: new(task.Budget)},
+		Model:   m,
+		Schema:  &c.schema,
 		Rows: task.Rows{
 			Sample: sampleOf(constant),
 		}}

@@ -121,9 +121,9 @@ func TestFormsInTime(t *testing.T) {
 	age := s.TrainAge
 	schema := m.Schema.Event()
 	j := &task.Task{
-		Budget: new(task.Budget),
-		Model:  m,
-		Schema: &schema,
+		Process: task.Process{Budget: new(task.Budget)},
+		Model:   m,
+		Schema:  &schema,
 		Choices: task.Choices{
 			Given: -1,
 		},

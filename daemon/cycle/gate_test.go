@@ -100,10 +100,10 @@ func TestGateOfNewEntities(t *testing.T) {
 	off.Model, off.WithoutHoldout = good.ModelWithoutHoldout().Clone(), nil
 	off.Model.Bias[0] += 0.5 // for all users
 	j := &task.Task{
-		Budget:   new(task.Budget),
-		Model:    m,
-		Schema:   &c.schema,
-		Champion: &off,
+		Process: task.Process{Budget: new(task.Budget)},
+		Model:   m,
+		Schema:  &c.schema,
+		Start:   task.Start{Champion: &off},
 		Choices: task.Choices{
 			Given: -1,
 		},
@@ -167,9 +167,9 @@ func TestGateOfClassBaselines(t *testing.T) {
 			t.Errorf("%s: %s", name, good.Version.Reason)
 		}
 		j := &task.Task{
-			Budget: new(task.Budget),
-			Model:  m,
-			Schema: &c.schema,
+			Process: task.Process{Budget: new(task.Budget)},
+			Model:   m,
+			Schema:  &c.schema,
 			Choices: task.Choices{
 				Given: -1,
 			},

@@ -70,9 +70,9 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 	m := crowdModel(nil)
 	schema, events := m.Schema.Event(), crowd(23, 4000)
 	j := prepared(t, &task.Task{
-		Budget: new(task.Budget),
-		Model:  m,
-		Schema: &schema,
+		Process: task.Process{Budget: new(task.Budget)},
+		Model:   m,
+		Schema:  &schema,
 		Choices: task.Choices{
 			Given: -1,
 		},
@@ -156,30 +156,32 @@ func TestEntitiesThatAreLeft(t *testing.T) {
 		"fraction 0":     crowdModel(func(m *config.Model) { m.Sample.Holdout.Fraction = 0 }),
 		"output weights": crowdModel(func(m *config.Model) { m.Train.Refit = "output" }),
 	} {
-		if held := drawn(&task.Task{Budget: new(task.Budget), Model: m}); held != nil {
+		if held := drawn(&task.Task{Process: task.Process{Budget: new(task.Budget)}, Model: m}); held != nil {
 			t.Errorf("%s: %v", name, held)
 		}
 	}
-	if held := drawn(&task.Task{Budget: new(task.Budget),
+	if held := drawn(&task.Task{Process: task.Process{Budget: new(task.Budget)},
 		Model: crowdModel(func(m *config.Model) { m.Sample.Holdout.By = "user" })}); len(
 		held[0]) != 0 ||
 		len(held[1]) == 0 {
 		t.Errorf("held out by user: %v", held)
 	}
-	first := drawn(&task.Task{Budget: new(task.Budget)})
+	first := drawn(&task.Task{Process: task.Process{Budget: new(task.Budget)}})
 	c := newCycle(t, crowdModel(nil))
 	ch := mustRefit(t, c, withAges(events))
 	if ch.Version.Decision != "promoted" || !reflect.DeepEqual(ch.HeldOut, first) {
 		t.Fatalf("%s; drawn %v, then %v", ch.Version.Reason, first, ch.HeldOut)
 	}
-	if again := drawn(&task.Task{Budget: new(task.Budget), Champion: ch}); !reflect.DeepEqual(again, first) {
+	again := drawn(&task.Task{Process: task.Process{Budget: new(task.Budget)}, Start: task.Start{Champion: ch}})
+	if !reflect.DeepEqual(again, first) {
 		t.Errorf("names that are still unseen: %v, then %v", first, again)
 	}
 	learned := *ch
 	learned.HeldOut = nil // an operator's, of which nothing is known
 	for name, j := range map[string]*task.Task{
-		"champion":     {Budget: new(task.Budget), Champion: &learned},
-		"in its place": {Budget: new(task.Budget), Fallback: &task.Fallback{Version: &learned}},
+		"champion": {Process: task.Process{Budget: new(task.Budget)}, Start: task.Start{Champion: &learned}},
+		"in its place": {Process: task.Process{Budget: new(task.Budget)},
+			Start: task.Start{Fallback: &task.Fallback{Version: &learned}}},
 	} {
 		if held := drawn(j); held != nil {
 			t.Errorf("%s: held out though it may have learned from them: %v", name, held)
@@ -188,7 +190,7 @@ func TestEntitiesThatAreLeft(t *testing.T) {
 	for i := range events {
 		events[i].Categorical[0] = fmt.Sprint("sex", i%2)
 	}
-	if held := drawn(&task.Task{Budget: new(task.Budget)}); len(held[0]) != 0 {
+	if held := drawn(&task.Task{Process: task.Process{Budget: new(task.Budget)}}); len(held[0]) != 0 {
 		t.Errorf("half of the rows are held out: %v", held)
 	}
 }
@@ -205,10 +207,10 @@ func TestGateSeesNewEntities(t *testing.T) {
 		c := newCycle(t, m)
 		good := mustRefit(t, c, sampleOf(events))
 		j := prepared(t, &task.Task{
-			Budget:   new(task.Budget),
-			Model:    m,
-			Schema:   &c.schema,
-			Champion: good,
+			Process: task.Process{Budget: new(task.Budget)},
+			Model:   m,
+			Schema:  &c.schema,
+			Start:   task.Start{Champion: good},
 			Choices: task.Choices{
 				Given: -1,
 			},

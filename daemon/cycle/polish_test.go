@@ -48,12 +48,11 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
-				Budget:   new(task.Budget),
-				Rough:    rough,
-				Model:    c.config,
-				Schema:   &c.schema,
-				Champion: first,
-				Workers:  1,
+				Process: task.Process{Budget: new(task.Budget), Workers: 1},
+				Rough:   rough,
+				Model:   c.config,
+				Schema:  &c.schema,
+				Start:   task.Start{Champion: first},
 				Choices: task.Choices{
 					Given: -1,
 				},
@@ -85,12 +84,11 @@ func TestPathIsWarm(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
-				Budget:  new(task.Budget),
+				Process: task.Process{Budget: new(task.Budget), Workers: 2},
 				Rough:   true,
 				Carries: carries,
 				Model:   c.config,
 				Schema:  &c.schema,
-				Workers: 2,
 				Choices: task.Choices{
 					Given: -1,
 				},

@@ -334,10 +334,9 @@ func TestBudgetCountsSweeps(t *testing.T) {
 	m := cycletest.RatingsModel(nil)
 	schema := m.Schema.Event()
 	j := &task.Task{
-		Budget:  new(task.Budget),
+		Process: task.Process{Budget: new(task.Budget), Workers: 1},
 		Model:   m,
 		Schema:  &schema,
-		Workers: 1,
 		Rows: task.Rows{
 			Sample: sampleOf(cycletest.Stream(3, 600)),
 		}}

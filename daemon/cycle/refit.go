@@ -62,19 +62,19 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 	start := c.now()
 	c.mu.Lock()
 	j := &task.Task{
-		Rough:      true,
-		Carries:    true,
-		Model:      c.config,
-		Schema:     &c.schema,
-		Champion:   c.champion,
-		Fallback:   c.lineage.fallback,
-		Workers:    c.Workers,
-		Now:        c.now,
-		Budget:     new(task.Budget),
-		Guard:      &c.publisher.guard,
-		Updated:    c.publisher.published.Load() != nil && c.publisher.published.Load().IsUpdate(),
-		Cold:       c.nextStart(),
-		Rejections: c.lineage.rejections,
+		Rough:   true,
+		Carries: true,
+		Model:   c.config,
+		Schema:  &c.schema,
+		Start: task.Start{
+			Champion:   c.champion,
+			Fallback:   c.lineage.fallback,
+			Updated:    c.publisher.published.Load() != nil && c.publisher.published.Load().IsUpdate(),
+			Cold:       c.nextStart(),
+			Rejections: c.lineage.rejections,
+		},
+		Process: task.Process{Workers: c.Workers, Now: c.now, Budget: new(task.Budget)},
+		Guard:   &c.publisher.guard,
 		Choices: task.Choices{
 			Given: -1,
 		},

@@ -42,11 +42,11 @@ func TestRefitsContinueFromTheCleanState(t *testing.T) {
 			c.Install(ch)
 			observeAll(c, events[1500:])
 			j := &task.Task{
-				Budget:   new(task.Budget),
-				Model:    c.config,
-				Schema:   &c.schema,
-				Champion: c.champion,
-				Target:   c.target,
+				Process: task.Process{Budget: new(task.Budget)},
+				Model:   c.config,
+				Schema:  &c.schema,
+				Start:   task.Start{Champion: c.champion},
+				Target:  c.target,
 				Rows: task.Rows{
 					Sample: sampleOf(events),
 				},
@@ -96,9 +96,9 @@ func TestSweepsOverAllRows(t *testing.T) {
 	weights := slices.Concat(sample.Weights, sample.HeldOutWeights)
 	rowList := slices.Concat(sample.Train, sample.Select, sample.Gate)
 	j := &task.Task{
-		Budget: new(task.Budget),
-		Model:  c.config,
-		Schema: &schema,
+		Process: task.Process{Budget: new(task.Budget)},
+		Model:   c.config,
+		Schema:  &schema,
 		Rows: task.Rows{
 			Sample: sample,
 		}}

@@ -19,10 +19,10 @@ func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 	m, two := cycletest.RatingsModel(nil), []string{"u1", "i1"}
 	schema := m.Schema.Event()
 	j := &task.Task{
-		Budget: new(task.Budget),
-		Model:  m,
-		Schema: &schema,
-		Target: new(encode.Target),
+		Process: task.Process{Budget: new(task.Budget)},
+		Model:   m,
+		Schema:  &schema,
+		Target:  new(encode.Target),
 		Rows: task.Rows{
 			Sample: &encode.Sample{
 				GateAge:   []float64{50, 5, 20},

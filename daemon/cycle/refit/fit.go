@@ -38,8 +38,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 		Carries: !in.Thorough && len(in.Lambdas) == 0,
 		Model:   in.Model,
 		Schema:  &schema,
-		Workers: in.Workers,
-		Budget:  new(task.Budget),
+		Process: task.Process{Workers: in.Workers, Budget: new(task.Budget)},
 		Choices: task.Choices{
 			Given: -1,
 		},

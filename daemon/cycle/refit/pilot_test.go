@@ -18,8 +18,8 @@ func TestFewOfALabelChooseNoStage(t *testing.T) {
 		false},
 		{0, 150, event.Regression, true}} {
 		j := &task.Task{
-			Budget: new(task.Budget),
-			Target: new(encode.Target),
+			Process: task.Process{Budget: new(task.Budget)},
+			Target:  new(encode.Target),
 			Rows: task.Rows{
 				Select_: &encode.Encoded{Events: make([]event.Event, test.rows)},
 			}}

@@ -37,10 +37,8 @@ func Repeat(r *task.Record, ctx context.Context, cut *format.CutShort, of task.C
 	j := &task.Task{
 		Model:   r.Model,
 		Schema:  &schema,
-		Workers: workers,
-		Now:     time.Now,
-		Budget:  &task.Budget{Repeat: cut},
-		Repeats: r.Start,
+		Process: task.Process{Workers: workers, Now: time.Now, Budget: &task.Budget{Repeat: cut}},
+		Start:   task.Start{Repeats: r.Start},
 		Rough:   r.Start.Rough,
 		Carries: r.Start.Carries,
 		Choices: task.Choices{

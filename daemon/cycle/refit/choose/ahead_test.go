@@ -39,8 +39,7 @@ func TestSweepsMadeBefore(t *testing.T) {
 	}
 	by := &task.Sweeping{Problem: p, Prior: prior, Budget: &task.Budget{}}
 	j := &task.Task{
-		Budget:  new(task.Budget),
-		Workers: 1,
+		Process: task.Process{Budget: new(task.Budget), Workers: 1},
 		Rows: task.Rows{
 			Problem: p,
 		}}

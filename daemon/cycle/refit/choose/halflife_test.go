@@ -37,8 +37,8 @@ func TestIsLessNeedsEvidence(t *testing.T) {
 func TestHorizonsAfterAnAlarm(t *testing.T) {
 	t.Parallel()
 	j := &task.Task{
-		Budget: new(task.Budget),
-		Target: &encode.Target{},
+		Process: task.Process{Budget: new(task.Budget)},
+		Target:  &encode.Target{},
 		Choices: task.Choices{
 			Unbounded: true,
 		},
@@ -83,8 +83,8 @@ func TestHorizonsOfRareLabels(t *testing.T) {
 	}{{event.Binary, 0, false}, {event.Binary, 4, false}, {event.Binary, 5, true}, {event.Binary, 396, false},
 		{event.Regression, 4, true}} {
 		j := &task.Task{
-			Budget: new(task.Budget),
-			Target: &encode.Target{Objective: config.Objective{Task: c.task}},
+			Process: task.Process{Budget: new(task.Budget)},
+			Target:  &encode.Target{Objective: config.Objective{Task: c.task}},
 			Rows: task.Rows{
 				Select_: &encode.Encoded{Events: make([]event.Event, 400)},
 			},
@@ -111,7 +111,7 @@ func TestRowsWithin(t *testing.T) {
 	}{{500, 500, 10, 499}, {5000, 1000, 10, 999}, {5000, 3001, 3000, 3000}, {40_000, horizonTrain, 20_000, 20_000},
 		{40_000, horizonTrain, math.Inf(1), 39_999}} {
 		j := &task.Task{
-			Budget: new(task.Budget),
+			Process: task.Process{Budget: new(task.Budget)},
 			Rows: task.Rows{
 				Sample: &encode.Sample{},
 			}}

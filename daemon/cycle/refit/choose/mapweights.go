@@ -131,7 +131,7 @@ func mapAt(ctx context.Context, j *task.Task, fit *solver.DenseFit, base *solver
 		j.Budget.Over(ctx) // notes where the clock ended this
 		return nil
 	}
-	j.Budget.Calls++
+	j.Budget.CountSolve()
 	model := withMap(base, fit)
 	if !model.IsFinite() {
 		return nil

@@ -31,7 +31,7 @@ func TestDualByRow(t *testing.T) {
 	ch := &fitted.Fitted{Dual: &fitted.RowDual{IDs: IdsOf(events[:30]), Outputs: outputs, Values: dual}}
 	order := rand.New(rand.NewPCG(1, 1)).Perm(40)
 	order = slices.DeleteFunc(order, func(i int) bool { return i == 11 || i == 25 }) // which leave
-	j := &task.Task{Budget: new(task.Budget), Target: target}
+	j := &task.Task{Process: task.Process{Budget: new(task.Budget)}, Target: target}
 	var now []event.Event
 	for _, i := range order {
 		now = append(now, events[i])

@@ -39,9 +39,8 @@ func coldCutShort(t *testing.T, algorithm string, p *solver.Problem) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		j := &task.Task{
-			Budget:  new(task.Budget),
+			Process: task.Process{Budget: new(task.Budget), Workers: 1},
 			Model:   m,
-			Workers: 1,
 			Rough:   true,
 			Judge:   func(*solver.Model) float64 { return math.NaN() },
 			Rows: task.Rows{

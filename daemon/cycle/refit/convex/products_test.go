@@ -48,7 +48,8 @@ func TestPolynomialModel(t *testing.T) {
 			}
 			p.Targets = append(p.Targets, target...)
 		}
-		j := &task.Task{Budget: new(task.Budget), Vocab: &encode.Vocabulary{Numeric: make([]format.NumericField, d)}, Workers: 1}
+		j := &task.Task{Process: task.Process{Budget: new(task.Budget), Workers: 1},
+			Vocab: &encode.Vocabulary{Numeric: make([]format.NumericField, d)}}
 		q := newPolynomial(t.Context(), j, p, make([]float64, len(p.Targets)))
 		if !q.fit.Fit(0.01) {
 			t.Fatal("no fit")

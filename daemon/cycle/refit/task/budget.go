@@ -95,6 +95,9 @@ func (b *Budget) Solved(lambdas int, all bool, results ...*solver.Result) {
 // CutBefore notes that the clock ended the refit between two solves, after a number of them.
 func (b *Budget) CutBefore(calls int) { b.Cut = &format.CutShort{Solves: calls} }
 
+// CountSolve notes a solve that ended without a cut and has no steps.
+func (b *Budget) CountSolve() { b.Calls++ }
+
 // Sweeps bounds the variational sweeps.
 func (b *Budget) Sweeps(limit int) int {
 	if b.repeatsSweeps() {

@@ -15,12 +15,12 @@ import (
 // reaches the caller once both have ended, with the stack where it happened.
 func TestInParallel(t *testing.T) {
 	var order []string
-	one := &Task{Workers: 1}
+	one := &Task{Process: Process{Workers: 1}}
 	one.InParallel(func() { order = append(order, "f") }, func() { order = append(order, "g") })
 	if !slices.Equal(order, []string{"f", "g"}) {
 		t.Errorf("one worker ran %v", order)
 	}
-	two, met := &Task{Workers: 2}, make(chan bool)
+	two, met := &Task{Process: Process{Workers: 2}}, make(chan bool)
 	two.InParallel(func() { met <- true }, func() { <-met })
 	for _, workers := range []int{1, 2} {
 		for name, inG := range map[string]bool{"f": false, "g": true} {
@@ -48,7 +48,7 @@ func TestInParallel(t *testing.T) {
 						t.Errorf("recovered %v after %d parts had ended", v, ended.Load())
 					}
 				}()
-				(&Task{Workers: workers}).InParallel(part(!inG), part(inG))
+				(&Task{Process: Process{Workers: workers}}).InParallel(part(!inG), part(inG))
 				t.Error("InParallel returned")
 			})
 		}
@@ -70,7 +70,7 @@ func TestSampleIsDecodedInHalves(t *testing.T) {
 		rowList[i] = rows.AppendEvent(nil, &ev)
 	}
 	for _, workers := range []int{1, 2} {
-		j := &Task{Workers: workers}
+		j := &Task{Process: Process{Workers: workers}}
 		for _, train := range []int{0, 5, n - 9, n} {
 			rest := rowList[train:]
 			s := &encode.Sample{Train: rowList[:train], Select: rest[:len(rest)/2], Gate: rest[len(rest)/2:]}

@@ -89,14 +89,13 @@ func TestWhenPrecisionsAreCompared(t *testing.T) {
 	t.Parallel()
 	at := func(last fitted.PrecisionChoice, rejections int, alarmAge float64, sweeps int) (fitted.PrecisionChoice, bool) {
 		j := &task.Task{
-			Budget:     new(task.Budget),
-			Rejections: rejections,
-			Model:      new(config.Model),
-			Champion: &fitted.Fitted{
+			Process: task.Process{Budget: new(task.Budget)},
+			Start: task.Start{Rejections: rejections, Champion: &fitted.Fitted{
 				Events:     &format.Counts{Applied: 1000},
 				Version:    report.Version{Sweeps: sweeps},
 				Precisions: last,
-			},
+			}},
+			Model: new(config.Model),
 			Criteria: task.Criteria{
 				AlarmAge: alarmAge,
 			},
