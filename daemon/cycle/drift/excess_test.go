@@ -42,7 +42,7 @@ func TestNoAlarmOfARhythm(t *testing.T) {
 	for kind, next := range pairs {
 		for i, period := range []float64{1000, 5000, 25_000, 50_000, 100_000, 300_000} {
 			for j, size := range []float64{0.2, 0.5, 0.8} {
-				r, w, by := rand.New(rand.NewPCG(25, 1)), Watch{Detectors: []Detector{NewLosses()}}, lossTest{}
+				r, w, by := rand.New(rand.NewPCG(25, 1)), Watch{Detectors: []Detector{newLosses()}}, lossTest{}
 				for n := range events {
 					live, refit := next(r, 1+size*math.Sin(2*math.Pi*float64(n)/period+float64(2*i+j)), 0)
 					if len(w.Learned(nil, live, refit)) > 0 {
@@ -69,7 +69,7 @@ func TestAlarmWhereTheRefitLoses(t *testing.T) {
 	t.Parallel()
 	const before = 60_000
 	for seed := range uint64(20) {
-		r, w, by := rand.New(rand.NewPCG(25, seed)), Watch{Detectors: []Detector{NewLosses()}}, lossTest{}
+		r, w, by := rand.New(rand.NewPCG(25, seed)), Watch{Detectors: []Detector{newLosses()}}, lossTest{}
 		joint, alone := 0, 0
 		for n := range before + 20_000 {
 			hard, shift := 1.0, 0.0
@@ -92,7 +92,7 @@ func TestAlarmWhereTheRefitLoses(t *testing.T) {
 
 // TestNoAlarmWithoutARefit: where there is no refit yet nothing that was learned can fail to hold.
 func TestNoAlarmWithoutARefit(t *testing.T) {
-	r, w := rand.New(rand.NewPCG(25, 4)), Watch{Detectors: []Detector{NewLosses()}}
+	r, w := rand.New(rand.NewPCG(25, 4)), Watch{Detectors: []Detector{newLosses()}}
 	for n := range 60_000 {
 		loss := r.ExpFloat64()
 		if n > 40_000 {

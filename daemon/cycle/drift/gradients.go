@@ -88,7 +88,7 @@ var gradientsKind = Kind{
 		"`train.refit: variational`",
 	Applies: func(m *config.Model) bool { return m.Train.Refit == "variational" },
 	Groups:  func(m *config.Model) []string { return m.Schema.Categorical },
-	New:     func(names []string) Detector { return NewGradients(names) },
+	New:     func(names []string) Detector { return newGradients(names) },
 }
 
 // Gradients tests for every categorical field whose names forget whether known ones change: whether the gradients of
@@ -100,8 +100,8 @@ type Gradients struct {
 	names []string
 }
 
-// NewGradients returns the tests of the categorical fields of those names.
-func NewGradients(names []string) *Gradients {
+// newGradients returns the tests of the categorical fields of those names.
+func newGradients(names []string) *Gradients {
 	d := &Gradients{Tests: make([]GradientTest, len(names)), Rest: make([]int64, len(names)), names: names}
 	for f := range d.Rest {
 		d.Rest[f] = driftRest

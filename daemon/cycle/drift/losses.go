@@ -10,7 +10,7 @@ var lossesKind = Kind{
 	Doc:     "whether what is live loses more than before, and the last refit more than what is live; other models",
 	Applies: func(m *config.Model) bool { return m.Train.Refit != "variational" },
 	Groups:  func(*config.Model) []string { return []string{DriftLosses} },
-	New:     func([]string) Detector { return NewLosses() },
+	New:     func([]string) Detector { return newLosses() },
 }
 
 // DriftLosses is the group of the drift detector of models without a posterior.
@@ -26,8 +26,8 @@ type Losses struct {
 	Calm   int64      // until which event losses are not tested
 }
 
-// NewLosses returns a test that has seen no event.
-func NewLosses() *Losses { return &Losses{Calm: driftRest - LossBlock*LossReference} }
+// newLosses returns a test that has seen no event.
+func newLosses() *Losses { return &Losses{Calm: driftRest - LossBlock*LossReference} }
 
 // Add takes up the losses of an event.
 func (d *Losses) Add(o *Observed) []Alarm {

@@ -232,7 +232,7 @@ func (p *Progressive) WindowLosses() map[string]float64 {
 // WindowInterval returns the account of the last events: the sums of window, and what else there is from the events one
 // by one. O(window).
 func (p *Progressive) WindowInterval() *interval {
-	s := NewInterval(p.target)
+	s := newInterval(p.target)
 	if p.sliced || s.roles[Live].distribution != nil {
 		for i := range p.filled {
 			s.add(p.target, &p.Ring[i])
@@ -245,7 +245,7 @@ func (p *Progressive) WindowInterval() *interval {
 }
 
 // StartTail begins the tallies that Tail returns.
-func (p *Progressive) StartTail() { p.tail = NewInterval(p.target) }
+func (p *Progressive) StartTail() { p.tail = newInterval(p.target) }
 
 // Tail returns the metrics since StartTail.
 func (p *Progressive) Tail() report.LastTenth {
@@ -292,7 +292,7 @@ type interval struct {
 	slices [NumSlices][NumReported]account
 }
 
-func NewInterval(t *encode.Target) *interval {
+func newInterval(t *encode.Target) *interval {
 	s := &interval{}
 	for r := range s.roles {
 		if r != FoldIn { // which is not reported

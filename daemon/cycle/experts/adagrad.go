@@ -13,25 +13,25 @@ import (
 // The settings of AdaGrad that run side by side: steps, how fast the accumulated squares of gradients fade, and steps
 // of the bias, which are not adapted: a fast bias follows autocorrelated labels. Chosen by hand.
 var (
-	AdagradSteps     = []float64{0.03, 0.1, 0.3}
-	AdagradFades     = []float64{1, 0.999}
-	AdagradBiasSteps = []float64{0.1, 1}
+	adagradSteps     = []float64{0.03, 0.1, 0.3}
+	adagradFades     = []float64{1, 0.999}
+	adagradBiasSteps = []float64{0.1, 1}
 )
 
 // Bounds and steps of AdaGrad. All are chosen by hand.
 const (
 	maxProducts     = 300 // of pairs of numbers; with more, products are left out
 	productReach    = 10.0
-	MaxRecent       = 10      // outputs: recent labels of many classes say little each
-	AdagradNames    = 1 << 20 // weights of names in all
+	maxRecent       = 10      // outputs: recent labels of many classes say little each
+	adagradNames    = 1 << 20 // weights of names in all
 	numericBiasStep = 0.1     // of bias steps, for numbers: their loss is curved more
 	LeastSquare     = 1e-8
 	heaviest        = 10.0 // weight of an event
 )
 
-// RecentFades are the rates at which the labels of the events so far fade in the features that recent labels are.
+// recentFades are the rates at which the labels of the events so far fade in the features that recent labels are.
 // Chosen by hand.
-var RecentFades = []float64{0, 0.5, 0.8, 0.95}
+var recentFades = []float64{0, 0.5, 0.8, 0.95}
 
 // AdaGrad is linear in the numbers of events and in their products or in recent labels, and in names, and moves weights
 // by steps that adapt to each input (Duchi, Hazan and Singer 2011; the squares of an input's gradients are those of all
@@ -75,15 +75,15 @@ func NewAdaGrad(n *encode.NumberScale, schema *event.Schema, t *encode.Target, l
 	l := &AdaGrad{schema: schema, numbers: n, outputsN: outputs, judge: newResiduals(t), scaled: t.IsNumeric()}
 	inputs := d
 	if recent {
-		l.recent = make([]float64, len(RecentFades)*outputs)
+		l.recent = make([]float64, len(recentFades)*outputs)
 		inputs += len(l.recent)
 	} else {
-		inputs = AdaGradInputs(d, outputs)
+		inputs = adaGradInputs(d, outputs)
 		l.products = inputs > d
 	}
-	for _, step := range AdagradSteps {
-		for _, fade := range AdagradFades {
-			for _, bias := range AdagradBiasSteps {
+	for _, step := range adagradSteps {
+		for _, fade := range adagradFades {
+			for _, bias := range adagradBiasSteps {
 				if l.scaled {
 					bias *= numericBiasStep
 				}
@@ -96,17 +96,17 @@ func NewAdaGrad(n *encode.NumberScale, schema *event.Schema, t *encode.Target, l
 			}
 		}
 	}
-	l.Slots = rows.NewSlots(min(limit, AdagradNames/(len(l.Each)*(outputs+1))))
+	l.Slots = rows.NewSlots(min(limit, adagradNames/(len(l.Each)*(outputs+1))))
 	l.experts = NewWeights(len(l.Each))
 	l.inputs, l.rate = make([]float64, inputs), make([]float64, inputs)
 	l.mixed, l.residual, l.target = make([]float64, outputs), make([]float64, outputs), make([]float64, outputs)
 	return l
 }
 
-// AdaGradInputs returns how many inputs d numbers are, with their products if these are not too many.
-func AdaGradInputs(d, outputs int) int {
+// adaGradInputs returns how many inputs d numbers are, with their products if these are not too many.
+func adaGradInputs(d, outputs int) int {
 	products := d * (d + 1) / 2
-	if products > maxProducts || (d+products)*outputs > MaxAdagradWeights {
+	if products > maxProducts || (d+products)*outputs > maxAdagradWeights {
 		return d
 	}
 	return d + products
@@ -300,7 +300,7 @@ func (l *AdaGrad) Correct(of *Correction) {
 
 // remembered corrects what recent labels are.
 func (l *AdaGrad) remembered(of *Correction) {
-	for i, fade := range RecentFades {
+	for i, fade := range recentFades {
 		for c := range l.target {
 			l.recent[i*l.outputsN+c] += (1 - fade) * fades(fade, of.Since) * (l.recentOf(of.To[c]) - l.recentOf(of.From[c]))
 		}
@@ -320,7 +320,7 @@ func (l *AdaGrad) remember() {
 	if l.recent == nil {
 		return
 	}
-	for i, fade := range RecentFades {
+	for i, fade := range recentFades {
 		for c, t := range l.target {
 			at := i*l.outputsN + c
 			l.recent[at] = fade*l.recent[at] + (1-fade)*l.recentOf(t)

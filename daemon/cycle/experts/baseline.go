@@ -109,8 +109,8 @@ const (
 	PartEntityLabel = "entity_last_label"
 )
 
-// BaselineNumbers bounds the numbers of one baseline of classes. Chosen by hand: 8 MiB.
-const BaselineNumbers = 1 << 20
+// baselineNumbers bounds the numbers of one baseline of classes. Chosen by hand: 8 MiB.
+const baselineNumbers = 1 << 20
 
 // BaselinePrior is the number of events of the overall mean that are added to those of one context. Chosen by hand.
 const BaselinePrior = 2

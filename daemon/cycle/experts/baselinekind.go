@@ -56,7 +56,7 @@ func (s *BaselineSetting) contexts() int {
 	if s.Target.IsNumeric() {
 		return s.Limit
 	}
-	return min(s.Limit, max(16, BaselineNumbers/s.Width()))
+	return min(s.Limit, max(16, baselineNumbers/s.Width()))
 }
 
 // has reports whether a model has a baseline, which is not left out.

@@ -24,13 +24,13 @@ func (c *cell) add(evidence, right float64) {
 // noKey is that of an empty cell. That defines an empty cell.
 const noKey = 0
 
-// CellBytes is the size of a cell, bucketCells how many share a bucket. Measured: the sizes. The others are chosen by
+// cellBytes is the size of a cell, bucketCells how many share a bucket. Measured: the sizes. The others are chosen by
 // hand.
 const (
-	CellBytes   = 40
+	cellBytes   = 40
 	bucketCells = 4
 	firstCells  = 1024
-	TermBytes   = 400 // of a field or pair of fields
+	termBytes   = 400 // of a field or pair of fields
 )
 
 // cells has the cells of the keys that come most often, up to a limit: where a bucket is full a further key costs the
@@ -43,11 +43,11 @@ type cells struct {
 
 // newCells returns an empty table of at most limit cells, or the power of two below that.
 func newCells(limit int) cells {
-	return cells{List: make([]cell, min(firstCells, CellLimit(limit))), limit: CellLimit(limit)}
+	return cells{List: make([]cell, min(firstCells, cellLimit(limit))), limit: cellLimit(limit)}
 }
 
-// CellLimit returns the largest power of two up to limit, at least one bucket.
-func CellLimit(limit int) int {
+// cellLimit returns the largest power of two up to limit, at least one bucket.
+func cellLimit(limit int) int {
 	n := bucketCells
 	for 2*n <= limit {
 		n *= 2

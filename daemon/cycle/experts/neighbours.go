@@ -73,13 +73,13 @@ type neighbour struct {
 	at       int
 }
 
-// NeighbourWindow returns how many events are kept of d numbers and names and the labels of m outputs.
-func NeighbourWindow(d, m int) int {
+// neighbourWindow returns how many events are kept of d numbers and names and the labels of m outputs.
+func neighbourWindow(d, m int) int {
 	return min(max(windowPerField*d, longWindow/2), max(windowValues/max(d, 1), leastWindow),
 		max(windowLabels/m, leastWindow), longWindow)
 }
 
-func NewNeighbours(n *encode.NumberScale, t *encode.Target, fields int) *Neighbours {
+func newNeighbours(n *encode.NumberScale, t *encode.Target, fields int) *Neighbours {
 	outputs := 1
 	if !t.IsNumeric() {
 		outputs = t.Outputs()
@@ -89,7 +89,7 @@ func NewNeighbours(n *encode.NumberScale, t *encode.Target, fields int) *Neighbo
 		numbers: n,
 		judge:   newResiduals(t),
 		scaled:  t.IsNumeric(),
-		window:  NeighbourWindow(d+fields, outputs),
+		window:  neighbourWindow(d+fields, outputs),
 		experts: NewWeights(2),
 	}
 	l.values, l.value = make([]float32, l.window*d), make([]float32, d)

@@ -70,7 +70,7 @@ func TestNeighboursByDefinition(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(3, 9))
 	n := encode.NewNumberScale(5, target)
-	l := NewNeighbours(n, target, 1)
+	l := newNeighbours(n, target, 1)
 	l.window = 2100 // shorter than its slices
 	type row struct {
 		z     []float64

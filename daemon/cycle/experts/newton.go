@@ -13,7 +13,7 @@ import (
 // themselves. Then the variance of weights before any event, and by how much it grows at every event: weights walk at
 // random, so that change is followed. Chosen by hand.
 const (
-	NewtonFourier  = 200
+	newtonFourier  = 200
 	newtonLinear   = 64
 	NewtonPrior    = 1.0
 	NewtonWalk     = 1e-4
@@ -57,9 +57,9 @@ func NewNewton(n *encode.NumberScale, t *encode.Target) *Newton {
 		Numbers:  n,
 		Judge:    newResiduals(t),
 		Scaled:   t.IsNumeric(),
-		features: format.NewFourier(NewtonFourier, newtonSeed, unit),
+		features: format.NewFourier(newtonFourier, newtonSeed, unit),
 	}
-	inputs := NewtonInputs(d)
+	inputs := newtonInputs(d)
 	l.Inputs, l.gain, l.Last = make([]float64, inputs), make([]float64, inputs), make([]float64, inputs)
 	l.Covariance, l.Weights = make([]float64, inputs*inputs), make([]float64, outputs*inputs)
 	l.OutputsOf, l.residual, l.target = make([]float64, outputs), make([]float64, outputs), make([]float64, outputs)
@@ -67,12 +67,12 @@ func NewNewton(n *encode.NumberScale, t *encode.Target) *Newton {
 	return l
 }
 
-// NewtonInputs returns how many inputs there are for d numbers: 1, numbers, Fourier features.
-func NewtonInputs(d int) int {
+// newtonInputs returns how many inputs there are for d numbers: 1, numbers, Fourier features.
+func newtonInputs(d int) int {
 	if d > newtonLinear {
 		d = 0
 	}
-	return 1 + d + NewtonFourier
+	return 1 + d + newtonFourier
 }
 
 // Reset starts from the prior.
@@ -87,8 +87,8 @@ func (l *Newton) Reset() {
 
 func (l *Newton) Gather(*event.Event) {
 	l.Inputs[0] = 1
-	copy(l.Inputs[1:len(l.Inputs)-NewtonFourier], l.Numbers.Z)
-	l.features.Columns(l.Inputs[len(l.Inputs)-NewtonFourier:], l.Numbers.Z)
+	copy(l.Inputs[1:len(l.Inputs)-newtonFourier], l.Numbers.Z)
+	l.features.Columns(l.Inputs[len(l.Inputs)-newtonFourier:], l.Numbers.Z)
 	n := len(l.Inputs)
 	l.advance()
 	l.variance = floats.Dot(l.gain, l.Inputs)

@@ -41,8 +41,8 @@ func (l *Newton) Extrapolated() []float64 {
 func (l *Newton) Frozen(weights []float64, v *encode.Vocabulary, kernel solver.Kernel) *solver.Model {
 	m, n := len(l.OutputsOf), len(l.Inputs)
 	model := solver.NewModel(kernel, v.NumColumns(), m, true)
-	model.Map = make([]float64, NewtonFourier*m)
-	linear := n - 1 - NewtonFourier
+	model.Map = make([]float64, newtonFourier*m)
+	linear := n - 1 - newtonFourier
 	first := v.NumColumns() - (v.NumFields() - len(v.Names))
 	for c := range m {
 		w := weights[c*n : c*n+n]

@@ -11,8 +11,8 @@ const numbersMemory = "numbers"
 // What experts on numbers take at most: weights of one expert of AdaGrad, or of Newton's learner. Chosen
 // by hand.
 const (
-	MaxAdagradWeights = 10_000
-	MaxNewtonWeights  = 100_000
+	maxAdagradWeights = 10_000
+	maxNewtonWeights  = 100_000
 )
 
 // adaGradKind learns numbers, their products and names.
@@ -22,14 +22,14 @@ var adaGradKind = Kind{
 	Memory:  numbersMemory,
 	Lasting: true,
 	Applies: func(s *Setting) bool {
-		return s.learnsNumbers() && len(s.Schema.Numeric)*s.numberTarget().Outputs() <= MaxAdagradWeights
+		return s.learnsNumbers() && len(s.Schema.Numeric)*s.numberTarget().Outputs() <= maxAdagradWeights
 	},
 	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
 		t := s.numberTarget()
 		return NewExpert(PartAdagrad, t, NewAdaGrad(s.Numbers, s.Schema, t, s.maxRows(), false))
 	},
 	Footprint: func(s *Setting) int64 {
-		return adaGradFootprint(s, AdaGradInputs(len(s.Schema.Numeric), s.numberTarget().Outputs()))
+		return adaGradFootprint(s, adaGradInputs(len(s.Schema.Numeric), s.numberTarget().Outputs()))
 	},
 }
 
@@ -39,13 +39,13 @@ var recentKind = Kind{
 	Doc:     "the same on numbers, names and labels that just came; numeric fields, up to ten outputs",
 	Memory:  numbersMemory,
 	Lasting: true,
-	Applies: func(s *Setting) bool { return adaGradKind.Applies(s) && s.numberTarget().Outputs() <= MaxRecent },
+	Applies: func(s *Setting) bool { return adaGradKind.Applies(s) && s.numberTarget().Outputs() <= maxRecent },
 	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
 		t := s.numberTarget()
 		return NewExpert(PartRecent, t, NewAdaGrad(s.Numbers, s.Schema, t, s.maxRows(), true))
 	},
 	Footprint: func(s *Setting) int64 {
-		return adaGradFootprint(s, len(s.Schema.Numeric)+len(RecentFades)*s.numberTarget().Outputs())
+		return adaGradFootprint(s, len(s.Schema.Numeric)+len(recentFades)*s.numberTarget().Outputs())
 	},
 }
 
@@ -57,15 +57,15 @@ var newtonKind = Kind{
 	Lasting: true,
 	Applies: func(s *Setting) bool {
 		return s.learnsNumbers() &&
-			NewtonInputs(len(s.Schema.Numeric))*s.numberTarget().Outputs() <= MaxNewtonWeights
+			newtonInputs(len(s.Schema.Numeric))*s.numberTarget().Outputs() <= maxNewtonWeights
 	},
 	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
 		t := s.numberTarget()
 		return NewExpert(PartNewton, t, NewNewton(s.Numbers, t))
 	},
 	Footprint: func(s *Setting) int64 {
-		n := int64(NewtonInputs(len(s.Schema.Numeric)))
-		return 8 * n * (n + int64(s.numberTarget().Outputs()) + NewtonFourier)
+		n := int64(newtonInputs(len(s.Schema.Numeric)))
+		return 8 * n * (n + int64(s.numberTarget().Outputs()) + newtonFourier)
 	},
 }
 
@@ -78,11 +78,11 @@ var neighboursKind = Kind{
 	Applies: (*Setting).learnsNumbers,
 	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
 		t := s.numberTarget()
-		return NewExpert(PartNeighbours, t, NewNeighbours(s.Numbers, t, len(s.Schema.Categorical)))
+		return NewExpert(PartNeighbours, t, newNeighbours(s.Numbers, t, len(s.Schema.Categorical)))
 	},
 	Footprint: func(s *Setting) int64 {
 		values, outputs := len(s.Schema.Numeric)+s.numNames(), s.numberTarget().Outputs()
-		return 4 * int64(NeighbourWindow(values, outputs)) * int64(values+outputs)
+		return 4 * int64(neighbourWindow(values, outputs)) * int64(values+outputs)
 	},
 }
 
@@ -91,12 +91,12 @@ func (s *Setting) numNames() int { return len(s.Schema.Categorical) + len(s.Sche
 
 // adaGradFootprint returns the bytes of a learner by AdaGrad on so many inputs and on names.
 func adaGradFootprint(s *Setting, inputs int) int64 {
-	each, outputs := len(AdagradSteps)*len(AdagradFades)*len(AdagradBiasSteps), s.numberTarget().Outputs()
+	each, outputs := len(adagradSteps)*len(adagradFades)*len(adagradBiasSteps), s.numberTarget().Outputs()
 	weights := 8 * int64(each) * int64(outputs+1) // of an input or a name, with the sums of squares
 	bytes := weights * int64(inputs)
 	if s.numNames() > 0 {
 		const list = 24
-		names := min(s.maxRows(), AdagradNames/(each*(outputs+1)))
+		names := min(s.maxRows(), adagradNames/(each*(outputs+1)))
 		bytes += rows.SlotsFootprint(names, s.maxName()) + int64(names)*(weights+list)
 	}
 	return bytes

@@ -15,7 +15,7 @@ import (
 // What the learner on names starts from and how it chooses. Derived: gainEnters, from the chance of noise. The others
 // are chosen by hand.
 const (
-	NamesPairFields = 10     // of whose names pairs are taken
+	namesPairFields = 10     // of whose names pairs are taken
 	NamesCells      = 16     // times train.fold_in.max_rows, cells
 	namesPrecision  = 4.0    // of weights, until their field has said more
 	namesPrior      = 1.0    // events that this counts as
@@ -87,9 +87,9 @@ type activeName struct {
 	Cell            *cell   // nil for a name or pair without a cell; valid until cells are inserted
 }
 
-// HasPairwise reports whether the learner on names is for a model: of binary labels with probabilities and two fields
+// hasPairwise reports whether the learner on names is for a model: of binary labels with probabilities and two fields
 // of names, or of numbers and three, where a fold-in of two fields says what their pairs do.
-func HasPairwise(s *event.Schema, link string) bool {
+func hasPairwise(s *event.Schema, link string) bool {
 	fields := len(s.Categorical) + len(s.Multi)
 	return s.Task == event.Binary && link == format.Logistic && fields > 1 || s.Task.IsNumeric() && fields > 2
 }
@@ -101,17 +101,17 @@ var pairwiseKind = Kind{
 	Memory:  "names",
 	Lasting: true,
 	Applies: func(s *Setting) bool {
-		return s.Model.Train.FoldIn.Enabled && HasPairwise(s.Schema, s.Target.Link)
+		return s.Model.Train.FoldIn.Enabled && hasPairwise(s.Schema, s.Target.Link)
 	},
 	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
 		t := s.numberTarget()
 		return NewExpert(PartNames, t, NewPairwise(s.Schema, t, s.maxRows()))
 	},
 	Footprint: func(s *Setting) int64 {
-		pairs := min(s.Schema.NumGiven(), NamesPairFields)
+		pairs := min(s.Schema.NumGiven(), namesPairFields)
 		terms := s.numNames() + pairs*(pairs-1)/2
-		growing := int64(CellBytes + CellBytes/2) // half of the cells, while the table grows
-		return int64(CellLimit(NamesCells*s.maxRows()))*growing + int64(terms)*TermBytes
+		growing := int64(cellBytes + cellBytes/2) // half of the cells, while the table grows
+		return int64(cellLimit(NamesCells*s.maxRows()))*growing + int64(terms)*termBytes
 	},
 }
 
@@ -130,7 +130,7 @@ func NewPairwise(s *event.Schema, t *encode.Target, limit int) *Pairwise {
 	for f := range len(s.Categorical) + len(s.Multi) {
 		l.Terms = append(l.Terms, newTerm(f, -1))
 	}
-	pairs := min(s.NumGiven(), NamesPairFields)
+	pairs := min(s.NumGiven(), namesPairFields)
 	for f := range pairs {
 		for g := range f {
 			if !isCrossOf(s, g, f) {

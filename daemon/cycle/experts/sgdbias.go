@@ -23,7 +23,7 @@ var sgdBiasKind = BaselineKind{
 	Doc:     "global, user and item biases by gradient steps; labels that are numbers",
 	Applies: func(s *BaselineSetting) bool { return s.Target.IsNumeric() },
 	New: func(s *BaselineSetting) Baseline {
-		return &NumberSGD{NewSGDBias(s.Target, s.Fields, s.Limit), s.Target}
+		return &NumberSGD{newSGDBias(s.Target, s.Fields, s.Limit), s.Target}
 	},
 	Footprint: func(s *BaselineSetting, maxName int) int64 {
 		return int64(min(s.Fields, sgdFields)) * int64(s.Limit) * int64(rows.BiasBytes+maxName)
@@ -38,7 +38,7 @@ const (
 	sgdFields    = 2 // the first categorical ones, a user and an item
 )
 
-func NewSGDBias(t *encode.Target, fields, limit int) *SGDBias {
+func newSGDBias(t *encode.Target, fields, limit int) *SGDBias {
 	fields = min(fields, sgdFields)
 	s := &SGDBias{fields: fields, index: rows.NewSlotIndex(), room: make([]int, fields), of: make([]int32, fields)}
 	for f := range fields {

@@ -23,7 +23,7 @@ func TestTreesAreExact(t *testing.T) {
 		}
 		r := rand.New(rand.NewPCG(5, uint64(fields)))
 		n := encode.NewNumberScale(3, target)
-		l := NewNeighbours(n, target, fields)
+		l := newNeighbours(n, target, fields)
 		l.window = 3000
 		ev := &event.Event{Categorical: make([]string, fields)}
 		byTree := [2][]float64{make([]float64, 3), make([]float64, 3)}

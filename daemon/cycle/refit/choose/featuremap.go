@@ -44,12 +44,12 @@ type MapChoice struct {
 	Plain bool               // no basis vectors are looked for
 }
 
-// ChooseFeatureMap chooses the feature map of a refit and the ridge of weights on it. The last map is kept where it still fits the sample, since refits start from the last weights
-// on it. Each map that is configured is fitted to rows and compared on newer ones, as consumers will use it. Where
-// labels depend on those just before them, a map of many columns learns what the rows just before and after those held
-// out have in common, which says nothing of the future. Under auto, where products were among the candidates, no basis
-// vectors are added to the chosen one (Plain): they make polynomials of degree 2, too, of less rank. The comparison
-// is repeated as the sample grows, see Retests.
+// ChooseFeatureMap chooses the feature map of a refit and the ridge of weights on it. The last map is kept where it
+// still fits the sample, since refits start from the last weights on it. Each map that is configured is fitted to rows
+// and compared on newer ones, as consumers will use it. Where labels depend on those just before them, a map of many
+// columns learns what the rows just before and after those held out have in common, which says nothing of the future.
+// Under auto, where products were among the candidates, no basis vectors are added to the chosen one (Plain): they make
+// polynomials of degree 2, too, of less rank. The comparison is repeated as the sample grows, see Retests.
 func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) (chosen MapChoice, err error) {
 	asked, p := j.Model.Train.FeatureMap.Tried(len(j.Vocab.Numeric)), len(j.Vocab.Numeric)
 	if j.Choices.Whole {

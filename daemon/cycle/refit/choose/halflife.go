@@ -35,9 +35,9 @@ func HalfLife(ctx context.Context, j *task.Task, warm *task.WarmStart) (chosen i
 	return chooseHalfLife(ctx, j, warm)
 }
 
-// chooseHalfLife returns how fast training rows fade in this refit, from what the last one chose: the select rows, recent
-// ones before all, decide whether a shorter or longer horizon predicts better, and as long as it does the next is
-// tried. Where the time budget ends that, what was found so far counts.
+// chooseHalfLife returns how fast training rows fade in this refit, from what the last one chose: the select rows,
+// recent ones before all, decide whether a shorter or longer horizon predicts better, and as long as it does the next
+// is tried. Where the time budget ends that, what was found so far counts.
 func chooseHalfLife(ctx context.Context, j *task.Task,
 	warm *task.WarmStart) (chosen int, ahead *task.Sweeper, err error) {
 	if j.Model.Sample.HalfLife > 0 || len(j.Rows.Sample.TrainAge) != j.Rows.Problem.X.NumRows() ||

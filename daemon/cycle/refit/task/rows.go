@@ -47,7 +47,7 @@ func Pick(p *solver.Problem, rows []int) *solver.Problem {
 }
 
 // OnShare returns the task on about n of its training rows, spread evenly, and as many of the given select events. It
-// judges by the latter and counts in a budget of its own, which begins where that of j is.
+// judges by the latter and counts in another budget, which begins as a copy of that of j.
 func (j *Task) OnShare(n int, selected []event.Event) *Task {
 	part, budget := *j, *j.Budget
 	part.Budget = &budget

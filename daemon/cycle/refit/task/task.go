@@ -15,8 +15,8 @@ import (
 //
 // A stage (packages choose, convex, variational, gate) reads it and returns what it found. Only the driver, package
 // refit, writes it, between two stages (TestStagesDoNotWriteTasks). Stages that run at once may therefore share it.
-// What its pointers lead to is only read, too, but for three: Budget counts, Progress reports, and Stages.Ahead is taken
-// once.
+// What its pointers lead to is only read, too, but for three: Budget counts, Progress reports, and Stages.Ahead is
+// taken once.
 type Task struct {
 	Model   *config.Model
 	Schema  *event.Schema
