@@ -14,19 +14,20 @@ import (
 var unwanted = regexp.MustCompile(`\b(told|tells?|beside|stands|goes on|go on|as of|there is none|there are none|` +
 	`of its own|of their own|meanwhile|by itself|whoever|of now)\b`)
 
-// TestWords: no line of Go has a word that is unwanted. Generated files are left out.
+// TestWords: no line of Go or Markdown has a word that is unwanted. Generated files are left out, and release notes.
 func TestWords(t *testing.T) {
 	t.Parallel()
-	files := sourcesUnder(t, "..", ".go")
-	if len(files) == 0 {
+	code, documents := sourcesUnder(t, "..", ".go"), sourcesUnder(t, "..", ".md")
+	if len(code) == 0 || len(documents) == 0 {
 		t.Fatal("no files")
 	}
-	for _, file := range files {
+	for _, file := range append(code, documents...) {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if generatedMark.Match(content) || filepath.Base(file) == "words_test.go" {
+		switch name := filepath.Base(file); {
+		case generatedMark.Match(content), name == "words_test.go", name == "CHANGELOG.md", name == "THIRD_PARTY.md":
 			continue
 		}
 		number := 0
