@@ -31,28 +31,28 @@ const (
 // by recent loss; a mean of rows is a row, so the live model is an ordinary model. The caller numbers the rows
 // (slots) and decides which features have one. Not safe for concurrent use.
 type FoldIn struct {
-	Frozen *posterior.State
-	rates  [][]float64 // per field
-	Rows   []LiveRow   // by slot
-	Loss   [][]float64 // per field and rate, over all events
+	Frozen *posterior.State // of the last refit; read, never written, and shared with who made it
+	rates  [][]float64      // per field, the shares of evidence kept at an event; 1 keeps everything
+	Rows   []LiveRow        // by slot
+	Loss   [][]float64      // per field and rate, over all events
 
 	widened []float64 // per field, the share of the refit's evidence that forgetting versions begin with
 	// per field, the shares to which Widen has taken its rows back; each row takes them up when it is asked for next
 	widening  [][]float64
-	ColdStart *coldStart
+	ColdStart *coldStart // before the first refit: learns θ and scale from labels; nil after it
 
-	Event  event
-	Layout layout
+	Event  event  // the event in hand, as Gather left it
+	Layout layout // the algebra of shared or separate outputs, over Frozen
 
 	// What mix computed last is good until what it follows from changes: changes counts the changes of rows and of
 	// their losses.
 	mixed   []mixedRow
-	Changes int64
+	Changes int64 // also moved on by callers that write Rows or Loss themselves
 
-	Zero      []float64
+	Zero      []float64   // q zeros: the mean of a row that nothing is known of
 	prior     [][]float64 // per field, prior covariance
 	increment []float64   // evidence and right side of one event
-	gradient  []float64
+	gradient  []float64   // q, scratch of agree
 	Events    int64       // learned
 	Agreement []Agreement // of the last event
 }
@@ -87,6 +87,7 @@ func (f *FoldIn) deviate(target []float64) float64 {
 	if !f.Frozen.IsBinary() {
 		return 0
 	}
+	// √p(1−p)/|y−p| is e^{z/2} for y = 1 and e^{−z/2} for y = 0, with p = 1/(1+e^{−z}).
 	var out [1]float64
 	f.Layout.outputs(out[:])
 	if target[0] > 0 {
@@ -102,6 +103,7 @@ const mostLogOdds = 40
 // that of deviate.
 func (f *FoldIn) agree(row *LiveRow, deviation float64) {
 	f.Layout.gradient(f.gradient)
+	// A gradient that is no number must not enter the trend: it would stay there.
 	g := norm(f.gradient)
 	if row.seen >= trendSeen && (row.asked == 0 || f.Events-row.asked >= trendGap) {
 		if along := floats.Dot(f.gradient, row.trend) / norm(row.trend); !math.IsNaN(along) && !math.IsInf(along, 0) {
@@ -112,6 +114,7 @@ func (f *FoldIn) agree(row *LiveRow, deviation float64) {
 	if math.IsNaN(g) || math.IsInf(g, 0) {
 		return
 	}
+	// The event joins the trend after it was compared with it, never before.
 	trend := row.trend[:len(f.gradient)]
 	for a, v := range f.gradient {
 		trend[a] = trendFade*trend[a] + v
@@ -185,7 +188,7 @@ type mixedRow struct {
 // Feature names one feature of an event: Row is the slot of its live row or -1, Base its column in the refit's state or
 // -1.
 type Feature struct {
-	Field, Row, Base int32
+	Field, Row, Base int32 // Field: an index of the schema's categorical and numeric fields
 }
 
 type LiveRow struct {
@@ -288,6 +291,7 @@ func (f *FoldIn) Gather(features []Feature, values []float64, steady []bool) {
 		switch {
 		case feature.Row >= 0:
 			row := &f.Rows[feature.Row]
+			// Before the row is read: widening is put off until somebody asks.
 			f.widen(row)
 			mean := row.Mean[:len(f.Zero)]
 			if len(row.Loss) > 0 && (steady == nil || !steady[feature.Field]) {
@@ -325,12 +329,14 @@ func (f *FoldIn) weigh(to *mixedRow) {
 	weights := to.weights[:len(all)]
 	least := math.Inf(1)
 	for g, l := range all {
-		weights[g] = l + own[g]
+		weights[g] = l + own[g] // the losses over all events are a prior for the entity's own
 		least = min(least, weights[g])
 	}
 	total := 0.0
 	for g, l := range weights {
 		w := 1.0
+		// exp(−½ loss) relative to the best, so that the largest weight is 1 and none overflows. An infinite least
+		// leaves equal weights: l − least is NaN then, and w stays 1.
 		if more := l - least; more > 0 {
 			w = math.Exp(-0.5 * more)
 		}
@@ -369,12 +375,14 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 // initialise turns the refit's row, or the field's prior, into evidence: A − D and A·mean.
 func (f *FoldIn) initialise(row *LiveRow, feature Feature) {
 	q, p := len(f.Zero), len(f.increment)-len(f.Zero)
+	// One slice holds loss, versions × (mean, evidence, right side), the covariance and the trend; below it is cut up.
 	losses := len(f.Loss[feature.Field])
 	versions := max(1, losses)
 	row.field = feature.Field
 	c := f.Frozen.CovarianceSize()
 	trend := min(losses, 1) * q
 	size := losses + versions*(p+2*q) + c + trend
+	// A slot that held a row of the same shape keeps its memory: places of evicted names are taken again all the time.
 	if len(row.numbers) != size {
 		row.numbers = make([]float64, size)
 	}
@@ -398,6 +406,7 @@ func (f *FoldIn) initialise(row *LiveRow, feature Feature) {
 	} else {
 		f.Layout.restore(row.evidence[:p], row.evidence[p:p+q], f.Frozen.PrecisionOf(int(feature.Field)), mean, cov)
 	}
+	// All versions begin alike: they differ by what they forget from here on.
 	for g := range versions {
 		copy(row.evidence[g*(p+q):], row.evidence[:p+q])
 		copy(row.Mean[g*q:], mean)
@@ -433,6 +442,7 @@ func (f *FoldIn) Means(features []Feature, steady []bool) *posterior.State {
 
 // shared returns a state without rows that is otherwise a copy of the base.
 func (f *FoldIn) shared() *posterior.State {
+	// The rows are left out before the copy, not after it: they are nearly all of a state.
 	s := *f.Frozen
 	s.Field, s.Mean, s.Covariance = nil, nil, nil
 	return s.Clone()

@@ -15,6 +15,7 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 // Unless shared is true, neither does what the events of all names have in common: θ before the first refit, the
 // losses of rates over all events, and agreement.
 func (f *FoldIn) LearnPart(features []Feature, values, target []float64, weight float64, held []bool, shared bool) {
+	// Without a scale of labels there is nothing that rows could learn.
 	if f.ColdStart != nil && !shared && !f.ColdStart.known {
 		return
 	}
@@ -22,7 +23,7 @@ func (f *FoldIn) LearnPart(features []Feature, values, target []float64, weight 
 		known := f.ColdStart.known
 		ready := f.ColdStart.Learn(target)
 		f.Layout.rebias()
-		if f.ColdStart.known != known {
+		if f.ColdStart.known != known { // priors of rows follow the scale of labels
 			f.spreadPrior()
 		}
 		if !ready {
@@ -36,6 +37,7 @@ func (f *FoldIn) LearnPart(features []Feature, values, target []float64, weight 
 		f.Events++
 	}
 	f.Layout.Observe(target, weight) // the bound on the loss is taken once, where the event found the model
+	// Before any row has learned from the event: what is charged is the loss of a prediction.
 	f.Score(features, target, held, shared)
 	for e := range features {
 		if !isHeld(held, e) && f.isMixed(features[e].Row) {
@@ -49,6 +51,7 @@ func (f *FoldIn) LearnPart(features []Feature, values, target []float64, weight 
 		}
 		f.Layout.Predict(&f.Event)
 		f.Accumulate(e)
+		// Coordinate-wise, as in a sweep: the entries that follow see this one as it is now.
 		f.Update(&f.Rows[features[e].Row])
 		for l, other := range features { // entries of one name share its row
 			if other.Row == features[e].Row && f.isMixed(other.Row) {
@@ -73,6 +76,7 @@ func (f *FoldIn) isMixed(slot int32) bool { return len(f.Rows[slot].Loss) > 0 }
 func (f *FoldIn) Widen(field int32, share float64) {
 	f.widened[field] *= share
 	f.widening[field] = append(f.widening[field], share)
+	// The rates start level: what suited the field before says nothing of the time after a change.
 	clear(f.Loss[field])
 	f.Changes++
 }
@@ -100,6 +104,7 @@ func (f *FoldIn) widenTo(row *LiveRow, shares ...float64) {
 			floats.Scale(share, right)
 		}
 		var cov []float64
+		// Only the middle version has a covariance, which the predictions of all take.
 		if g == len(row.Loss)/2 {
 			cov = row.cov
 		}
@@ -135,6 +140,7 @@ func (f *FoldIn) Update(row *LiveRow) {
 		return
 	}
 	versions := max(1, len(row.Loss))
+	// Two solves at once keep the processor's units busy where one waits for a division.
 	other := -1 // a version that is still to be solved
 	for g := range versions {
 		keep := 1.0
@@ -176,6 +182,8 @@ func (f *FoldIn) updateMainEffect(row *LiveRow, prior float64) {
 	}
 }
 
+// solveMainEffect solves for the one number of a row that is a linear weight alone: mean b/(a + d), variance 1/(a + d),
+// for evidence a, right side b and prior precision d > 0.
 func (f *FoldIn) solveMainEffect(row *LiveRow, g int, prior float64) {
 	evidence, right, mean := f.version(row, g)
 	mean[0] = right[0] / (evidence[0] + prior)
@@ -213,5 +221,6 @@ func (f *FoldIn) Charge(row *LiveRow, g int, loss float64, shared bool) {
 		all := f.Loss[row.field]
 		all[g] = lossFade*all[g] + lossGain*loss
 	}
+	// An entity's losses add up, those of all events are averages: few own events do not outweigh what all say.
 	row.Loss[g] = entityLossFade*row.Loss[g] + loss
 }

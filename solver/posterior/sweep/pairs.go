@@ -21,14 +21,14 @@ import (
 //	E[y]  E[w y]  E[w²]  E[y_a y_b] for 1 ≤ b ≤ a          q + q + 1 + k(k+1)/2 numbers, padded to whole cache lines
 type pairs struct {
 	refit   *Refit
-	sides   [2]pairSide
-	blocks  []float64  // of one side at a time
-	stride  int        // length of a block
-	summed  bool       // Gaussian outputs and no other fields: sums over the rows are all that is needed of them
-	squares []float64  // summed: per feature of the second side, its share of the expected squared residuals
-	errors  []float64  // and of the residuals
-	total   [3]float64 // summed: Σ weight·target^e, e = 0, 1, 2
-	right   []float64  // not summed: Refit.right without what other fields explain
+	sides   [2]pairSide // the lower field first; rows are in the order of the first side
+	blocks  []float64   // of one side at a time
+	stride  int         // length of a block
+	summed  bool        // Gaussian outputs and no other fields: sums over the rows are all that is needed of them
+	squares []float64   // summed: per feature of the second side, its share of the expected squared residuals
+	errors  []float64   // and of the residuals
+	total   [3]float64  // summed: Σ weight·target^e, e = 0, 1, 2
+	right   []float64   // not summed: Refit.right without what other fields explain
 	// where there are other fields: the mean and variance of what their linear weights add to z in every row
 	offset []float64
 	spread []float64
@@ -71,10 +71,12 @@ func newPairs(r *Refit) *pairs {
 		}
 		first[i], second[i] = j, l
 	}
+	// Fields come in ascending order in a row, so this is a sample of one field.
 	if a >= b {
 		return nil
 	}
 	p := &pairs{refit: r}
+	// A side numbers its features without those that do not occur: blocks and sums are dense in that number.
 	local := make([]int32, x.NumColumns)
 	for n, f := range []int32{a, b} {
 		s := &p.sides[n]
@@ -102,6 +104,7 @@ func (p *pairs) prepare(first, second []int32) {
 	p.stride = blockSize(k)
 	p.summed = r.state.Likelihood == posterior.Gaussian && r.state.MainOnly == nil
 	p.order(first, second)
+	// One side is swept given the other, so one array serves both.
 	p.blocks = make([]float64, p.stride*max(p.sides[0].size(), p.sides[1].size()))
 	if r.state.MainOnly != nil {
 		n := r.problem.X.NumRows()
@@ -132,6 +135,8 @@ func (p *pairs) takeOffsets() {
 	})
 }
 
+// sweepField updates a field that is a side. Other fields are main effects, which have been swept. Features without
+// rows return to their prior first.
 func (p *pairs) sweepField(ctx context.Context, field int) error {
 	for j, f := range p.refit.state.Field {
 		if int(f) == field && p.refit.columns.count(j) == 0 {
@@ -149,6 +154,7 @@ func (p *pairs) sweepField(ctx context.Context, field int) error {
 // sweepSide updates the features of a side.
 func (p *pairs) sweepSide(ctx context.Context, n int) error {
 	p.share(1 - n)
+	// A chunk of sums stays in the cache, and there are enough chunks that no worker waits long for the last.
 	size := max(1,
 		min(chunkBytes/(8*p.stride), (p.sides[n].size()+chunkShares*p.workers()-1)/(chunkShares*p.workers())))
 	p.each(p.sides[n].size(), size, func() func(lo, hi int) {
@@ -234,6 +240,8 @@ func (w *pairWork) update(n, lo, hi int) {
 	clear(w.sums)
 	clear(w.heads)
 	copy(w.next, side.start[lo:hi])
+	// Partners come in ascending order for each feature, so next only moves on: each tile of partners is read from
+	// memory once for the whole chunk. The order of additions is that of the partners, whatever tile is.
 	tile := max(1, tileBytes/(8*w.stride))
 	for end := tile; end < w.sides[1-n].size()+tile; end += tile {
 		for t := lo; t < hi; t++ {
@@ -249,6 +257,7 @@ func (w *pairWork) update(n, lo, hi int) {
 	}
 	for t := lo; t < hi; t++ {
 		sums, head := w.sums[(t-lo)*w.stride:(t-lo+1)*w.stride], w.heads[(t-lo)*(q+1):(t-lo+1)*(q+1)]
+		// A unit is no feature: its sums are kept, and its fields solve for theirs afterwards.
 		if side.units != nil {
 			side.units.keep(w.pairs, t, sums, head)
 			continue
@@ -276,7 +285,7 @@ func (w *pairWork) finish(n, t int, sums, head []float64) {
 func (p *pairs) evidence(a, b, sums, head []float64) {
 	s := p.refit.state
 	q := len(b)
-	noise := 1.0
+	noise := 1.0 // in pseudo-observations weights are absolute already
 	if p.summed {
 		noise = s.Noise
 	}
@@ -287,6 +296,7 @@ func (p *pairs) evidence(a, b, sums, head []float64) {
 			a[row+1+e] = noise * v
 		}
 		second = second[c:]
+		// E[y w] moves the partner's own linear weight w to the other side of the equation.
 		b[c] = head[c] - offset[c]
 		if p.summed {
 			b[c] = noise * (b[c] - s.Bias[0]*sum[c])
@@ -306,11 +316,13 @@ func (w *pairWork) add(sums, head []float64, side *pairSide, lo, hi int) {
 		rest = w.refit.right
 	}
 	switch {
+	// Weights by row: the pseudo-observations, which change from sweep to sweep.
 	case side.rows != nil:
 		for _, i := range side.rows[lo:hi] {
 			weight, right = append(weight, w.refit.omega[i]), append(right, rest[i])
 		}
 		w.weight, w.right = weight, right
+	// Weights of the sample, which never change: ordered once, with the products weight·target.
 	case side.weight != nil:
 		weight, right = side.weight[lo:hi], side.weighted[lo:hi]
 	default:
@@ -319,6 +331,7 @@ func (w *pairWork) add(sums, head []float64, side *pairSide, lo, hi int) {
 		}
 		w.weight, right = weight, side.weighted[lo:hi]
 	}
+	// Two small matrix products, with partners as the inner dimension: nearly all time of a sweep is here.
 	dense.MulAdd(sums, len(sums), w.chosen, 0, len(sums), weight, 1)
 	dense.MulAdd(head, len(head), w.chosen, 0, len(head), right, 1)
 }
@@ -347,6 +360,7 @@ func (p *pairs) residuals() (squares, errors, n float64) {
 	bias := p.refit.state.Bias[0]
 	n = p.total[0]
 	errors = p.total[1] - bias*n
+	// Σ w(t − θ)² = Σ w t² − θ(2 Σ w t − θ Σ w), by what the total keeps.
 	squares = p.total[2] - bias*(p.total[1]+errors)
 	for t, v := range p.squares {
 		squares += v
@@ -391,6 +405,7 @@ func (p *pairs) predict() {
 					for c := range out {
 						out[c] = 2 * (mean[a]*mean[c+1] + row[c+1])
 					}
+					// The diagonal occurs once, all else twice.
 					out[a-1] *= 0.5
 				}
 				for e := first.start[t]; e < first.start[t+1]; e++ {
@@ -401,6 +416,7 @@ func (p *pairs) predict() {
 						z += v * block[a+1]
 					}
 					i := first.rows[e]
+					// Var z = E z² − (E z)², of which rounding may leave less than 0.
 					r.mean[i], r.spread[i] = z, max(0, dense.Dot(own, block)-z*z)
 					if p.offset != nil {
 						r.mean[i] += p.offset[i]
@@ -427,6 +443,7 @@ const featureBlock = 32
 func (p *pairs) each(n, size int, start func() func(lo, hi int)) {
 	count := (n + size - 1) / size
 	workers := min(p.workers(), count)
+	// Who is free takes the next block: blocks write apart from each other, so results do not depend on that.
 	var next atomic.Int64
 	run := func() {
 		f := start()

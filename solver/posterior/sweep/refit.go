@@ -24,17 +24,19 @@ type Refit struct {
 	// Deadline, if not zero, is when sweeps are cut short, as solver.Budget.Deadline is.
 	Deadline time.Time
 
+	// The caller's: swept in place. Between two sweeps, and after one that was cut short, it is a valid state.
 	state   *posterior.State
-	problem *solver.Problem
-	cap     float64
-	workers int
-	columns *columns
-	pairs   *pairs     // nil unless every example has two one-hot features: the fast path
-	units   *unitRows  // nil unless fields have groups and the rows are no pairs
-	totals  *rowTotals // nil for pairs, units and groups
-	// n; this and the next three are nil for pairs whose rows are summed up, which take no pass over them
+	problem *solver.Problem // read, never written
+	cap     float64         // Prior.Cap: the largest precision of basis coordinates
+	workers int             // at most 0: GOMAXPROCS, asked at each pass
+	columns *columns        // which rows have a feature; empty for pairs without main effects, which need counts alone
+	pairs   *pairs          // nil unless every example has two one-hot features: the fast path
+	units   *unitRows       // nil unless fields have groups and the rows are no pairs
+	totals  *rowTotals      // nil for pairs, units and groups
+	// n, the weight of the pseudo-observation of each row. This and the next three are nil for pairs whose rows are
+	// summed up: these take no pass over the rows.
 	omega   []float64
-	right   []float64 // n
+	right   []float64 // n, its weight times its value: the right side of the normal equations
 	mean    []float64 // n, E[z]
 	spread  []float64 // n, Var z
 	counts  []float64 // NumFields: features of the field that occur in the sample
@@ -46,7 +48,7 @@ type Refit struct {
 	bounded  bool             // sweeps maximise the bound on the logistic loss: always but for one binary label, see Sweep
 	reached  float64          // the evidence of the last sweep, where it is not bounded
 	before   *posterior.State // as the last sweep found it, then
-	epochs   int
+	epochs   int              // sweeps that ended
 	// exclusive says for each field whether every row has exactly one of its features, of value 1.
 	exclusive []bool
 	apart     []bool          // per field: no row has two of its features
@@ -118,6 +120,7 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	if r.bounded {
 		return r.sweep(ctx)
 	}
+	// Quadratics that are no bounds need something to compare the first sweep with: the evidence of the state as it came.
 	if r.epochs == 0 {
 		r.takeLogDets()
 		if r.outputs != nil {
@@ -135,10 +138,13 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	if ctx.Err() != nil && err != nil {
 		return evidence, err
 	}
+	// What a rounding takes off is no fall.
 	if err == nil && evidence >= r.reached-evidenceRounding*math.Abs(r.reached) {
 		r.reached = evidence
 		return evidence, nil
 	}
+	// The sweep overshot. From here on quadratics are bounds, under which each block can only raise the evidence; the
+	// state before is dropped, as nothing is undone any more.
 	if r.state.Restore(r.before); r.outputs != nil {
 		r.outputs.predict()
 	} else {
@@ -165,6 +171,8 @@ func (r *Refit) takeLogDets() {
 			} else {
 				copy(l, cov)
 			}
+			// A covariance that is not positive definite, by rounding, counts as a point: evidence −∞, so that the
+			// first sweep is kept.
 			r.logDet[j] = math.Inf(-1)
 			if posterior.Cholesky(l, q) {
 				r.logDet[j] = 0
@@ -185,6 +193,8 @@ func (r *Refit) sweep(ctx context.Context) (float64, error) {
 		r.observe()
 	}
 	r.observed = false
+	// The order is that of the bound's blocks: main effects, then fields in order, each given all others as they are
+	// now. What follows the fields (θ, noise, precisions) has closed forms given the rows.
 	if err := r.sweepMainEffects(ctx); err != nil {
 		return 0, err
 	}
@@ -199,6 +209,7 @@ func (r *Refit) sweep(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 	}
+	// Nested fields share an offset that the likelihood does not see: move it to where the prior wants it.
 	for _, l := range r.leading {
 		l.recenter(r.state)
 	}
@@ -207,6 +218,8 @@ func (r *Refit) sweep(ctx context.Context) (float64, error) {
 	r.recenter(r.mean)
 	r.updatePrecision()
 	r.epochs++
+	// For other likelihoods than the Gaussian the evidence sets ξ anew, which is half of observe: the next sweep skips
+	// it.
 	evidence := r.evidence()
 	r.observed = r.state.Likelihood != posterior.Gaussian && r.bounded == !r.state.IsBinary()
 	if math.IsNaN(evidence) || math.IsInf(evidence, 0) || !r.state.IsFinite() {
@@ -227,6 +240,7 @@ func (r *Refit) observe() {
 			}
 			return
 		}
+		// Tiles of several outputs add up into one pseudo-observation of the shared z.
 		clear(r.omega[lo:hi])
 		clear(r.right[lo:hi])
 		r.bounds(lo, hi, r.bounded, r.observeTile)
@@ -298,6 +312,7 @@ func (r *Refit) updateFeature(j int, solve *posterior.RowSolver, view *posterior
 	for e, i := range rows {
 		index, value := r.problem.X.Row(int(i))
 		z := view.Gather(s, index, value)
+		// Rank-one moments of the partner side, E[y yᵀ]·ω and E[y]·(ω·t): what row i says of feature j.
 		view.Accumulate(solve.Evidence, solve.Right, int(place[e]), z, r.omega[i], r.right[i])
 	}
 	mean, cov := s.Row(j)
@@ -351,6 +366,7 @@ func (r *Refit) parallel(n int, f func(block, lo, hi int)) {
 	var wg parallel.Group
 	for w := range workers {
 		wg.Go(func() {
+			// Blocks are dealt out by number, not by who is free: sums of a block do not depend on the worker.
 			for b := w; b < blocks; b += workers {
 				f(b, b*sweepBlock, min(n, (b+1)*sweepBlock))
 			}

@@ -11,11 +11,13 @@ import (
 // its group.
 type unitRows struct {
 	refit  *Refit
-	groups []int32
-	units  []*groupUnits
-	of     [][]int32 // per group, the unit of each row
-	start  [][]int   // per group, units+1: the places of a unit's rows in rows
-	rows   [][]int32
+	groups []int32       // the first field of each group, in the order of the fields
+	units  []*groupUnits // per group, the distinct rows of it that the sample has
+	of     [][]int32     // per group, the unit of each row
+	start  [][]int       // per group, units+1: the places of a unit's rows in rows
+	rows   [][]int32     // per group, the rows ordered by unit; within a unit in the order of the sample
+	// The other columns of a row are constants while groups are swept: their mean is taken off the target, their
+	// variance only adds to that of z.
 	offset []float64 // per row, the mean of what linear weights alone add to z
 	spread []float64 // and the variance
 }
@@ -43,9 +45,12 @@ func newUnitRows(r *Refit) *unitRows {
 		}
 		u, of := newUnits(r, g)
 		u.plain = nil // rows are not summed
+		// Units pay while many rows share one. Where nearly every row is a unit, sums by row are as few and need less
+		// memory.
 		if all += u.size; all > 2*maxUnits(n) {
 			return nil
 		}
+		// Counting sort of the rows by unit: start ends as the places of each unit in rows.
 		start, rows := make([]int, u.size+1), make([]int32, n)
 		for _, t := range of {
 			start[t+1]++
@@ -93,6 +98,8 @@ func (w *unitRows) sweepField(ctx context.Context, field int) error {
 	return nil
 }
 
+// sweepGroup updates the fields of group n. First each unit adds up what its rows say, in parallel, as no two units
+// share a row; then the fields of the group solve for their features from those sums.
 func (w *unitRows) sweepGroup(ctx context.Context, n int) error {
 	r, u := w.refit, w.units[n]
 	p := &pairs{refit: r}
@@ -109,6 +116,7 @@ func (w *unitRows) sweepGroup(ctx context.Context, n int) error {
 			for t := lo; t < hi; t++ {
 				for _, i := range w.rows[n][w.start[n][t]:w.start[n][t+1]] {
 					z := w.gather(view, int(i))
+					// z without main effects is what the groups explain: ω·(t − offset).
 					right := r.right[i] - r.omega[i]*w.offset[i]
 					view.Accumulate(u.evidence[t*size:t*size+size], u.right[t*u.q:t*u.q+u.q], n, z, r.omega[i], right)
 				}
@@ -132,6 +140,7 @@ func (w *unitRows) addRows() {
 // weights alone add.
 func (w *unitRows) gather(v *posterior.RowView, row int) float64 {
 	v.Mean, v.Cov = v.Mean[:0], v.Cov[:0]
+	// A unit counts with value 1: values of its features are in its row.
 	for len(v.Value) < len(w.units) {
 		v.Value = append(v.Value, 1)
 	}
