@@ -19,6 +19,7 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 		own.Refused > 0 || own.Model.Position().Sequence == 0 || stale(own, c, f.Form) != "" {
 		return false
 	}
+	// A blend whose weights have moved, or that has become better than the variant at hand, needs a whole update.
 	if c.ensemble.stackedAsks(f, 1) ||
 		f.Forms[mixture.FormBlend] == nil && c.ensemble.isStackedBetter(mixture.BlendGain) {
 		return false
@@ -46,6 +47,7 @@ func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
 	d = &format.Delta{Sequence: f.Model.Position().Sequence + 1}
 	f.Changes = f.Changes[:0]
 	f.NumbersOf = slices.Grow(f.NumbersOf[:0], len(f.Source.Taken)*(m+k))
+	// All rows of a delta share one piece of memory, which the next delta uses again.
 	numbers := f.NumbersOf[:len(f.Source.Taken)*(m+k)]
 	clear(numbers)
 	for _, at := range f.Source.Taken {
@@ -53,6 +55,8 @@ func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
 		change := updates.RowChange{Field: f.FieldOf(int(item.Field)), Name: item.Name}
 		change.Linear, change.Basis, numbers = numbers[:m:m], numbers[m:m+k:m+k], numbers[m+k:]
 		f.Place(&change)
+		// exists is false for a name that the learner has dropped since. complete is false where a basis vector that
+		// was 0 in all published rows is not any more: untouched rows would need it, too.
 		exists, complete := f.Rows.Row(change.Linear, change.Basis, int(item.Field), change.Name)
 		if !complete {
 			return nil, "a vector of the update came alive"
@@ -71,6 +75,7 @@ func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
 		f.Changes = append(f.Changes, change)
 	})
 	f.AddMoved(popular)
+	// Versions hold popularity in the weights of names, and what all share of it in the bias.
 	if popular != nil && d.Bias != nil {
 		d.Bias[0] += popular.Now.Shared
 	}
@@ -144,6 +149,8 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 		c.mu.Unlock()
 		return ""
 	}
+	// Under the lock rows are only copied; building the models after them takes longer and goes without it. The queue
+	// is that of the goroutine that calls this, so that no other delta comes between.
 	deltas, whole := takeDeltas(f, c)
 	d := deltas[f.Form]
 	switch {
@@ -158,6 +165,7 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Before it is queued: a delta that is held back was never taken.
 	if whole == "" && d != nil && f.Published {
 		whole = c.publisher.guardDelta(f)
 	}
@@ -174,6 +182,7 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	switch {
 	case f.Published && d != nil:
 		f.Queue = append(f.Queue, updates.TakenDelta{Delta: d, After: after, Added: f.Popular})
+	// Nothing waits and nothing changed that consumers get: what they would have is the model as it is now.
 	case len(f.Queue) == 0:
 		c.publisher.installDelta(&updates.TakenDelta{After: after, Added: f.Popular})
 	}
@@ -225,6 +234,7 @@ func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*for
 			if deltas[form] = d; d != nil && mixture.Variant(form) == f.Form && f.Compaction != nil {
 				f.Compaction.Keep(d, encoder.Placed)
 			}
+		// The variant that consumers have ends the stream; another one only stops to be a candidate.
 		case mixture.Variant(form) == f.Form:
 			return deltas, whole
 		default:
@@ -258,7 +268,7 @@ func (u *publisher) PublishDelta() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	f := u.deltas
-	taken := f.Queue[0]
+	taken := f.Queue[0] // Delta was not nil, so there is one
 	f.Queue = f.Queue[1:]
 	u.installDelta(&taken)
 }

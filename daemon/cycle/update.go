@@ -199,6 +199,7 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 	if c.Stored != nil {
 		c.publisher.frontier.CarryOver(x.Live.Version.Cut)
 	}
+	// A copy: readers of the pointer keep the old value as a whole.
 	next := *c.publisher.published.Load()
 	for f := range x.Forms {
 		if next.Forms[f] = x.Forms[f].FixedModel; x.Forms[f].Link != nil {
@@ -280,6 +281,7 @@ func (c *publisher) PublishUpdate(u *fitted.Fitted) {
 		Limit: c.champion.OutputLimit(),
 	}
 	if next.Update = next.FixedModel; u.Again {
+		// What was the update is still compared with the refit: it may become better again.
 		next.Refit = next.FixedModel
 		if before != nil {
 			next.Update = before.Update

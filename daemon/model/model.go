@@ -38,19 +38,19 @@ type Model struct {
 	name      string
 	state     *state.State
 	reader    *read.Reader
-	role      role.Role
-	cycle     *cycle.Cycle
+	role      role.Role    // whole, shard or trainer; decides what runs
+	cycle     *cycle.Cycle // what learns; the reader writes it, the trainer reads and publishes
 	versions  *versions.Versions
 	trainer   *train.Trainer
 	log       *slog.Logger
 	announcer *announce.Announcer     // nil without a topic for champions
 	deltas    *announce.DeltaProducer // nil without a topic for deltas
-	live      *versions.Live
-	curves    *curves.Ring
-	ranking   *read.Ranking   // nil unless events are choices
-	scorer    *scoring.Scorer // nil without a topic for scores
-	crashes   *crash.Journal
-	notifier  *notify.Notifier // nil without notify.url
+	live      *versions.Live          // the live model as a version, for requests
+	curves    *curves.Ring            // losses over time, for the status page; on disk
+	ranking   *read.Ranking           // nil unless events are choices
+	scorer    *scoring.Scorer         // nil without a topic for scores
+	crashes   *crash.Journal          // events in hand, for quarantine after a crash
+	notifier  *notify.Notifier        // nil without notify.url
 }
 
 // New opens the state and loads the last champion. What it opened is closed again if it fails; the error carries its
@@ -61,6 +61,7 @@ func New(ctx context.Context, o part.Options) (_ *Model, err error) {
 	if o.Tracer == nil {
 		o.Tracer = noop.NewTracerProvider().Tracer("")
 	}
+	// Parts are made in the order in which they need each other; Close closes those that there are.
 	m := &Model{name: settings.Name, log: o.Log}
 	defer func() {
 		if err != nil {
@@ -94,6 +95,7 @@ func New(ctx context.Context, o part.Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// The champion comes before the reader: replayed events are to be scored by it.
 	if err := published.Revive(); err != nil {
 		return nil, err
 	}
@@ -107,6 +109,7 @@ func New(ctx context.Context, o part.Options) (_ *Model, err error) {
 		return nil, err
 	}
 	m.role, m.cycle, m.versions = m.reader.Role, learning, published
+	// A trainer that has lost its term must not publish: the publisher asks the role before each write.
 	m.role.Fence(published.Publisher)
 	m.trainer = train.New(&o, m.state, m.reader, learning, published, pause)
 	m.reader.OnStored = m.trainer.Wake

@@ -30,9 +30,9 @@ type LiveOptions struct {
 // ones are deleted. Make it with NewLive, call Run once.
 type Live struct {
 	LiveOptions
-	next    int64 // offset to be read; -1 before the first
-	current chan struct{}
-	failing liveOutage
+	next    int64         // offset to be read; -1 before the first
+	current chan struct{} // closed once, by run
+	failing liveOutage    // read from other goroutines
 }
 
 // NewLive returns the topic. Nothing is connected before Run.
@@ -72,6 +72,7 @@ func (l *Live) run(ctx context.Context) error {
 	defer reader.Close()
 	l.failing.note(l.Topic, nil)
 	for {
+		// The end is that of the first look; a topic that is empty is current at once.
 		if l.next >= end {
 			select {
 			case <-l.current:
@@ -89,6 +90,7 @@ func (l *Live) run(ctx context.Context) error {
 		}
 		for records := fetches.RecordIter(); !records.Done() && ctx.Err() == nil; {
 			r := records.Next()
+			// A record that is left out is not read again either.
 			l.next = r.Offset + 1
 			b, err := readForwarded(r, l.Model, l.Count)
 			if err != nil {
@@ -126,6 +128,7 @@ func (l *Live) prepare(ctx context.Context) (end int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// Retention has passed the place, or the topic was made anew: what is there is taken.
 	if l.next < start || l.next > end {
 		l.next = start
 	}

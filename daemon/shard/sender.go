@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	beatEvery    = 20 * time.Second // between two heads where nothing changed
-	excerptBytes = 1 << 20
-	retryMin     = 500 * time.Millisecond
+	beatEvery    = 20 * time.Second       // between two heads where nothing changed
+	excerptBytes = 1 << 20                // of rows that are held in memory between the sample and the producer
+	retryMin     = 500 * time.Millisecond // first pause after a failure; it doubles up to retryMax
 	retryMax     = 30 * time.Second
 
 	nowhere = -1 // an offset that is not known yet
@@ -66,21 +66,21 @@ type SenderOptions struct {
 // Sender sends the sample of a shard to the merge topic. Make it with NewSender, call Prepare, then Run, each once.
 type Sender struct {
 	SenderOptions
-	by      instance
-	state   string
+	by      instance // this run of the shard, which heads and pairs carry; its epoch grows with each attempt
+	state   string   // lineage of the state directory: two runs of one state continue each other's heads
 	client  *kgo.Client
 	sent    int64
-	from    int64    // see head; nowhere until something is written
-	after   mark     // see head
-	resent  instance // of which pairs were missed, the last time that everything was sent again
-	strange error    // the trainer is of another sample
-	policy  [2]policy
-	taken   bool // the state has just been taken up from the topic
+	from    int64     // see head; nowhere until something is written
+	after   mark      // see head
+	resent  instance  // of which pairs were missed, the last time that everything was sent again
+	strange error     // the trainer is of another sample
+	policy  [2]policy // digests of what all processes agree on; the second is that of builds before there was an agreement
+	taken   bool      // the state has just been taken up from the topic
 	beat    time.Time
-	noted   time.Time // when the mark of a head was kept at the latest, though nothing had changed
-	done    mark      // up to where the topic was read whose wishes are done, as in marks that are kept
-	pace    pace
-	failing atomic.Pointer[string]
+	noted   time.Time              // when the mark of a head was kept at the latest, though nothing had changed
+	done    mark                   // up to where the topic was read whose wishes are done, as in marks that are kept
+	pace    pace                   // when the next head is due
+	failing atomic.Pointer[string] // read by the status page, from other goroutines
 
 	mu      sync.Mutex // guards what follows, which the goroutine that reads the topic writes
 	wishes  *wishes    // the last ones, nil when they are done
@@ -175,12 +175,15 @@ func (s *Sender) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// What was read before this start is in the mark of the state: only what follows is read, unless another policy
+	// wrote it.
 	if s.next == 0 &&
 		kept.Policy == s.policy[0] { // else it is known up to there: of an attempt that failed, or of who took the shard up
 		s.next, s.passed = kept.Next, max(s.passed, kept.Passed, kept.By.Epoch)
 		s.headed = max(s.headed, s.passed)
 		s.pace.begun = kept.Next > 0
 	}
+	// The topic was made anew, or its start has moved past: all of it is read.
 	if s.next < start || s.next > end {
 		s.next = start
 	}
@@ -203,6 +206,7 @@ func (s *Sender) prepare(ctx context.Context) error {
 	if kept == (mark{}) { // nothing was sent yet
 		s.from = nowhere
 	}
+	// A later head of this shard that the topic already had: whose it is decides between going on and starting over.
 	before := s.other
 	s.state, s.other, s.seen = own.Lineage, nil, mark{}
 	s.by.Epoch = max(s.passed, s.after.By.Epoch) + 1 // the trainer may have merged what the topic has lost since
@@ -247,6 +251,7 @@ func (s *Sender) sendLost() error {
 	}
 	s.after = acknowledged.head()
 	s.mu.Lock()
+	// Acknowledged by all in-sync replicas and yet not there: an unclean election, or a topic that was made anew.
 	lost := s.seen.compare(acknowledged) < 0
 	s.mu.Unlock()
 	if !lost {
@@ -270,6 +275,7 @@ func (s *Sender) read(ctx context.Context, end int64) error {
 		return err
 	}
 	defer client.Close()
+	// Nothing but the offset is kept of a failed attempt: see takes records up one by one.
 	for end < 0 || s.next < end {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
@@ -292,7 +298,9 @@ func (s *Sender) see(r *kgo.Record) {
 	switch {
 	case !ok || r.Value == nil && kind != kindPair:
 	case kind == kindPair: // of a run that ended before its head, perhaps
+		// A pair of another run of this shard: its head may never come, but its epoch must not be used again.
 		if by, ok := instanceOf(r, s.policy); ok && number == s.Number && by.Name != s.by.Name {
+			// An epoch far above all heads is a foreign or broken record: to follow it would use up the numbers.
 			if !by.follows(s.headed) {
 				s.Log.Warn("pair of an implausible epoch passed over", "topic", s.Topic, "offset", r.Offset)
 				return
@@ -343,6 +351,7 @@ func (s *Sender) Run(ctx context.Context, done <-chan struct{}) error {
 	defer reading.Wait()
 	defer stop()
 	defer s.close()
+	// More shards send more rarely each, so that the trainer merges at a steady rate.
 	tick := time.NewTicker(every(s.Count))
 	defer tick.Stop()
 	for failures, last := 0, false; ; {
@@ -406,6 +415,7 @@ func (s *Sender) follow(ctx context.Context) {
 // obey does what the trainer asks for, and ends the shard where another process is it.
 func (s *Sender) obey() error {
 	s.mu.Lock()
+	// Taken out under the lock, done without it: Raise and Resend write to disk.
 	w, other, next, passed := s.wishes, s.other, s.next, s.passed
 	s.wishes = nil
 	s.mu.Unlock()
@@ -434,6 +444,7 @@ func (s *Sender) obey() error {
 	if w.Forgotten != nil && !s.Store.Knows(w.Forgotten) {
 		return ErrForgotten
 	}
+	// Rows below the trainer's thresholds would be evicted there at once: they are not sent.
 	if _, err := s.Store.Raise(w.Thresholds); err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ var ErrTrainers = errors.New("another process is the trainer")
 
 // A Term is a time for which a process is the one that trains.
 type Term struct {
-	Epoch  int64 // larger than that of every term before
-	number int64 // of the member
-	over   chan struct{}
+	Epoch  int64         // larger than that of every term before
+	number int64         // of the member
+	over   chan struct{} // closed once, by ended
 }
 
 // Over is closed when the term is over.
@@ -57,6 +57,7 @@ func (r *Receiver) Stand(ctx context.Context) error {
 	defer leave()
 	ended := make(chan error, 1)
 	go func() { ended <- r.member.run(memberCtx) }()
+	// A hundredth of the session: the term ends here well before the group gives the partition to another.
 	tick := time.NewTicker(max(10*time.Millisecond, r.Standby/100))
 	defer tick.Stop()
 	for {
@@ -141,15 +142,18 @@ func (r *Receiver) rule(ctx context.Context, now bool) error {
 			return nil
 		}
 	}
+	// A new time begins where the topic ends now: wishes before that are of trainers before. They are read first, so
+	// that the epoch is above theirs.
 	if held != t.held || r.member == nil && t.by == (instance{}) {
 		t.held, t.by, t.behind = held, instance{}, false
 		_, end, err := bounds(ctx, r.client, r.Topic)
 		if err != nil {
-			t.held = -1
+			t.held = -1 // asked again at the next turn
 			return err
 		}
 		t.from = end
 	}
+	// Not yet read up to there, or superseded in this very time: it is not this process's turn.
 	if t.behind || r.next < t.from {
 		return nil
 	}
@@ -161,12 +165,14 @@ func (r *Receiver) rule(ctx context.Context, now bool) error {
 				return nil
 			}
 			r.sent = nil
+			// Above the epochs of the topic and of published versions: if the topic was lost, the store still knows.
 			t.by = instance{max(t.seen.Epoch, uint64(max(epoch, 0))) + 1, t.name}
 		}
 		if version > t.version {
 			t.version, r.sent = version, nil
 		}
 	}
+	// The term begins when the wishes are in the topic, not before: from then on every other trainer finds them.
 	if err := r.wish(ctx, now); err != nil || t.sent != t.by {
 		return err
 	}
@@ -204,6 +210,7 @@ func (r *Receiver) reign(held int64) {
 		r.mu.Unlock()
 		return
 	}
+	// Under the lock, together with holds: the partition may have gone since rule looked.
 	term := &Term{Epoch: int64(r.tenure.by.Epoch), number: held, over: make(chan struct{})}
 	r.term = term
 	r.mu.Unlock()

@@ -39,23 +39,23 @@ var recentFades = []float64{0, 0.5, 0.8, 0.95}
 type AdaGrad struct {
 	schema   *event.Schema
 	numbers  *encode.NumberScale
-	outputsN int
-	products bool
-	recent   []float64 // rates × outputs, nil without
-	judge    residuals
-	scaled   bool // a number, in units of the label
-	Slots    *rows.Slots
+	outputsN int         // m: 1 for numbers, else one for each class or label
+	products bool        // inputs have the products of numbers
+	recent   []float64   // rates × outputs, nil without
+	judge    residuals   // loss and residual of outputs, and the scale of what numbers are missed by
+	scaled   bool        // a number, in units of the label
+	Slots    *rows.Slots // of names; of bounded number
 
-	inputs    []float64
-	rows      []int32 // slots of the names of the event
+	inputs    []float64 // of the event in hand: numbers, then recent labels or products
+	rows      []int32   // slots of the names of the event
 	RowValue  []float64
-	experts   Weights
+	experts   Weights // recent losses of Each, and the weights that follow
 	Each      []adagradExpert
 	OutputsOf [][]float64
-	mixed     []float64
-	residual  []float64
+	mixed     []float64 // m, the mean output by the weights
+	residual  []float64 // m, the negative gradient of the loss in the outputs
 	target    []float64
-	rate      []float64
+	rate      []float64   // per input, scratch: step times value over the root of its squares
 	named     [][]float64 // by slot: for each expert the sum of squares and m weights
 }
 
@@ -63,7 +63,7 @@ type adagradExpert struct {
 	Step, Fade, BiasStep float64
 	bias                 []float64 // m
 	weights              []float64 // m × inputs
-	squares              []float64 // inputs
+	squares              []float64 // fading sums of squared gradients, inputs
 }
 
 // NewAdaGrad returns a learner on products of numbers, or on recent labels.
@@ -96,6 +96,7 @@ func NewAdaGrad(n *encode.NumberScale, schema *event.Schema, t *encode.Target, l
 			}
 		}
 	}
+	// A name takes a row for each expert: many classes have fewer names.
 	l.Slots = rows.NewSlots(min(limit, adagradNames/(len(l.Each)*(outputs+1))))
 	l.experts = NewWeights(len(l.Each))
 	l.inputs, l.rate = make([]float64, inputs), make([]float64, inputs)
@@ -220,6 +221,7 @@ func (l *AdaGrad) claim(last int32, field int, name string) int32 {
 // outputs are not finite starts again from zero.
 func (l *AdaGrad) step(e int, weight float64, shared bool) {
 	x := &l.Each[e]
+	// ‖gradient in the outputs‖²: the square of an input's gradient, over all outputs, is that times the input's.
 	size := weight * weight * floats.Dot(l.residual, l.residual)
 	if math.IsNaN(size) || math.IsInf(size, 0) {
 		clear(x.bias)
@@ -238,6 +240,8 @@ func (l *AdaGrad) step(e int, weight float64, shared bool) {
 			continue
 		}
 		row, v := l.Row(at, e), l.RowValue[i]
+		// AdaGrad with fading (as RMSProp for fade < 1): step/√(Σ fade^age·g²). The event counts before its own step,
+		// which is then at most Step.
 		row[0] = x.Fade*row[0] + size*v*v
 		floats.AddScaled(row[1:], x.Step*weight*v/math.Sqrt(row[0]+LeastSquare), l.residual)
 	}
@@ -302,6 +306,7 @@ func (l *AdaGrad) Correct(of *Correction) {
 func (l *AdaGrad) remembered(of *Correction) {
 	for i, fade := range recentFades {
 		for c := range l.target {
+			// Each is a fading mean of labels: the corrected one still counts (1 − fade)·fade^age of it.
 			l.recent[i*l.outputsN+c] += (1 - fade) * fades(fade, of.Since) * (l.recentOf(of.To[c]) - l.recentOf(of.From[c]))
 		}
 	}
@@ -310,6 +315,8 @@ func (l *AdaGrad) remembered(of *Correction) {
 // recentOf returns a target as recent labels have it.
 func (l *AdaGrad) recentOf(target float64) float64 {
 	if !l.scaled && target <= 0 {
+		// So that the labels of one event add up to 0 over the classes: an input of mean 0 where classes are equally
+		// frequent.
 		return -1 / float64(max(1, l.outputsN-1))
 	}
 	return target

@@ -12,7 +12,7 @@ import (
 
 // Baseline is a predictor that needs no model. It belongs to one goroutine.
 type Baseline interface {
-	Name() string
+	Name() string // the part of the mixture; unique, as reports and --without have it
 	// Predict stores its prediction in dst, a number or probabilities, and reports whether it has one.
 	Predict(dst []float64, ev *event.Event) bool
 	// Learn takes up what counts of the event that predict was called with last.
@@ -129,12 +129,12 @@ type Conditional struct {
 	All    []float64   // width sums, and their number
 	Slots  *rows.Slots // of contexts, nil without
 	rows   []float64   // by slot, like all
-	key    string      // of the event
+	key    string      // the context of the event
 	at     int32
 	Before *rows.Slots // with field and last: entities
 	labels []string    // by slot of before, the last label
 	entity int32
-	latest string // with last and no field
+	latest string // the label of the event before, with last and no field
 }
 
 func (b *Conditional) Name() string { return b.Title }
@@ -151,8 +151,9 @@ func (b *Conditional) Predict(dst []float64, ev *event.Event) bool {
 	if len(b.All) == 0 {
 		return false
 	}
-	n := b.All[b.Width]
+	n := b.All[b.Width] // above 0: All begins with an event, or with one of each class
 	var row []float64
+	// Shrinkage to the overall mean: (prior·mean + Σ of the context)/(prior + n), with n ≥ 0.
 	total := float64(BaselinePrior)
 	if b.at >= 0 {
 		row = b.rows[int(b.at)*(b.Width+1) : int(b.at+1)*(b.Width+1)]
@@ -183,6 +184,8 @@ func (b *Conditional) context(ev *event.Event) {
 	}
 }
 
+// Number returns the prediction of a number for the event that Predict saw last, as a constant and a weight of its
+// name. NaN before any event.
 func (b *Conditional) Number() float64 {
 	if b.at < 0 {
 		return b.Constant()
@@ -190,6 +193,7 @@ func (b *Conditional) Number() float64 {
 	return b.Constant() + b.weightAt(b.at)
 }
 
+// Constant returns the overall mean of numbers, NaN before any event.
 func (b *Conditional) Constant() float64 {
 	if len(b.All) == 0 {
 		return math.NaN()
@@ -197,6 +201,8 @@ func (b *Conditional) Constant() float64 {
 	return b.All[0] / b.All[b.Width]
 }
 
+// Weight returns what a version that holds this baseline adds for a name: 0 for other fields, and for contexts that are
+// no names, which versions cannot hold.
 func (b *Conditional) Weight(field int, name string) float64 {
 	if field != b.Field || b.Last {
 		return 0
@@ -270,6 +276,7 @@ func (b *Conditional) learnContext(ev *event.Event, targets []float64) {
 	b.add(row, b.Fade, ev, targets)
 }
 
+// add counts the label of an event in a row of sums, after the others have faded.
 func (b *Conditional) add(row []float64, fade float64, ev *event.Event, targets []float64) {
 	for c := range row {
 		row[c] *= fade

@@ -37,24 +37,26 @@ const (
 type Gradient struct {
 	schema   *event.Schema
 	target   *encode.Target
-	Champion *fitted.Fitted
-	Slots    *rows.Slots
-	experts  []expert
-	scaling  encode.Scaling
-	Losses   []float64
-	Weights  []float64
+	Champion *fitted.Fitted // nil before the first refit; read only
+	Slots    *rows.Slots    // of names; it passes from each learner to the next
+	experts  []expert       // first those on the champion, for each step and bias step, then as many without
+	scaling  encode.Scaling // running mean and deviation of dense inputs
+	// per expert, recent loss, fading by gradientLossFade; in nats, or in units of the labels' variance
+	Losses  []float64
+	Weights []float64 // per expert, of the mix: at least 0, with sum 1; set by Weigh
 
+	// What follows is of the event in hand, from Gather to Learn.
 	OutputsOf [][]float64 // per expert
-	base      []float64
-	grad      []float64
-	dense     []float64 // standardised numeric fields, then activations
-	work      []float64
-	phi       []float64 // columns of the champion's feature map
+	base      []float64   // m outputs of the champion
+	grad      []float64   // m, of the loss in the outputs of one expert
+	dense     []float64   // standardised numeric fields, then activations
+	work      []float64   // activations of the champion's basis, and scratch of Predict
+	phi       []float64   // columns of the champion's feature map
 	index     []int32
 	value     []float64
-	rows      []int32
-	RowValue  []float64
-	labels    encode.LabelScale
+	rows      []int32           // per name of the event, its slot, −1 without one
+	RowValue  []float64         // per name, its value: 1, or the weight in a list
+	labels    encode.LabelScale // the scale that squared losses are compared on
 }
 
 // expert holds the weights of one pair of steps: for dense inputs (numeric fields, then the champion's activations) and
@@ -108,6 +110,7 @@ func (l *Gradient) carry(last *Gradient) {
 	copy(l.Losses, last.Losses)
 	for e := range l.experts {
 		to, from := &l.experts[e], &last.experts[e]
+		// These have weights on top of another champion now: they begin at 0, and with them their names.
 		if to.onChampion {
 			to.named = make([][]float64, len(from.named))
 			continue
@@ -129,6 +132,8 @@ func (l *Gradient) prepare(ev *event.Event) {
 	clear(l.base)
 	numeric := len(l.schema.Numeric)
 	for f, v := range ev.Numeric {
+		// Outliers are cut off at the range of the champion, as in what is published; before there is one, at a running
+		// range.
 		l.dense[f] = l.scaling.Within(f, v)
 		if l.Champion != nil {
 			l.dense[f] = encode.Within(&l.Champion.Vocabulary.Numeric[f], v)
@@ -141,6 +146,7 @@ func (l *Gradient) prepare(ev *event.Event) {
 		copy(l.dense[numeric:], l.work[:model.NumBasis])
 		l.phi = l.Champion.Vocabulary.AddMapped(l.base, model, ev.Numeric, l.phi)
 	}
+	// Absent numbers (NaN) become 0, the mean, here; with a champion it knows their centers.
 	var fields []format.NumericField
 	if l.Champion != nil {
 		fields = l.Champion.Vocabulary.Numeric
@@ -181,6 +187,7 @@ func (l *Gradient) Predict() {
 			}
 		}
 		for i, at := range l.rows {
+			// A name without a slot, or one claimed before this expert was made, has no weight.
 			if at < 0 || int(at) >= len(x.named) {
 				continue
 			}
@@ -200,6 +207,8 @@ func (l *Gradient) Weigh() {
 	}
 	total := 0.0
 	for e, v := range l.Losses {
+		// Exponential weights (Vovk 1990) relative to the best, so that none overflows: the loss fades, so the rate is
+		// 1.
 		l.Weights[e] = math.Exp(least - v)
 		total += l.Weights[e]
 	}
@@ -223,6 +232,7 @@ func (l *Gradient) Learn(ev *event.Event, target []float64, weight float64) {
 }
 
 func (l *Gradient) learnPart(ev *event.Event, target []float64, weight float64, counts *rows.Counted) {
+	// rows are in the order of EachPlace: names of prepare line up with the places that counts holds.
 	at, shared := 0, counts.IsShared()
 	rows.EachPlace(ev, func(place, field int, name string) {
 		if last := l.rows[at]; counts.Holds(place) {
@@ -242,6 +252,7 @@ func (l *Gradient) learnPart(ev *event.Event, target []float64, weight float64, 
 		}
 	}
 	for e := range l.experts {
+		// Every expert is charged for what it said before it learns: progressive validation.
 		loss := l.target.Loss.Eval(l.grad, l.OutputsOf[e], target)
 		if shared {
 			l.Losses[e] = gradientLossFade*l.Losses[e] + min(evaluate.BoundedError(loss/unit), gradientLossMax)
@@ -255,6 +266,7 @@ func (l *Gradient) learnPart(ev *event.Event, target []float64, weight float64, 
 
 // claim returns the slot of a name, cleared if it is new to it. last is where prepare saw it, or -1.
 func (l *Gradient) claim(last int32, field int, name string) int32 {
+	// A slot that was taken from an evicted name still has that name's weights.
 	at, fresh := l.Slots.Touch(last, field, name)
 	for e := range l.experts {
 		x := &l.experts[e]
@@ -279,6 +291,7 @@ func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 		inputs = l.dense[:len(l.schema.Numeric)]
 	}
 	finite := true
+	// The bias has an input of 1, which shrink does not count: a step above ½ of the curvature would overshoot.
 	biasStep := min(x.biasStep*shrink, maxBiasStep(l.target.Link == format.Identity, shrink))
 	if !shared {
 		inputs, biasStep = nil, 0
@@ -309,6 +322,7 @@ func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 // squared and logistic losses it does not depend on what was predicted; of hinge losses it is the present one.
 func (l *Gradient) Correct(of *Correction) {
 	l.Gather(of.Is)
+	// remains is the share of the step that later steps have left: (1 − step·curvature)^events, about.
 	weight, curvature := of.Is.Weight, mostCurved
 	if l.target.Likelihood == posterior.Gaussian {
 		curvature = 1 / (1 + floatsSquared(l.dense) + floatsSquared(l.RowValue))
@@ -371,6 +385,7 @@ func (l *Gradient) Model(int) (*solver.Model, *encode.Vocabulary) {
 	v := l.Champion.Vocabulary
 	m := champion.NumOutputs
 	l.Weigh()
+	// Σ_e w_e·(champion·[e on it] + own_e): the champion counts with the weight of those based on it.
 	share, numbers := l.Shift(champion)
 	for i := range champion.Linear {
 		champion.Linear[i] *= share
@@ -430,6 +445,8 @@ func (l *Gradient) Shift(champion *solver.Model) (share float64, numbers []float
 	fields := l.Champion.Vocabulary.Numeric
 	numbers = make([]float64, numeric*m)
 	for i := range l.dense {
+		// Inputs are standardised, (v − mean)/deviation: weights of the published model are of v, so the mean moves
+		// into the bias.
 		mean, deviation := l.scaling.Of(i)
 		for c := range m {
 			w := dense[i*m+c] / deviation

@@ -39,22 +39,22 @@ const (
 // O(window·d) an event at most.
 type Neighbours struct {
 	numbers *encode.NumberScale
-	judge   residuals
-	scaled  bool
+	judge   residuals // loss of outputs, and the scale of what numbers are missed by
+	scaled  bool      // the label is a number, in units of a running scale
 
 	values  []float32 // window × d, a ring
 	names   []uint32  // window × categorical fields, hashes
 	labels  []float32 // window × m, the label in units or 1 of classes that hold, else 0
 	window  int
 	next    int
-	n       int // in the ring
-	short   windowTree
-	long    windowTree
-	value   []float32
+	n       int        // in the ring
+	short   windowTree // of the newest shortWindow events
+	long    windowTree // of all events of the ring
+	value   []float32  // of the event in hand
 	name    []uint32
-	nearest []neighbour
-	rates   []float64 // m, of labels, fading
-	experts Weights
+	nearest []neighbour  // nearest first; of equal distance the newer first. At most neighbourCount.
+	rates   []float64    // m, of labels, fading
+	experts Weights      // of the means of the two windows
 	each    [2][]float64 // means of labels, of the short and the long window
 	loss    []float64
 	target  []float64
@@ -115,6 +115,7 @@ func (l *Neighbours) Gather(ev *event.Event) {
 		l.name[f] = hashName(name)
 	}
 	l.nearest = l.nearest[:0]
+	// Events after the newest tree are in none: they are looked at one by one, then the tree has the rest.
 	newest := min(shortWindow, l.n)
 	if len(l.short.Rows) > 0 {
 		newest = min(newest, l.short.since)
@@ -122,6 +123,7 @@ func (l *Neighbours) Gather(ev *event.Event) {
 	l.search(0, newest)
 	l.within(&l.short, newest, min(shortWindow, l.n))
 	l.mean(l.each[0])
+	// The longer window continues with what the shorter one found.
 	l.within(&l.long, shortWindow, l.n)
 	l.mean(l.each[1])
 	l.experts.Weigh()
@@ -189,6 +191,7 @@ func (l *Neighbours) distance(row []float32, names []uint32, limit float32) floa
 	}
 	d := len(row)
 	value, j := l.value[:d], 0
+	// Four at a time, in a fixed order of additions: the tree and the scan come to the same bits.
 	for ; j+4 <= d && sum <= limit; j += 4 {
 		r, v := row[j:j+4:j+4], value[j:j+4:j+4]
 		a, b, c, e := r[0]-v[0], r[1]-v[1], r[2]-v[2], r[3]-v[3]
@@ -268,6 +271,7 @@ func (l *Neighbours) mean(dst []float64) {
 		dst[c] = neighbourPrior * r
 	}
 	if n := len(l.nearest); n > 0 {
+		// Distances count relative to the farthest, so that weights do not depend on the scale of numbers.
 		scale := float64(l.nearest[n-1].distance) + 1e-12
 		for _, near := range l.nearest {
 			w := 1 / (neighbourNear + float64(near.distance)/scale)
@@ -341,6 +345,7 @@ func (l *Neighbours) Correct(of *Correction) {
 	if !of.Counts.IsShared() || int(of.Since) >= l.n {
 		return
 	}
+	// The label of the event Since events ago, if it is still the one: names have to agree, as a check.
 	at := (l.next - 1 - int(of.Since) + l.window) % l.window
 	for f, name := range of.Is.Categorical {
 		if l.names[at*len(l.name)+f] != hashName(name) {
@@ -369,5 +374,6 @@ func (l *Neighbours) keepUp(t *windowTree, n, every int) {
 		rows = append(rows, int32((l.next-1-age+l.window)%l.window))
 	}
 	t.Build(l.values[:l.n*len(l.value)], rows, len(l.value))
+	// A new tree is tried again: the data may have become easier to part.
 	t.since, t.tried, t.seen = 0, 0, 0
 }

@@ -43,18 +43,18 @@ const (
 // does. It belongs to one goroutine. O(terms) an event.
 type Pairwise struct {
 	schema *event.Schema
-	Terms  []term
-	Cells  cells
-	bias   weight
+	Terms  []term  // fields first, then pairs; the place of a term is part of the key of its cells
+	Cells  cells   // hash table of bounded size, by the hash of names and term
+	bias   weight  // of the sum; standardised units for numbers, logits for classes
 	enters float64 // gain with which a term comes in, nats
 	events int
-	next   int // events at which precisions are chosen again
-	judge  residuals
+	next   int              // events at which precisions are chosen again
+	judge  residuals        // scale of what a number is missed by
 	Label  *encode.Location // of a number; nil for classes
 
 	hashes   []uint64 // of the categorical names of the event, 0 if absent
 	Active   []activeName
-	Output   float64
+	Output   float64 // of the event in hand, before shrunk
 	variance float64
 
 	Touched []*TouchedPairs // a list for each update made of this that deltas follow
@@ -64,11 +64,11 @@ type Pairwise struct {
 type term struct {
 	Field, With int // with is −1 of a field alone
 	Precision   float64
-	counts      [countBins]weight
-	gain        float64
-	In          bool // the sum
-	trial       int  // events at which it is decided about a pair
-	Off         bool // it is given up
+	counts      [countBins]weight // by how often the name has come, in powers of two
+	gain        float64           // nats that the term has gained of late by being in, or would have
+	In          bool              // the sum
+	trial       int               // events at which it is decided about a pair
+	Off         bool              // it is given up
 }
 
 // weight is a Gaussian.
@@ -190,12 +190,14 @@ func (l *Pairwise) Gather(ev *event.Event) {
 		x := &l.Terms[a.Term]
 		c := l.Cells.find(a.key)
 		if a.Cell = c; c == nil {
+			// Nothing is known but the prior: it predicts 0 with the variance of the field.
 			a.bin, a.mean, a.variance = 0, 0, 1/x.Precision
 		} else {
 			a.bin, a.variance = min(bits.Len32(c.count), countBins-1), 1/(x.Precision+c.evidence)
 			a.mean = c.right * a.variance
 		}
 		if x.In {
+			// The weight of a name is that of its cell plus the mean of names as frequent as it.
 			l.Output += a.Value * (a.mean + x.counts[a.bin].mean)
 			l.variance += a.Value * a.Value * (a.variance + x.counts[a.bin].variance)
 		}
@@ -237,12 +239,14 @@ func (l *Pairwise) learnPart(ev *event.Event, targets []float64, eventWeight flo
 		return
 	}
 	eventWeight = min(eventWeight, heaviest)
+	// A step of Newton's on the sum: the target that a Gaussian of this curvature would have seen.
 	miss := slope / curvature // of the sum of the terms that are in
 	precision := curvature * eventWeight
 	if shared {
 		l.chooseTerms(slope, curvature)
 		l.bias.learn(1, miss, precision, l.variance-l.bias.variance)
 	}
+	// From here on only of what the entity cap lets learn.
 	l.Active = slices.DeleteFunc(l.Active, func(a activeName) bool { return counts.HoldsPair(a.place, a.with) })
 	for i := range l.Active {
 		a := &l.Active[i]
@@ -252,6 +256,7 @@ func (l *Pairwise) learnPart(ev *event.Event, targets []float64, eventWeight flo
 		if a := &l.Active[i]; a.Cell == nil {
 			l.insert(a)
 		}
+		// New cells come last: an insertion may move cells, after which pointers to them are stale.
 		l.touch(&l.Active[i], ev)
 	}
 	if !shared {
@@ -336,10 +341,13 @@ func (w *weight) correct(value, slope, precision, others float64) {
 // learn updates the weight after the sum that contains it was short by miss, known with a precision. others is the
 // variance of the other terms.
 func (w *weight) learn(value, miss, precision, others float64) {
+	// Others are integrated out: what the sum says of this weight has the variance 1/precision + others.
 	precision /= 1 + precision*max(others, 0)
+	// Kalman's gain for one observation; the variance falls by gain·value·variance.
 	gain := w.variance * value * precision / (1 + precision*w.variance*value*value)
 	w.mean += gain * miss
 	w.variance -= gain * value * w.variance
+	// A random walk: what is certain stays movable, up to the prior.
 	w.variance = min(w.variance+namesWalk, w.prior)
 }
 
@@ -353,6 +361,8 @@ func (a *activeName) learn(x *term, miss, precision, variance float64, shared bo
 	} else {
 		miss -= a.Value * (a.mean + count.mean) // as if it were in
 	}
+	// Cells keep evidence and right side, not mean and variance: a change of the field's precision then needs no pass
+	// over them.
 	own := precision / (1 + precision*max(variance+square*count.variance, 0))
 	a.evidence, a.right = own*square, own*a.Value*(miss+a.Value*a.mean)
 	if c := a.Cell; c != nil {
@@ -379,6 +389,7 @@ func (l *Pairwise) insert(a *activeName) {
 // chooseTerms takes up what each term gained by being in the sum, or would have gained, and decides which ones are: to
 // second order, with slope the label less its prediction.
 func (l *Pairwise) chooseTerms(slope, curvature float64) {
+	// Names of one term follow each other in Active, as Gather adds them by term.
 	for i := 0; i < len(l.Active); {
 		t, sum := l.Active[i].Term, 0.0
 		x := &l.Terms[t]
@@ -386,10 +397,13 @@ func (l *Pairwise) chooseTerms(slope, curvature float64) {
 			a := &l.Active[i]
 			sum += a.Value * (a.mean + x.counts[a.bin].mean)
 		}
+		// log-likelihood with the term less that without, to second order: sum·slope + half of curvature·sum², with the
+		// sign of which of the two the present slope is of.
 		half := curvature * sum * sum / 2
 		if !x.In {
 			half = -half
 		}
+		// One event counts gainMost nats at most, so that an outlier does not decide.
 		x.gain = gainFade*x.gain + max(min(sum*slope+half, gainMost), -gainMost)
 		x.In = x.gain > l.enters || x.In && x.gain > gainLeaves
 	}
@@ -407,6 +421,7 @@ func (l *Pairwise) try(t int) {
 	if x.Off {
 		fresh.trial = l.events + PairTrial
 	} else {
+		// Its cells make room for those of other terms.
 		l.Cells.remove(t)
 		fresh.Off, fresh.trial = true, retrial*l.events
 	}
@@ -429,6 +444,7 @@ func (l *Pairwise) choosePrecisions() {
 		}
 	}
 	for t := range l.Terms {
+		// MacKay's fixed point: precision = γ/Σ mean², where γ counts the weights that the events determine.
 		precision := (known[t] + namesPrior) / (squares[t] + namesPrior/namesPrecision)
 		l.Terms[t].Precision = min(max(precision, namesPrecision/100), namesPrecise)
 	}

@@ -146,6 +146,7 @@ func InputOf(s *event.Schema, ev *event.Event) snapshot.Input {
 	return snapshot.Input{Categorical: ev.Categorical[:s.NumGiven()], Numeric: ev.Numeric, Multi: ev.Multi}
 }
 
+// number returns a figure as manifests have it; nil stays nil, which they leave out.
 func number(n *report.Number) *format.Number {
 	if n == nil {
 		return nil
@@ -162,6 +163,7 @@ func reported(n *format.Number) *report.Number {
 	return report.Some(float64(*n))
 }
 
+// metrics returns figures as manifests have them.
 func metrics(m *report.Metrics) *format.Metrics {
 	if m == nil {
 		return nil
@@ -183,22 +185,22 @@ type Checkpoint struct {
 	Version   int64
 	Lambda    float64
 	Posterior *posterior.State
-	Global    float64
+	Global    float64 // Global to Frequencies: BaselineMeans
 	ByName    map[string]float64
 	Majority  int
 	// Frequencies are of classes; nil in what earlier builds kept.
 	Frequencies   []float64
-	Horizon       int
-	Convex        *solver.Model // of the convex stage, where the posterior has groups
-	Gaussian      *posterior.State
+	Horizon       int              // an index of HalfLives
+	Convex        *solver.Model    // of the convex stage, where the posterior has groups
+	Gaussian      *posterior.State // that of GaussianTarget, nil of other labels
 	Map           *format.FeatureMap
-	MapRidge      float64
+	MapRidge      float64          // of weights on Map
 	Clean         *posterior.State // Posterior before it learned from held-out rows, nil if it has not
-	CleanGaussian *posterior.State
-	HeldOut       HeldOutNames
+	CleanGaussian *posterior.State // Gaussian before that
+	HeldOut       HeldOutNames     // entities that neither learned from
 	Link          *encode.LevelLink
-	Dual          *RowDual // nil of algorithms that keep none
-	Scale         float64
+	Dual          *RowDual        // nil of algorithms that keep none
+	Scale         float64         // of the outputs of an algorithm of margins
 	Precisions    PrecisionChoice // nothing in what earlier builds kept: both ways are compared
 	Popular       *PopularWeights // that its snapshot adds to the model; nil for none
 	PopularOnly   bool
@@ -248,6 +250,8 @@ func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, erro
 	return revive(m, model, &k)
 }
 
+// revive is Restore of a decoded checkpoint. Each part that does not fit is an error, but for the link of numbers to
+// levels, without which updates of levels begin with the next refit.
 func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, error) {
 	manifest, c := model.Manifest(), model.Contents()
 	if k.Format != CheckpointFormat {
@@ -269,6 +273,7 @@ func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, err
 		if p == nil {
 			continue
 		}
+		// Fields of features are those of the snapshot: the checkpoint does not repeat them.
 		p.Field = ch.Vocabulary.Field
 		if err := p.Validate(); err != nil {
 			return nil, fmt.Errorf("cycle: kept posterior of version %d for %d features: %w", k.Version, c.NumFeatures,
@@ -290,6 +295,7 @@ func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, err
 	}
 	ch.MapRidge = k.MapRidge
 	ch.Popular, ch.PopularOnly = k.Popular, k.PopularOnly
+	// Versions hold the model with popularity added; a refit continues from the model without.
 	ch.Model = ch.Popular.Off(ch.Model, ch.Vocabulary)
 	if ch.Vocabulary.Map == nil {
 		ch.Vocabulary.Map = k.Map // the model has no weights on it, the next one may have
@@ -345,12 +351,14 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Fitted, error) {
 		Sample:     manifest.SampleDigest,
 		Lineage:    manifest.Lineage,
 		Events:     manifest.Events,
-		Lambda:     float64(manifest.Lambda) * float64(manifest.Rows) / RowsPerLambda,
+		// A manifest has λ for RowsPerLambda rows, a model the absolute one.
+		Lambda: float64(manifest.Lambda) * float64(manifest.Rows) / RowsPerLambda,
 		Model: &solver.Model{Kernel: kernel, NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis,
 			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias, Map: c.MapWeights},
 	}
 	for _, g := range c.Golden {
 		ev := event.Event{Categorical: slices.Clip(g.Input.Categorical), Numeric: g.Input.Numeric, Multi: g.Input.Multi}
+		// Crosses are made of their parts: golden pairs have given fields only.
 		schema.Complete(&ev)
 		ch.Golden = append(ch.Golden, ev)
 	}

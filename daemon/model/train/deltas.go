@@ -21,7 +21,7 @@ const deltaCheckEvery = 100
 func (t *Trainer) beginDeltas(ctx context.Context) {
 	v := t.versions
 	v.EndDeltas("another version is published")
-	if t.cycle.Following() == nil {
+	if t.cycle.Following() == nil { // no deltas are configured, or none can follow this variant
 		return
 	}
 	if err := v.BeginDeltas(ctx); err != nil {
@@ -37,6 +37,8 @@ func (t *Trainer) deltas(ctx context.Context, applied int64) {
 	now := time.Now()
 	if t.schedule.DeltaDue(t.settings.Publish.Deltas.Every.Std(), now, applied) {
 		t.schedule.DeltaTaken(now, applied)
+		// The changes cannot be written as a delta, for the given reason: consumers keep the last one until the next
+		// version.
 		if whole := t.cycle.TakeDelta(now); whole != "" {
 			t.versions.EndDeltas(whole)
 			t.schedule.AskUpdate()
@@ -51,6 +53,8 @@ func (t *Trainer) deltas(ctx context.Context, applied int64) {
 
 // publishDeltas publishes the deltas that were taken, as far as their events are stored.
 func (t *Trainer) publishDeltas(ctx context.Context) {
+	// A delta whose events are not stored yet could be ahead of the state after a crash: it waits. Order is kept, so
+	// all after it wait as well.
 	for d := t.cycle.Delta(); d != nil && t.state.Holds(d.Cut) && time.Now().After(t.chain.retryAt); d = t.cycle.Delta() {
 		if !t.delta(ctx, d) {
 			return
@@ -92,9 +96,11 @@ func (t *Trainer) delta(ctx context.Context, d *format.Delta) bool {
 	}
 	t.log.Debug("delta published", "version", at.Version, "sequence", at.Sequence, "rows", len(d.Columns), "names",
 		len(d.Added), "bytes", at.Delta)
+	// Consumers compare this digest with theirs: a fault in applying deltas is found within so many.
 	if at.Sequence%deltaCheckEvery == 0 {
 		v.BeginCheck(at, t.cycle.Following())
 	}
+	// What a consumer that starts has to read grows with each delta: a whole version ends that.
 	if at.Bytes >= int64(t.settings.Publish.Deltas.MaxBytes) {
 		t.schedule.AskUpdate()
 	}
@@ -110,6 +116,7 @@ func (t *Trainer) deltasFailed(err error) {
 		return
 	}
 	t.metrics.Deltas.WithLabelValues(t.state.Settings.Name, "failure").Inc()
+	// These do not go away by trying again: something else wrote to the store, or the content is at fault.
 	for _, final := range []error{snapshot.ErrConflict, snapshot.ErrChain, snapshot.ErrNotFound, snapshot.ErrContents,
 		snapshot.ErrSignature,
 		snapshot.ErrFormat, snapshot.ErrDigest, snapshot.ErrName} {

@@ -72,13 +72,13 @@ type Trainer struct {
 	log      *slog.Logger
 	metrics  *metrics.Metrics
 	tracer   trace.Tracer
-	untilEnd bool
-	state    *state.State
-	reader   *read.Reader
-	role     role.Role
-	cycle    *cycle.Cycle
-	versions *versions.Versions
-	pause    *Pause
+	untilEnd bool               // Run ends with the log: the last refit is of all of it
+	state    *state.State       // store and disk; it halts training where the disk is full
+	reader   *read.Reader       // how far the log is applied
+	role     role.Role          // whether this process trains, publishes or leads; asked anew at each step
+	cycle    *cycle.Cycle       // shared with the reader, which learns; it has a lock
+	versions *versions.Versions // what was published
+	pause    *Pause             // keeps refits off after crashes
 	// Fit makes a challenger: the Refit of the cycle, unless a test replaces it.
 	Fit func(context.Context, *encode.Sample) (*fitted.Fitted, error)
 
@@ -87,13 +87,14 @@ type Trainer struct {
 	refitNow atomic.Bool                  // an operator asked for a refit
 	shown    shown
 
+	// What follows belongs to the goroutine of Run.
 	settings    *config.Model // as last tuned
 	tick        *time.Ticker
 	running     chan trained // nil without a refit under way
 	writing     chan written // nil unless a version is being written
 	schedule    cycle.Schedule
-	lookAt      time.Time
-	unpublished unpublished
+	lookAt      time.Time   // when look was last
+	unpublished unpublished // a refit that waits for the store
 	chain       chain
 	tenure      tenure // where other processes may train as well
 
@@ -217,7 +218,7 @@ func (t *Trainer) begin() {
 // tune applies reloaded settings. On the trainer's goroutine: the cycle and the publisher see others at no other time.
 func (t *Trainer) tune() {
 	m := t.tuned.Load()
-	if m == t.settings {
+	if m == t.settings { // the pointer is the version of the settings
 		return
 	}
 	t.settings = m
@@ -262,6 +263,8 @@ func (t *Trainer) step(ctx context.Context) error {
 	}
 	t.heedDrift(applied)
 	if t.running == nil &&
+		// An operator's wish goes before everything; a scheduled refit waits while a backlog is read, unless the events
+		// have doubled since the last one, and while a pause lasts.
 		(t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) &&
 			(t.reader.CatchUp() == nil || t.schedule.Doubled(applied)) && t.pause.over(time.Now())) {
 		t.schedule.RefitBegun(applied)
@@ -272,6 +275,7 @@ func (t *Trainer) step(ctx context.Context) error {
 		t.unpublished.refit = nil
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
+	// Events that other processes forwarded are learned as well, and make updates due.
 	learned := applied + t.role.Learned()
 	if now := time.Now(); t.writing == nil && t.role.Updates() &&
 		t.schedule.UpdateDue(&t.settings.Publish, now, learned) &&
@@ -281,6 +285,7 @@ func (t *Trainer) step(ctx context.Context) error {
 			return err
 		}
 	}
+	// Deltas are taken in each step, also while a version is written: those of the previous update continue.
 	err := t.contain("delta", func() error { t.deltas(ctx, learned); return nil })
 	for _, reason := range t.cycle.TakeHeldBack() {
 		t.metrics.HeldBack.WithLabelValues(t.state.Settings.Name, string(reason)).Inc()
@@ -345,6 +350,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 			span.End()
 		}
 	}()
+	// The mark is on disk before the refit begins: a process that dies in it finds the mark at the next start.
 	defer t.pause.begin(ctx)()
 	sample, err := t.takeSample()
 	if err != nil {
@@ -352,6 +358,8 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	}
 	against := t.cycle.Champion()
 	challenger, err := t.fitOn(ctx, sample)
+	// The champion may be what makes refits fail. Once more from nothing, on a new sample: the first has given up its
+	// rows.
 	if err != nil && ctx.Err() == nil && t.cycle.StartsCold() {
 		t.log.Warn("refit failed that continued from the champion: it is made again from nothing", "error", err,
 			"stack", part.StackOf(err))
@@ -439,6 +447,7 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 		return err
 	}
 	t.versions.Follow()
+	// An operator, or another trainer, may have changed the champion while this refit ran.
 	if now := t.cycle.Champion(); version.Decision == publish.Promoted && now != nil && !r.isAgainst(now) {
 		version.Decision, r.challenger.Cause = publish.Kept, "overtaken"
 		version.Reason = fmt.Sprintf(

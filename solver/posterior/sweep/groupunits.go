@@ -94,6 +94,7 @@ func newUnits(r *Refit, group int32) (*groupUnits, []int32) {
 	u.features, u.exclude = make([][]int32, len(u.fields)), make([]bool, len(u.fields))
 	numbers := make(map[string]int32)
 	of := make([]int32, x.NumRows())
+	// Rows that have the same features of the group, with the same values to the bit, are one unit.
 	var key []byte
 	for i := range of {
 		index, value := x.Row(i)
@@ -106,7 +107,7 @@ func newUnits(r *Refit, group int32) (*groupUnits, []int32) {
 		}
 		t, ok := numbers[string(key)]
 		if !ok {
-			t = int32(u.size)
+			t = int32(u.size) // units are numbered in the order in which they come
 			numbers[string(key)] = t
 			u.append(s, group, index, value)
 		}
@@ -122,6 +123,7 @@ func newUnits(r *Refit, group int32) (*groupUnits, []int32) {
 	return u, of
 }
 
+// append adds a unit: the entries of a row that are of the group.
 func (u *groupUnits) append(s *posterior.State, group int32, index []int32, value []float64) {
 	for e, j := range index {
 		if s.InGroup(j, group) {
@@ -141,6 +143,7 @@ func (u *groupUnits) list(s *posterior.State, local []int) {
 	for t := range u.size {
 		last := int32(-1)
 		for _, j := range u.feature[u.start[t]:u.start[t+1]] {
+			// Two features of one field in a unit: updates of the field go one after the other.
 			if f := s.Field[j]; f == last {
 				u.exclude[local[f]] = false
 			}
@@ -154,6 +157,7 @@ func (u *groupUnits) list(s *posterior.State, local []int) {
 		}
 		u.from[j+1] += u.from[j]
 	}
+	// The transpose, by counting sort: for each feature its units and the values there.
 	u.of, u.factor = make([]int32, len(u.feature)), make([]float64, len(u.feature))
 	next := append([]int(nil), u.from...)
 	for t := range u.size {
@@ -181,6 +185,7 @@ func (u *groupUnits) addRows(s *posterior.State) {
 			m, c := s.Row(int(u.feature[e]))
 			x := u.value[e]
 			dense.AddScaled(mean, x, m)
+			// Rows of different features are independent in the posterior: covariances add up.
 			dense.AddScaled(cov, x*x, c)
 		}
 	}
@@ -246,6 +251,8 @@ func (w *unitWork) update(r *Refit, j int32, field int) {
 	for e := w.from[j]; e < w.from[j+1]; e++ {
 		t, x := int(w.of[e]), w.factor[e]
 		evidence := w.evidence[t*size : t*size+size]
+		// The unit's sum without this feature is known: right side x·(b − A·rest), evidence x²·A, for the A and b that
+		// keep has stored.
 		floats.AddScaledTo(w.rest, w.mean[t*q:t*q+q], -x, w.old)
 		posterior.Multiply(w.image, evidence, w.rest)
 		dense.AddScaled(w.solve.Evidence, x*x, evidence)
@@ -254,6 +261,7 @@ func (w *unitWork) update(r *Refit, j int32, field int) {
 		}
 	}
 	w.solve.Finish(r.state.PrecisionOf(field), mean, cov, &r.logDet[j])
+	// The sums of the units follow the mean at once; their covariances wait for addRows, as no update reads them.
 	floats.SubTo(w.rest, mean, w.old)
 	for e := w.from[j]; e < w.from[j+1]; e++ {
 		t := int(w.of[e])
@@ -267,6 +275,7 @@ func (u *groupUnits) residuals(p *pairs) {
 	for t := range u.size {
 		mean, cov := u.row(t)
 		evidence, plain := u.evidence[t*size:t*size+size], u.plain[t*(q+2):(t+1)*(q+2)]
+		// E[vᵀA v] = v̄ᵀA v̄ + tr(A·C), over the packed lower triangle.
 		second := posterior.Quadratic(evidence, mean)
 		for a, at := 0, 0; a < q; a++ {
 			for b := 0; b < a; b, at = b+1, at+1 {

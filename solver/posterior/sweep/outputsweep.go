@@ -14,9 +14,9 @@ import (
 // outputSweep runs the sweeps of a Refit over separate outputs.
 type outputSweep struct {
 	*Refit
-	m, k   int
-	omega  []float64 // n×m
-	right  []float64 // n×m
+	m, k   int       // outputs, basis vectors
+	omega  []float64 // n×m, weights of the pseudo-observations of each output
+	right  []float64 // n×m, their weights times values, less θ
 	mean   []float64 // n×m, E[o_c] − θ_c
 	spread []float64 // n×m, Var o_c
 	unit   []float64 // packed k×k, fixed curvature: that of a row of weight 1
@@ -73,6 +73,7 @@ func (o *outputSweep) sweep(ctx context.Context) (float64, error) {
 	return evidence, nil
 }
 
+// row returns the m numbers of example i in an n×m matrix.
 func (o *outputSweep) row(v []float64, i int) []float64 { return v[i*o.m : i*o.m+o.m] }
 
 // observe sets the pseudo-observations from the current moments of the outputs.
@@ -186,6 +187,8 @@ func (u *outputUpdate) updateFeature(j int) {
 		}
 		return
 	}
+	// What the examples say of the row adds up in packed form, before the prior is added: a block for the linear
+	// weights of each output, one for the coordinates, and those between.
 	clear(u.precision)
 	clear(u.right)
 	mean, cov := s.Row(j)
@@ -193,6 +196,8 @@ func (u *outputUpdate) updateFeature(j int) {
 		t := u.totalsOf(int(i))
 		u.math.Accumulate(&u.evidence, x.Value[x.Start[i]+int(place[e])], mean, cov, &t, u.observation(int(i)))
 	}
+	// The totals follow by the difference of the row before and after: O(m + k²) an example instead of all its features
+	// again.
 	u.move.From(u.m, mean, cov)
 	u.solver.Finish(&u.evidence, prior, mean, cov, &u.logDet[j])
 	u.move.To(u.weights, mean, cov)
@@ -230,9 +235,10 @@ func (o *outputSweep) updatePrecision() {
 		}
 		d := s.PrecisionOf(f)
 		for a := range d {
+			// Maximum of the bound in D: the number of features over Σ E v². The sum is above 0, as variances are.
 			d[a] = n / total[f*q+a]
 			if a >= o.m {
-				d[a] = min(d[a], o.cap)
+				d[a] = min(d[a], o.cap) // a coordinate that starts small would else be pruned at once
 			}
 		}
 	}
@@ -268,6 +274,7 @@ func (o *outputSweep) updateNoises() {
 			total += w * (e*e + o.spread[i*o.m+c])
 		}
 		if n > 0 {
+			// Residuals of 0, where a label is a function of its names, would make the precision infinite.
 			s.Noises[c] = maxNoise
 			if total > n/maxNoise {
 				s.Noises[c] = n / total
@@ -279,6 +286,7 @@ func (o *outputSweep) updateNoises() {
 // likelihood returns the expected log-likelihood of the sample.
 func (o *outputSweep) likelihood() float64 {
 	s, n := o.state, o.problem.X.NumRows()
+	// Added up block by block, in the order of the blocks: the sum is the same for any number of workers.
 	blocks := make([]float64, (n+sweepBlock-1)/sweepBlock)
 	o.parallel(n, func(b, lo, hi int) {
 		work := make([]float64, o.m)
@@ -300,6 +308,8 @@ func (o *outputSweep) divergence() float64 {
 	q, moments, total := s.RowSize(), o.secondMoments(), 0.0
 	for f, n := range o.counts {
 		for a, d := range s.PrecisionOf(f) {
+			// Twice the Kullback-Leibler divergence of Gaussians: Σ d·E v² − 1 − log d, less log det of the covariance
+			// below.
 			total += d*moments[f*q+a] - n*(1+math.Log(d))
 		}
 	}

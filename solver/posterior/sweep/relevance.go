@@ -71,7 +71,7 @@ func newRelevance(l posterior.Likelihood, p *solver.Problem, most int) *relevanc
 		t.size[f]++
 	}
 	for a := range t.rows {
-		i := n - m + a
+		i := n - m + a // the last rows: the newest, where rows are in order of time
 		t.rows[a], t.residual[a], t.weight[a] = i, w.residual[i], p.Weight(i)
 		at, f := p.X.Start[i], 0
 		for ; f <= p.NumFields; f++ {
@@ -94,6 +94,7 @@ func (t *relevance) entries(row, field int, visit func(j int32, x float64)) {
 
 // test returns Z of two fields.
 func (t *relevance) test(a, b int, r *rand.Rand) float64 {
+	// Z = Σ e v / √(2 Σ (e v)²) over both halves: e the residuals of a half, v what the other half predicts for them.
 	gain, variance := 0.0, 0.0
 	halves := [2]*starter{t.half(a, b, 0), t.half(a, b, 1)}
 	if len(halves[0].residual) == 0 || len(halves[1].residual) == 0 {
@@ -170,6 +171,8 @@ func (w *starter) interactions(r *rand.Rand) *starter {
 	for j, f := range w.state.Field {
 		for a := range k {
 			if at := j*k + a; f == 0 && square[at] > 0 {
+				// Least squares by coordinate, with linearShrinkage rows of the average square added: the divisor is
+				// above 0.
 				w.basis[at] = w.next[at] / (square[at] + linearShrinkage*all[a]/rows)
 			} else if f == 0 {
 				w.basis[at] = 0
@@ -184,7 +187,7 @@ func (w *starter) eachPair(visit func(i int, first, second int32, x float64)) {
 	for i := range w.residual {
 		index, value := w.problem.X.Row(i)
 		for a, j := range index {
-			if w.state.Field[j] != 0 {
+			if w.state.Field[j] != 0 { // entries come in the order of the fields
 				break
 			}
 			for b, l := range index[a+1:] {
@@ -211,6 +214,7 @@ func (w *starter) predict(other *starter) []float64 {
 // center takes out of v what is a constant plus a sum of effects of single features.
 func (w *starter) center(v []float64) {
 	effect := make([]float64, len(w.state.Field))
+	// Backfitting: means are taken out of one field, then of the other, until little is left.
 	for range testCenter {
 		mean, total := 0.0, 0.0
 		for i, y := range v {
@@ -233,6 +237,7 @@ func (w *starter) center(v []float64) {
 	}
 }
 
+// eachEntry visits the entries of a field, row by row.
 func (w *starter) eachEntry(field int32, visit func(i int, j int32, x float64)) {
 	for i := range w.residual {
 		index, value := w.problem.X.Row(i)

@@ -43,6 +43,7 @@ func Start(l posterior.Likelihood, p *solver.Problem, group []int32, mainOnly []
 	start.linear()
 	for j, f := range s.Field {
 		for a := range k {
+			// Drawn for every feature, used or not: what a field starts with does not depend on the others.
 			if v := r.NormFloat64(); s.Starts(int(f)) {
 				start.basis[j*k+a] = v
 			}
@@ -55,6 +56,7 @@ func Start(l posterior.Likelihood, p *solver.Problem, group []int32, mainOnly []
 			}
 		}
 	}
+	// The scale of the prior: one standard deviation of a coordinate.
 	start.finish(1 / math.Sqrt(prior.Basis))
 	return s
 }
@@ -105,6 +107,7 @@ func (w *starter) linear() {
 	if total == 0 {
 		return
 	}
+	// Residuals of logistic targets are on the scale of z: ±1 less the mean, times 2, see above.
 	slope, offset := 1.0, 0.0
 	if s.Likelihood == posterior.Logistic {
 		slope = 2
