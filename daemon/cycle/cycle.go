@@ -23,9 +23,9 @@ import (
 type Cycle struct {
 	*common
 	Options
-	backlog     rows.Backlog
-	batchScorer *BatchScorer // of events that come without a score
-	score       updates.Score
+	backlog     rows.Backlog  // events since the sample of the refit under way was taken; guarded by mu
+	batchScorer *BatchScorer  // of events that come without a score
+	score       updates.Score // scratch for those
 	ensemble
 	watch
 	progress
@@ -63,6 +63,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			race:       updates.NewVariantSelector(),
 		},
 	}
+	// One value, shared: a lock, the target and the champion are the same for all of them.
 	c.ensemble.common, c.watch.common, c.progress.common = c.common, c.common, c.common
 	c.publisher.common, c.lineage.common = c.common, c.common
 	for f, name := range schema.Categorical {
@@ -104,6 +105,7 @@ func (e *ensemble) newLearner(ch *fitted.Fitted, last experts.Learner) experts.F
 		l.Slots.Evicted = &e.evicted
 		return l
 	}
+	// A fold-in of the other kind has nothing to pass on: g is nil then.
 	g, _ := last.(*experts.Gradient)
 	l := experts.NewGradient(e.config, &e.schema, e.target, ch, g)
 	l.Slots.Evicted = &e.evicted
@@ -143,6 +145,8 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if !versus.Known {
 		versus.Base = ev.Label
 	}
+	// 1. What consumers would have said: scored in advance by another goroutine, unless they have had something else
+	// since.
 	if served := c.publisher.published.Load(); served != nil {
 		if prescored == nil || prescored.Of != served {
 			prescored = &c.score
@@ -158,6 +162,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		c.progress.names.Total += prescored.Names.Total
 		c.progress.names.Unseen += prescored.Names.Unseen
 	}
+	// 2. What the live model says, all before anything learns from the event.
 	alone := ahead
 	if ahead == nil {
 		alone = &c.ensemble.foldInOnly
@@ -172,11 +177,13 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	} else {
 		o[evaluate.Baseline1] = c.ensemble.lastLabel(versus)
 	}
+	// 3. The figures of the report.
 	versus.Beyond = !of.counts.IsShared()
 	c.progress.progressive.Add(&o, versus)
 	if c.progress.interval != nil {
 		c.progress.interval.Add(&o, versus, c.ensemble.mixture, ev, c.ensemble.targets)
 	}
+	// 4. A label that takes the place of an earlier one moves what that one had moved.
 	if of.Learn && of.counts.Corrects() != nil {
 		if ahead == nil {
 			alone.correction = c.ensemble.correctFoldIn(of)
@@ -191,6 +198,8 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if ahead == nil {
 		alone.label = c.ensemble.winsorised(label)
 	}
+	// 5. Learning. An outlier counts as the end of the range of labels before it; the caller gets the event back as it
+	// was.
 	c.ensemble.learnAs(alone.label, ev)
 	if of.counts.IsShared() {
 		c.publisher.guard.Observe(ev, &o[evaluate.Published])
@@ -216,11 +225,13 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		for _, a := range alone.alarms {
 			c.alarmed(a, ev)
 		}
+		// Last, as it may replace the fold-in.
 		c.checkLive()
 	}
 	if c.ensemble.mixture != nil {
 		c.ensemble.learnMixed(ev, of.counts)
 	}
+	// Kept for Install, which lets the next fold-in learn what came while its refit ran.
 	if of.Payload != nil {
 		c.backlog.Add(of.Position, of.Payload, of.counts.Clone())
 	}
@@ -231,7 +242,7 @@ func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *updates.Score) ev
 	if c.ensemble.mixture == nil {
 		return alone.outcome
 	}
-	consumers := c.publisher.consumersOutputs(prescored)
+	consumers := c.publisher.consumersOutputs(prescored) // a part of the mixture like the others
 	c.ensemble.mixture.Predict(ev, alone.outputs, consumers, c.ensemble.experts)
 	c.ensemble.predictMixed(alone.outputs, consumers)
 	if c.target.IsNumeric() {
@@ -408,6 +419,7 @@ func (c *Cycle) checkLive() {
 		return
 	}
 	c.progress.goodEnough = liveCheckEvery
+	// Only windows of the same events can be compared.
 	w := c.progress.progressive.Window()
 	if c.champion == nil || c.publisher.published.Load().IsUpdate() && c.publisher.race.Chosen != mixture.FormFoldIn ||
 		w[evaluate.Published].N < liveCheckEvery ||

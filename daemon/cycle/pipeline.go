@@ -51,6 +51,7 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 	defer c.mu.Unlock()
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()
+	// Chunks end where checkLive is due: it comes after the fold-in has learned the last event.
 	events = events[:c.progress.chunk(events)]
 	defer c.ensemble.weigh(events)()
 	for i := range events {
@@ -71,6 +72,7 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 	if len(events) >= aheadLeast && runtime.GOMAXPROCS(0) > 1 {
 		worker.Go(a.run)
 	}
+	// The worker reads the ensemble under the lock of this function: it ends before this function gives up mu.
 	defer worker.Wait()
 	for i := range events {
 		a.wait(i)
@@ -143,7 +145,7 @@ type pipeline struct {
 	folded  []folded // of events
 	targets []float64
 
-	turn    sync.Mutex
+	turn    sync.Mutex    // held while a block is learned: blocks are learned one after the other, in order
 	done    atomic.Int64  // events
 	further chan struct{} // holds one value after a block of the worker
 }
@@ -178,6 +180,7 @@ func (a *pipeline) run() {
 // again at once.
 func (a *pipeline) wait(i int) {
 	for tries := 0; int(a.done.Load()) <= i; tries++ {
+		// While the worker has no processor the waiter does its work: nothing waits for a goroutine that does not run.
 		if a.turn.TryLock() {
 			if int(a.done.Load()) <= i {
 				a.block()

@@ -56,11 +56,11 @@ type Group struct {
 	// which come in turn. Those take seconds: a mutex would stop the clock of a simulation.
 	calls chan struct{}
 
-	mu      sync.Mutex // guards what follows
-	held    map[int]bool
-	joined  bool
-	over    bool // nothing is taken up any more
-	failing outage
+	mu      sync.Mutex   // guards what follows
+	held    map[int]bool // shards of this process, between Given and Taken
+	joined  bool         // the group has answered, if only with nothing
+	over    bool         // nothing is taken up any more
+	failing outage       // since when it does not
 }
 
 // NewGroup returns a group. Nothing is connected before Run.
@@ -80,6 +80,7 @@ func (g *Group) Run(ctx context.Context) error {
 		return err
 	}
 	refused := make(chan error, 1)
+	// The client outlives ctx: giving shards up takes requests.
 	clientCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	o := append(
@@ -109,6 +110,7 @@ func (g *Group) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("shard: group %s: %w", g.Name, err)
 	}
+	// The topic has no records: membership is all that is wanted.
 	client.PauseFetchTopics(g.Name)
 	select {
 	case <-ctx.Done():
@@ -176,6 +178,7 @@ func (g *Group) given(partitions []int32) {
 	g.calls <- struct{}{}
 	defer func() { <-g.calls }()
 	g.mu.Lock()
+	// Shards that come while the process ends are not begun: release has gone over the others already.
 	g.joined, g.failing = true, outage{}
 	var shards []int
 	if !g.over {
@@ -195,6 +198,7 @@ func (g *Group) taken(partitions []int32, lost bool) {
 	g.calls <- struct{}{}
 	defer func() { <-g.calls }()
 	g.mu.Lock()
+	// Only what was given: with over some never were.
 	shards := slices.DeleteFunc(g.shards(partitions), func(n int) bool { return !g.held[n] })
 	for _, n := range shards {
 		delete(g.held, n)

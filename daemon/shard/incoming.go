@@ -35,6 +35,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	var h head
 	in := &r.shards[number]
 	r.heads++
+	// First: is it a head of this team at all? Its pairs stay where they are if not.
 	err := decode(rec, r.Model, &h)
 	switch {
 	case err != nil:
@@ -58,10 +59,13 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	}
 	delete(r.passed, number)
 	r.outdo(h.Heeds)
+	// Then: are all pairs before it here? Merging a head without some would lose rows for good.
 	missing := r.missing(in, number, &h)
 	if in.spilled {
 		missing = max(missing, 1)
 	}
+	// At the start compaction may have left an old head whose pairs a later one has replaced: judged where the topic
+	// ended.
 	if missing > 0 && in.gaps != r.gaps && r.next < r.end {
 		in.doubt = &doubt{rec, &h, missing}
 		return nil
@@ -71,6 +75,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 		in.gaps = r.gaps
 		r.lose(number, rec, &h, missing)
 	}
+	// It was asked to send all again, and this head does not say that it did.
 	if none := (instance{}); in.lost != none && h.Resent != in.lost {
 		r.resend[number] = in.lost
 		return nil
@@ -105,6 +110,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 		r.heard(number, rec, &h, nil)
 		return nil
 	}
+	// Resume is where a restart has to read from: below all pairs that wait for a head.
 	share := &sketch.Share{Shard: uint32(number), Head: &h.Head, Values: r.Values, Resume: rec.Offset + 1, Only: r.Only}
 	share.Carry = r.Carry != nil && r.Carry(number)
 	if share.Memo, err = r.memo(); err != nil {
@@ -121,6 +127,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 			share.Resume = min(share.Resume, other.since)
 		}
 	}
+	// Rows, account and place are one transaction: a crash leaves the merge done or not begun.
 	events, err := r.Store.Merge(share)
 	switch {
 	case errors.Is(err, sketch.ErrBehind): // its pairs wait for a head that is not

@@ -55,6 +55,7 @@ func PriorFor(l Likelihood, scale float64) Prior {
 	case Multinomial:
 		return Prior{Linear: 1.5, Basis: 3, Cap: 3, Noise: 1}
 	}
+	// Labels that are all equal have a deviation of 0, which no precision can be divided by.
 	scale = max(scale, 1e-9)
 	return Prior{Linear: 5 / (scale * scale), Basis: 8 / scale, Cap: 10 / scale, Noise: 1.1 / (scale * scale)}
 }
@@ -198,6 +199,7 @@ func (s *State) SetMainOnly(fields []bool) {
 	}
 }
 
+// PrecisionOf returns the q prior precisions of a field, all above 0; they alias the state.
 func (s *State) PrecisionOf(field int) []float64 {
 	q := s.RowSize()
 	return s.Precision[field*q : field*q+q]
@@ -237,6 +239,7 @@ func (s *State) AddBasis(h, weights []float64, precision float64) {
 		s.PrecisionOf(f)[q-1] = precision
 	}
 	if s.Separate {
+		// Rows of V have mean square 1: the size of a vector is in its coordinates.
 		scale := math.Sqrt(float64(len(weights)) / floats.Dot(weights, weights))
 		for _, v := range weights {
 			s.Weights = append(s.Weights, scale*v)
@@ -272,6 +275,7 @@ func (s *State) Model() *solver.Model {
 		}
 	}
 	for j := range d {
+		// A grouped model needs vectors whose coordinates are 0 outside of a group, see groupedVectors.
 		group, row := s.group(j), m.Basis[j*len(vectors):(j+1)*len(vectors)]
 		for a := range row {
 			v := &vectors[a]

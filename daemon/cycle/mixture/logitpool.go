@@ -25,19 +25,19 @@ var poolBiasSteps = []float64{0, 0.1, 0.3, 1}
 // is too sure or not sure enough, and what all of them miss; being a part of the mixture, nothing depends on it. One
 // that predicts nothing counts as the first part. O(parts²·m + parts³) an event.
 type LogitPool struct {
-	n         int
-	ready     bool
-	logistic  bool      // independent classes, not exclusive ones
-	inputs    []float64 // n × m, outputs of the parts
-	weights   []float64 // n
-	curvature []float64 // n × n
-	factor    []float64
-	slope     []float64   // n
-	mean      []float64   // n, of inputs under the prediction
-	bias      [][]float64 // per step
-	each      [][]float64 // probabilities per step
-	experts   experts.Weights
-	mixed     []float64
+	n         int             // parts
+	ready     bool            // predict has taken up the event in hand
+	logistic  bool            // independent classes, not exclusive ones
+	inputs    []float64       // n × m, outputs of the parts
+	weights   []float64       // n
+	curvature []float64       // n × n
+	factor    []float64       // n × n, scratch of the solution
+	slope     []float64       // n
+	mean      []float64       // n, of inputs under the prediction
+	bias      [][]float64     // per step
+	each      [][]float64     // probabilities per step
+	experts   experts.Weights // of the bias steps, by recent loss
+	mixed     []float64       // the mean probability over these
 }
 
 func newLogitPool(parts, outputs int, link string) *LogitPool {
@@ -65,6 +65,7 @@ func (p *LogitPool) reset() {
 	clear(p.curvature)
 	for i := range p.n {
 		p.weights[i] = 1 / float64(p.n)
+		// The ridge is about the weights as they are, not about 0: a step solves (ridge + Σ curvature)·step = slope.
 		p.curvature[i*p.n+i] = poolRidge
 	}
 	for _, b := range p.bias {
@@ -84,6 +85,7 @@ func (p *LogitPool) predict(dst []float64, parts []part) bool {
 			value = parts[0].Value
 		}
 		for c, v := range value {
+			// Bounded: a part that is wholly sure would else decide alone.
 			o := math.Log(max(v, poolLeast))
 			if p.logistic {
 				o -= math.Log(max(1-v, poolLeast))
@@ -131,12 +133,15 @@ func (p *LogitPool) learn(targets []float64) {
 			if t > 0 || p.logistic {
 				loss -= math.Log(max(1-math.Abs(t-v), evaluate.LeastProbability))
 			}
+			// Gradient of the log-likelihood in the bias of a class: t − p, under either link.
 			b[c] += poolBiasSteps[e] * (t - v)
 		}
 		p.experts.Add(e, loss)
 	}
 	p.derive(targets)
 	copy(p.factor, p.curvature)
+	// Online Newton step (Hazan, Agarwal and Kale 2007) with fading curvature. What is not finite starts again from
+	// equal weights.
 	ok := ridge.Solve(p.factor, p.slope)
 	for i, s := range p.slope {
 		p.weights[i] += s
@@ -166,6 +171,7 @@ func (p *LogitPool) derive(targets []float64) {
 		for j := range i + 1 {
 			h := 0.0
 			for c, v := range p.mixed {
+				// Curvature of −log p: E[o oᵀ] − E o E oᵀ under the softmax, Σ p(1 − p) o oᵀ for independent classes.
 				product := v * p.inputs[i*m+c] * p.inputs[j*m+c]
 				if p.logistic {
 					product *= 1 - v
@@ -177,6 +183,7 @@ func (p *LogitPool) derive(targets []float64) {
 			}
 			p.curvature[i*p.n+j] = poolFade*p.curvature[i*p.n+j] + h
 		}
+		// The ridge fades with the rest: this keeps it at poolRidge.
 		p.curvature[i*p.n+i] += (1 - poolFade) * poolRidge
 	}
 }

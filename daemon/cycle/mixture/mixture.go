@@ -125,6 +125,7 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	if !t.IsNumeric() {
 		width = t.Outputs()
 	}
+	// The order of the parts: learned ones, baselines, then at most one combination of all before it.
 	names := append([]string{PartFoldIn, PartPublished}, companions...)
 	for _, b := range m.Baselines {
 		names = append(names, b.Name())
@@ -150,6 +151,7 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 			},
 		)
 	}
+	// Trust begins at ½: either set of weights is as good as the other.
 	m.Entities, m.Mixed, m.Trust = rows.NewSlots(limit), make([]float64, width), 0.5
 	m.Weights, m.Plain, m.Own = make([]float64, len(names)), make([]float64, len(names)), make([]float64, len(names))
 	return m
@@ -179,7 +181,7 @@ func (m *Mixture) Predict(ev *event.Event, foldIn, published []float64, companio
 func (m *Mixture) combine(ev *event.Event) {
 	m.entity = -1
 	if m.by >= 0 {
-		m.entity = m.Entities.Find(0, ev.Categorical[m.by])
+		m.entity = m.Entities.Find(0, ev.Categorical[m.by]) // −1 for one that is new: it has the plain weights
 	}
 	if m.Stack != nil {
 		p := &m.Parts[len(m.Parts)-1]
@@ -239,11 +241,13 @@ func (m *Mixture) weigh() {
 			}
 		}
 		for i, l := range losses {
+			// Relative to the best, so that none overflows; min, as parts that are absent may have lost less.
 			m.Own[i] *= math.Exp(min(least-l, 0))
 		}
 		normalize(m.Own)
 	}
 	for i := range m.Weights {
+		// Both sets sum to 1, so this does.
 		m.Weights[i] = (1-m.Trust)*m.Plain[i] + m.Trust*m.Own[i]
 	}
 }
@@ -315,6 +319,7 @@ func (m *Mixture) judge(ev *event.Event, targets []float64, shared bool) {
 			continue
 		}
 		p.Reported.Add(min(loss, evaluate.WorstError))
+		// Vovk's aggregating algorithm: weights times exp(−rate·loss), of losses capped at MixtureLossMax.
 		likely := math.Exp(-MixtureRate * p.Loss)
 		plain, own = plain+m.Plain[i]*likely, own+m.Own[i]*likely
 		p.Weight *= likely
@@ -324,6 +329,8 @@ func (m *Mixture) judge(ev *event.Event, targets []float64, shared bool) {
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		if p.Present && sum > 0 {
+			// Fixed share (Herbster and Warmuth 1998): no weight falls below shareRate/present, so a part that becomes
+			// the best is found within some events.
 			p.Weight = (1-shareRate)*p.Weight/sum + shareRate/float64(present)
 		}
 	}
@@ -334,6 +341,7 @@ func (m *Mixture) judge(ev *event.Event, targets []float64, shared bool) {
 // same.
 func (m *Mixture) bet(plain, own float64) {
 	if either := (1-m.Trust)*plain + m.Trust*own; m.entity >= 0 && either > 0 {
+		// The same rule for the two sets of weights: Bayes, then a fixed share.
 		m.Trust = (1-betShare)*m.Trust*own/either + betShare/2
 	}
 }

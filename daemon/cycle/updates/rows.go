@@ -17,13 +17,13 @@ import (
 // update's vectors are.
 type PosteriorRows struct {
 	Learner  *experts.FoldIn
-	Steady   []bool
+	Steady   []bool                     // fields whose rows are those of the slowest rate; nil for none
 	Sum      *mixture.LinearCombination // nil for the learner's rows as they are
-	Loadings *posterior.Loadings
-	Linear   int           // linear weights of a row
-	Outputs  int           // of versions
-	Changed  func() string // why the sum is another by now, empty where it is not; nil without
-	mean     []float64     // of the row at hand
+	Loadings *posterior.Loadings        // which coordinate a vector of the update is of, and its scale there
+	Linear   int                        // linear weights of a row
+	Outputs  int                        // of versions
+	Changed  func() string              // why the sum is another by now, empty where it is not; nil without
+	mean     []float64                  // of the row at hand
 }
 
 func (r *PosteriorRows) Stale() string {
@@ -43,6 +43,7 @@ func (r *PosteriorRows) Row(linear, basis []float64, field int, name string) (ex
 	if !exists { // given up for another name: it stays as it was published
 		return false, true
 	}
+	// Outputs that share z have one linear weight, which each output of a version gets.
 	for c := range linear {
 		linear[c] = r.mean[min(c, r.Linear-1)]
 	}
@@ -67,6 +68,7 @@ func (r *GradientRows) Row(linear, basis []float64, field int, name string) (exi
 	l := r.Learner
 	j := l.Champion.Vocabulary.Column(field, name)
 	at := l.Slots.Find(field, name)
+	// New names have no column in the champion: deltas of these models change columns only.
 	if j < 0 || at < 0 {
 		return false, true
 	}
@@ -127,6 +129,7 @@ type namesRows struct {
 func NewNamesRows(l *experts.Pairwise, v *encode.Vocabulary, limit int) *namesRows {
 	r := &namesRows{learner: l, touched: &experts.TouchedPairs{Listed: make(map[uint64]struct{})}, limit: limit}
 	l.Touched = append(l.Touched, r.touched)
+	// Pairs have additional fields in the update, after its categorical ones and before its lists.
 	own := v.FirstOwn()
 	for t := range l.Terms {
 		x := &l.Terms[t]
@@ -152,6 +155,7 @@ func (r *namesRows) Stale() string {
 			return "the learner on names has taken up or left out a field or pair of fields"
 		}
 	}
+	// Events touch pairs faster than deltas take them: the list would grow without end.
 	if len(r.touched.List) > mostTouched*r.limit {
 		return "too many pairs of names wait for a delta"
 	}
@@ -196,6 +200,7 @@ func (r *NewtonRows) Stale() string {
 	for f := range r.Features.Scaling {
 		s := &r.Features.Scaling[f]
 		center, scale := r.Learner.Numbers.Fields[f].Of()
+		// Written so that NaN is stale, too.
 		if !(math.Abs(center-s.Center) <= mapMoves*s.Scale && math.Abs(scale-s.Scale) <= mapMoves*s.Scale) {
 			return "the numbers have another scale"
 		}

@@ -119,6 +119,7 @@ func (l *Learner) stored(s updates.Stored) updates.Stored {
 	}
 	for i := range s.Cut {
 		c := &s.Cut[i]
+		// The state may be ahead: its rows come by the merge topic, events by the live topic.
 		if learned := next[rows.Position{Topic: c.Topic, Partition: c.Partition}]; learned < c.Next {
 			c.Next, s.Events = learned, nil // what became of the records before is not known
 		}
@@ -214,6 +215,7 @@ func (l *Learner) start(s shard.Stretch, known []report.Cut) place {
 	have, had := l.next[at]
 	switch {
 	case had && have.Incarnation < s.Incarnation:
+		// The topic was made anew: offsets begin at 0 again.
 		l.cycle.Recreated(s.Topic, s.Partition)
 		have = place{s.Incarnation, s.From}
 	case had && have.Incarnation > s.Incarnation:
@@ -243,6 +245,7 @@ func (l *Learner) start(s shard.Stretch, known []report.Cut) place {
 // learn learns events of a stretch from an offset on, and returns the newest time of them.
 func (l *Learner) learn(s *shard.Stretch, start int64, events []shard.ForwardedEvent) (newest int64, err error) {
 	scored := l.scored[rows.Position{Topic: s.Topic, Partition: s.Partition}]
+	// again was scored before a restart, so it only learns; fresh is scored first.
 	var again, fresh sketch.Part
 	for i := range events {
 		e := &events[i]
@@ -256,6 +259,7 @@ func (l *Learner) learn(s *shard.Stretch, start int64, events []shard.ForwardedE
 		to.Records = append(to.Records,
 			sketch.Record{Offset: e.Offset, Fate: sketch.Applied, Payload: e.Payload, Forgotten: e.Forgotten})
 	}
+	// A time beyond would move watermarks that never come back.
 	latest := time.Now().Add(2*skewOf(l.options.Settings) + time.Hour) // bounds of event times are coarse
 	for _, part := range []*sketch.Part{&again, &fresh} {
 		if len(part.Records) == 0 {

@@ -28,8 +28,8 @@ type shardRole struct {
 	options  *part.Options
 	state    *state.State
 	settings *config.Shard
-	sink     *ingest.Ingest
-	number   int
+	sink     *ingest.Ingest // what applies records to the sample
+	number   int            // of the shard, from 0
 	sender   *shard.Sender
 	forward  *forwarder // nil where nothing is learned between refits
 }
@@ -111,6 +111,7 @@ func (s *shardRole) forget(ctx context.Context, w *sketch.Witness) error {
 
 // Run implements Role: it reads and sends.
 func (s *shardRole) Run(ctx context.Context, read func(context.Context) error) error {
+	// The order matters: rows of the shard before this process, then what the topic asks for, then reading.
 	if err := s.takeUp(ctx); err != nil || ctx.Err() != nil {
 		return exitOf(s.state, err)
 	}
@@ -133,6 +134,7 @@ func (s *shardRole) Run(ctx context.Context, read func(context.Context) error) e
 		defer stop() // what was read last is forwarded, too
 		forwarding.Go(func() { s.forward.run(forwardCtx) })
 	}
+	// Reading ends first, then what it applied is sent, for sendTimeout at most after a stop.
 	err := read(readCtx)
 	close(done)
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(sendTimeout, stopSending) })()
@@ -144,6 +146,7 @@ func (s *shardRole) Run(ctx context.Context, read func(context.Context) error) e
 func (s *shardRole) takeUp(ctx context.Context) error {
 	state, c := s.state, s.settings
 	_, _, begun, err := state.Store.Merged()
+	// A state that has rows begins with them.
 	if err != nil || c.From.Topic == "" && !c.IsGiven() || !begun && len(state.Store.Ledger()) > 0 {
 		return err
 	}

@@ -17,9 +17,9 @@ type sharedRows struct {
 	slope  []float64 // of the entry that was entered
 	now    []float64 // its mean row
 	odds   []float64 // exp(θ_c) of logistic outputs
-	z      float64
-	omega  float64
-	right  float64
+	z      float64   // of the event in hand, without θ
+	omega  float64   // weight of its pseudo-observation
+	right  float64   // weight times value
 }
 
 func newSharedRows(s *posterior.State) *sharedRows {
@@ -76,6 +76,7 @@ func (s *sharedRows) enter(e int) {
 func (s *sharedRows) LossWith(target []float64, mean []float64) float64 {
 	z := s.z
 	if mean != nil {
+		// z is linear in the row: z(mean) = z + slope·(mean − now).
 		now, mean := s.now[:len(s.slope)], mean[:len(s.slope)]
 		for a, slope := range s.slope {
 			z += slope * (mean[a] - now[a])
@@ -88,6 +89,7 @@ func (s *sharedRows) LossWith(target []float64, mean []float64) float64 {
 }
 
 func (s *sharedRows) gradient(dst []float64) {
+	// ∂/∂z of the bound on the log-likelihood, ω(t − z), times ∂z/∂row.
 	scale := s.right - s.omega*s.z
 	for a, slope := range s.slope {
 		dst[a] = scale * slope
