@@ -110,12 +110,13 @@ func (w *OutputMath) Accumulate(a *OutputEvidence, x float64, mean, cov []float6
 	}
 	for c, omega := range by.Omega {
 		v := w.rows[c*k : c*k+k]
+		// What the other entries add to o_c: the total less this row's linear weight and interaction.
 		rest := t.out[c] - x*mean[c]
 		for r, f := range product {
 			rest -= f * v[r]
 		}
 		rest = by.Right[c] - omega*rest
-		omega *= square
+		omega *= square // from here on x² is in it
 		a.linear[c] += omega
 		a.right[c] += x * rest
 		cross, coupled := a.cross[c*k:c*k+k], cov[m+c*k:m+c*k+k]
@@ -155,6 +156,7 @@ func (w *OutputMath) Accumulate(a *OutputEvidence, x float64, mean, cov []float6
 // Fill computes totals from all rows of an example. O(nnz·k·(k + m)).
 func (w *OutputMath) Fill(t *OutputTotals, v *OutputView, by *Observation) {
 	m, k := w.m, w.k
+	// Sums over entries first, then one pass over the outputs: P needs K, which all entries share.
 	copy(t.out, v.Out)
 	copy(t.sum, v.sum)
 	clear(w.parts)
@@ -242,6 +244,7 @@ func (d *OutputMove) From(m int, mean, cov []float64) {
 // To sets the move from the row after it.
 func (d *OutputMove) To(w *OutputWeights, mean, cov []float64) {
 	m, k := w.m, w.k
+	// Differences of each sum that the totals hold: the row as it is, less the row as it was.
 	floats.SubTo(d.mean, mean, d.before)
 	floats.SubTo(d.cov, cov, d.cov)
 	addMeans(d.means, 1, cov[m+m*k:], mean[m:])
@@ -257,6 +260,7 @@ func (d *OutputMove) To(w *OutputWeights, mean, cov []float64) {
 // Move takes the totals of an example that has the row with the value x to where the row has gone. O(k·(k + m)).
 func (w *OutputMath) Move(t *OutputTotals, x float64, d *OutputMove, omega []float64) {
 	m, k := w.m, w.k
+	// slope of the other entries: the total still has the row as it was.
 	w.without(t, x, d.before)
 	step, sum, pull := w.product[:k], t.sum[:k], t.pull[:k]
 	for r, v := range d.mean[m:][:k] {

@@ -46,10 +46,10 @@ const (
 // survive restarts; the window starts again.
 type Progressive struct {
 	target *encode.Target
-	sliced bool // events have entities
-	Sums   progressiveSums
-	All    [NumReported]*distribution
-	Ring   []observed
+	sliced bool                       // events have entities
+	Sums   progressiveSums            // over all events; kept with the state
+	All    [NumReported]*distribution // over all events, nil for labels without classes
+	Ring   []observed                 // the window, a ring; at is the oldest once it is full
 	// of WindowBlock outcomes of the ring each; that of the next outcome holds what came since it was begun
 	blocks  [][NumRoles]Tally
 	at      int
@@ -67,7 +67,7 @@ type observed struct {
 
 type progressiveSums struct {
 	N         int64
-	NoModel   int64
+	NoModel   int64 // events for which consumers had no version
 	All       [NumRoles]Tally
 	Reference *reference // of classes
 	Drift     []drifted  // in the order of the first alarms
@@ -141,6 +141,7 @@ const WindowBlock = 1024
 // leastLoss is the lowest loss that rounding explains; none of the losses can be below 0. Chosen by hand.
 const leastLoss = -1e-9
 
+// Add takes up what all predictors made of one event, and what to compare that with. O(roles).
 func (p *Progressive) Add(o *[NumRoles]EventOutcome, c Compared) {
 	p.Sums.N++
 	if !o[Published].Present {
@@ -149,6 +150,7 @@ func (p *Progressive) Add(o *[NumRoles]EventOutcome, c Compared) {
 	e := observed{c, *o}
 	for r := range e.outcomes {
 		of := &e.outcomes[r]
+		// A loss below 0 is a fault of the loss: it is counted, and does not flatter the sums.
 		if of.Loss < 0 {
 			if of.Loss < leastLoss {
 				p.Invalid++
@@ -163,6 +165,8 @@ func (p *Progressive) Add(o *[NumRoles]EventOutcome, c Compared) {
 	if p.tail != nil {
 		p.tail.add(p.target, &e)
 	}
+	// Events beyond the cap of their entity count in the sums over all, but not in the window, by which the live model
+	// is judged.
 	if !c.Beyond {
 		p.addToWindow(&e)
 	}

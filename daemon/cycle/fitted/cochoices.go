@@ -72,15 +72,15 @@ type coChoices struct {
 	kept     int // pairs of a name
 	choosers map[string]*chooser
 
-	judging bool // whether choices say how well each way lists
-	turn    int
+	judging bool          // whether choices say how well each way lists
+	turn    int           // choices since the start that could be judged
 	popular []*NameCounts // the most popular names some choices ago
 	listed  float64       // when these were listed, in choices
 	mark    int           // of the last choice that was judged
-	touched []*NameCounts
+	touched []*NameCounts // names that go with what the entity of the choice in hand chose last
 	n       float64
 	gains   [numCoChoiceWays]float64 // losses of none less those of a way, fading
-	squares [numCoChoiceWays]float64
+	squares [numCoChoiceWays]float64 // of these, for their standard errors
 }
 
 // newCoChoices returns those of a model whose events choose names of a field.
@@ -124,6 +124,7 @@ func (p *Popularity) together(of *NameCounts, ev *event.Event) {
 			continue
 		}
 		weight := float32(math.Exp2(-float64(len(who.recent)-1-i) / coChoiceSpan))
+		// Symmetric, but each name keeps only its most frequent partners.
 		of.join(other, weight, p.Now, c.kept)
 		other.join(of, weight, p.Now, c.kept)
 	}
@@ -146,6 +147,7 @@ func (p *Popularity) chooser(name string) *chooser {
 		for _, other := range c.choosers {
 			times = append(times, other.last)
 		}
+		// Half at once: O(entities·log) per as many new entities, and nothing to maintain at a choice.
 		slices.Sort(times)
 		for name, other := range c.choosers {
 			if other.last <= times[len(times)/2] {
@@ -173,6 +175,7 @@ func (c *NameCounts) join(other *NameCounts, weight float32, now float64, kept i
 			return
 		}
 	}
+	// Room for half as many more, so that sorting is O(log) a choice in the mean.
 	if len(c.near) >= kept*3/2 {
 		c.near = slices.DeleteFunc(c.near, func(x near) bool { return x.of.gone })
 		c.sortNear()
@@ -207,6 +210,7 @@ func (p *Popularity) judge(of *NameCounts, ev *event.Event) {
 	if who == nil || len(who.recent) == 0 || slices.Contains(who.recent, of) {
 		return
 	}
+	// A share of the choices is enough to compare few ways, and judging takes far longer than counting.
 	if c.turn++; c.turn%judgedEvery != 0 {
 		return
 	}
@@ -216,6 +220,7 @@ func (p *Popularity) judge(of *NameCounts, ev *event.Event) {
 	p.touch(who)
 	var own [numCoChoiceWays]float64
 	base := likely(of)
+	// The place of the choice in each way is how many other names come before it there.
 	of.lifted(&own, base, c.mark)
 	var places [numCoChoiceWays]int
 	place := 0
@@ -239,7 +244,7 @@ func (p *Popularity) judge(of *NameCounts, ev *event.Event) {
 		compare(other)
 	}
 	for _, other := range c.popular {
-		if other.mark != c.mark {
+		if other.mark != c.mark { // else it is among touched already
 			compare(other)
 		}
 	}
@@ -317,6 +322,7 @@ func (c *NameCounts) lifted(to *[numCoChoiceWays]float64, weight float64, mark i
 // way returns the way that has listed best, -1 for none.
 func (c *coChoices) way() int {
 	best := -1
+	// gains and squares fade alike, so that gain/√squares is about a t-value of the mean gain.
 	for way, gain := range c.gains {
 		if gain > judgedErrors*math.Sqrt(c.squares[way]) && (best < 0 || gain > c.gains[best]) {
 			best = way
@@ -405,6 +411,7 @@ func (x *CoChoices) contents(schema *event.Schema, over int, v *encode.Vocabular
 		Neighbours: make([][]format.Neighbour, len(v.Names[over])),
 		Recent:     make([][]int32, len(v.Names[x.By])),
 	}
+	// Names of the vocabulary alone: others cannot be listed.
 	at := make(map[string]int32, len(v.Names[over]))
 	for i, name := range v.Names[over] {
 		at[name] = int32(i)

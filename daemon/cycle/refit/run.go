@@ -23,7 +23,11 @@ import (
 // goldenEvents is how many events of a sample go into a version as golden pairs. Chosen by hand.
 const goldenEvents = 16
 
+// Run makes one refit: the stages in order, each of which returns what it found, and the gate. It takes the training
+// rows of the sample. The error is that of ctx where there is no model yet when it ends; else what was found so far is
+// returned. See Cycle.Refit.
 func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
+	// The record comes first: Prepare gives the rows up.
 	record, err := j.Record()
 	if err != nil {
 		return nil, err
@@ -37,6 +41,7 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	} else {
 		warm, j.Stages.Folded = variational.Continuing(j, j.Vocab)
 	}
+	// And its end as soon as the start is known: nothing after this line may depend on what the record lacks.
 	kept, err := record.Finish(warm, j.Rows.HeldOut, j.Vocab.Numeric)
 	if err != nil {
 		return nil, err
@@ -51,6 +56,7 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	if err := chooseMap(ctx, j, warm); err != nil {
 		return nil, err
 	}
+	// Interactions, half-life and feature map are chosen: now the model.
 	best, swept, err := Stages(ctx, j, warm)
 	if err != nil {
 		return nil, err
@@ -58,6 +64,7 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	j.Stages.Swept = swept
 	ch := challenger(ctx, j, best, swept, choose.Mapped(ctx, j, best.Model, warm), warm)
 	ch.CutShort, ch.Kept = j.Budget.Cut, kept
+	// A version of zeros would be judged, and may be promoted, as the first one.
 	if ch.CutShort != nil && ch.Target.Link != format.Identity && isZero(ch.Model) {
 		return nil, errNothingLearned
 	}
@@ -70,6 +77,7 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 		j.Choices.Precisions.Gaussian = gaussian.Began
 	}
 	ch.Precisions = j.Choices.Precisions
+	// The challenger is final, but for what it may learn from the held-out rows after the gate has used them.
 	ch.GateBegan = j.Now()
 	if gate.Decide(j.Judging(), ch); ch.PopularOnly {
 		ch.Version.Reason += "; lists of popularity alone, as the model's are not shown to be better"
@@ -84,6 +92,7 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	switch {
 	case j.Stages.Swept == nil || j.Model.LeavesOut(task.ChoiceHeldOut):
 		return ch, nil
+	// A refit that is repeated does what the version says that was done, whatever the gate says now.
 	case j.Repeats != nil:
 		return ch, variational.LearnHeldOut(ctx, j, ch, j.Stages.HeldOutSweeps)
 	case fitted.Causes[ch.Cause] == fitted.Promoted:
@@ -230,11 +239,12 @@ func selectDecides(j *task.Task) bool {
 
 // Prepare decodes the sample, builds the vocabulary and encodes the parts.
 func Prepare(j *task.Task) error {
+	// Training rows, rows to select on, rows of the gate: no row is in two of them.
 	train, selected, held, err := j.Rows.Sample.Decode(j.InParallel)
 	if err != nil {
 		return err
 	}
-	j.Rows.Sample.Train = nil
+	j.Rows.Sample.Train = nil // encoded rows are all that is needed from here on
 	if j.Target, err = encode.NewTarget(j.Model, encode.ClassesOf(train)); err != nil {
 		return err
 	}
@@ -301,6 +311,7 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 		settings.MaxBasis = k
 	}
 	if variational && warm != nil && warm.Lean && warm.Posterior != nil {
+		// Where the convex stage cannot win (WarmStart.Lean): sweeps alone, unless they gain nothing.
 		if best, fit, err := SweepAlone(ctx, j, warm, k); err != nil || best != nil {
 			return best, fit, err
 		}
@@ -317,6 +328,7 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 		best, err = convex.LinearOnly(ctx, j, settings)
 	case warm != nil && (warm.MapWeights == nil || warm.Model.NumBasis > 0 || j.Vocab.Map != nil):
 		// else maps are no longer asked for
+		// A warm refit adds few vectors: the next one adds others.
 		settings.MaxSteps = j.Model.Train.NewBasis
 		if warm.Posterior != nil && !alone {
 			settings.MaxSteps = max(0, k-warm.Posterior.NumBasis)
@@ -335,6 +347,7 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 		best, err = convex.Finish(ctx, j, best, settings)
 		return best, nil, err
 	}
+	// Vectors of the path's end start the sweeps, even where an earlier model of it is best: sweeps prune.
 	if vectors = best.Result.Model; best.Path != nil && best.Path.NumBasis > vectors.NumBasis {
 		vectors = best.Path
 	}
@@ -401,6 +414,7 @@ func reset(ctx context.Context, j *task.Task, warm *task.VariationalFit, vectors
 	if j.Choices.Restarted || j.Repeats != nil && !j.Repeats.Anew || j.Budget.EndedInSweeps() {
 		return warm, nil
 	}
+	// Another budget: what the clock ends here is given up whole, so it must not be noted in the version.
 	own := task.Budget{Deadline: j.Budget.Deadline}
 	fit, err := variationalStage(ctx, j, nil, vectors, k, variational.RestartSweeps*j.Model.Train.Sweeps, &own)
 	switch {

@@ -46,9 +46,9 @@ type State struct {
 	Settings *config.Model
 	Log      *slog.Logger
 	Dir      string
-	Store    *sketch.Store
-	Guard    *space.Guard
-	Counters *Counters
+	Store    *sketch.Store // sample, ledger, and rows for dead letters; safe for concurrent use
+	Guard    *space.Guard  // free space of the disk; training waits while it is low
+	Counters *Counters     // numbers of versions, as a witness against a store that is lost
 
 	Empty     bool         // when it was opened
 	Rollbacks int64        // offsets that were applied once and have to be read again
@@ -58,7 +58,7 @@ type State struct {
 	fresh   atomic.Bool // it is empty, and nobody has asked the group
 	begun   atomic.Bool // it was not empty, or is known to be the first one
 	counted atomic.Bool // a storage error of this run
-	closed  bool
+	closed  bool        // of the goroutine that closes
 }
 
 // Open opens the state of a model, unless its storage has failed too often. The error carries its exit code.
@@ -73,9 +73,12 @@ func Open(ctx context.Context, o *part.Options) (_ *State, err error) {
 	team := &o.Settings.Shard
 	options.Mirror, options.Merges = team.IsShard(), team.IsTrainer() || team.From.Topic != "" || team.IsGiven()
 	s := &State{Settings: o.Settings, Log: o.Log, Guard: space.New(dir, options.MinFreeBytes, o.Log), Dir: dir}
+	// Before anything is written.
 	if err := failedOften(dir, time.Now()); err != nil {
 		return nil, err
 	}
+	// A restore or rebuild that was cut short is ended first: until then the directory is neither the old nor the new
+	// one.
 	if err := statedir.Finish(dir, o.Log); err != nil {
 		return nil, ingest.StateError(err, dir)
 	}
@@ -102,11 +105,12 @@ func Open(ctx context.Context, o *part.Options) (_ *State, err error) {
 	if err != nil {
 		return nil, ingest.StateError(err, dir)
 	}
+	// Subjects that were erased while this process did not run are removed before a row is read.
 	forgotten := ingest.Forgotten{Dir: dir, Model: o.Settings, Log: o.Log}
 	if err = forgotten.Recall(ctx, s.Store, dir); err == nil {
 		err = forgotten.Keep(s.Store)
 	}
-	if err == nil && !options.Mirror {
+	if err == nil && !options.Mirror { // what a shard keeps for its merge topic is of no use to others
 		err = s.Store.Unmirror()
 	}
 	if err == nil {
@@ -184,6 +188,7 @@ func (s *State) CompareWith(versions *publish.Store) {
 		}
 	}
 	behind, partitions, first := int64(0), 0, ""
+	// A topic that was deleted and made again has offsets from 0: they say nothing of a cut of the one before.
 	incarnation := make(map[string]uint32)
 	for _, l := range s.Store.Ledger() {
 		incarnation[l.Topic] = max(incarnation[l.Topic], l.Incarnation)

@@ -29,22 +29,22 @@ import (
 // Versions are the published versions of a model: which one consumers have, and which one challengers are compared
 // with. But for what the status shows it belongs to the trainer's goroutine.
 type Versions struct {
-	settings  *config.Model
+	settings  *config.Model // as at the start; Renew is called with reloaded ones
 	log       *slog.Logger
 	metrics   *metrics.Metrics
 	tracer    trace.Tracer
 	out       *report.Emitter
 	onVersion func(report.Version) // may be nil
-	state     *state.State
+	state     *state.State         // counters of versions, and the checkpoint of the last refit
 	cycle     *cycle.Cycle
 
-	Publisher *publishing.Publisher
+	Publisher *publishing.Publisher // writes to the store; of the trainer's goroutine, but for its Publications
 	// Mark marks an event in the curves.
 	Mark func(at time.Time, kind string, version int64, text string)
 	// Write writes a version: Publication.Write, unless a test replaces it.
 	Write func(*publishing.Publication, context.Context, *fitted.Fitted) error
 
-	promoted int
+	promoted int // of this run, for Tally
 	kept     int
 	champion *int64
 	strays   map[string]bool       // paths that were named
@@ -93,6 +93,8 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle) (*Versions,
 		return nil, err
 	}
 	if publisher.Store() != nil {
+		// Numbers are noted in the state before they are used in the store: a store that is lost does not lead to the
+		// same number twice.
 		publisher.Store().Reserve = state.Counters.Reserve
 	}
 	state.CompareWith(publisher.Store())
@@ -196,6 +198,8 @@ func (v *Versions) Lead(epoch int64) {
 func (v *Versions) Revive() error {
 	defer v.refused()
 	var cut []report.Cut
+	// Two things may be there: the last refit with its posterior, which learning continues from, and what consumers
+	// have, which may be a later update of it or an operator's choice.
 	refit, err := v.lastRefit()
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
@@ -206,6 +210,7 @@ func (v *Versions) Revive() error {
 		cut = refit.Version.Cut
 	}
 	champion, salvaged := v.openChampion()
+	// An operator's choice stays until a refit beats it. What was salvaged counts only without a refit.
 	takes := champion != nil &&
 		(v.Publisher.Chosen() || salvaged && refit == nil && v.settings.MadeFor(champion.Manifest().ConfigHash))
 	adopted := takes && v.adopt(champion)
@@ -302,6 +307,7 @@ func (v *Versions) lastRefit() (*fitted.Fitted, error) {
 // Follow loads the version that champion names if somebody else moved the alias: an operator, or another instance on
 // the same store.
 func (v *Versions) Follow() {
+	// Before and after, so that a loss is logged once, when it is found.
 	lost := v.Publisher.Lost()
 	version, err := v.Publisher.Follow()
 	v.noteLost()
@@ -393,6 +399,7 @@ func (v *Versions) Renew(ctx context.Context, m *config.Model) {
 func (v *Versions) Publish(ctx context.Context, ch *fitted.Fitted) error {
 	seen := v.cycle.Progressive()
 	ch.Observed = &seen
+	// Begin and End belong to this goroutine; Write between them may run on another one (Trainer.write).
 	publication := v.Publisher.Begin()
 	err := traces.Publish(ctx, v.tracer, ch,
 		func(ctx context.Context, ch *fitted.Fitted) error { return v.Write(publication, ctx, ch) })

@@ -119,10 +119,10 @@ type outputRows struct {
 	view   *posterior.OutputView
 	solver *posterior.OutputSolver
 	math   *posterior.OutputMath
-	totals posterior.OutputTotals
-	by     posterior.Observation
-	out    []float64 // m
-	entry  int       // that was entered
+	totals posterior.OutputTotals // of the event in hand, filled anew for each entry: rows of earlier entries have moved
+	by     posterior.Observation  // its pseudo-observations
+	out    []float64              // m, scratch: variances, outputs or residuals
+	entry  int                    // that was entered
 }
 
 func newOutputRows(s *posterior.State) *outputRows {
@@ -142,6 +142,7 @@ func newOutputRows(s *posterior.State) *outputRows {
 	}
 }
 
+// rebias has nothing to do: outputs add θ each time.
 func (o *outputRows) rebias() {}
 
 func (o *outputRows) evidenceSize() int { return o.state.CovarianceSize() }
@@ -158,6 +159,7 @@ func (o *outputRows) Observe(target []float64, weight float64) {
 		o.view.Covariances()
 		o.view.Spread(o.out)
 	}
+	// The same quadratics as sweeps have: bounds, but for one binary label, see Refit.Sweep.
 	o.state.ObserveOutputs(o.by.Omega, o.by.Right, target, o.view.Out, o.out, weight, !o.state.IsBinary())
 	o.math.Curvature(o.by.Curve, o.by.Omega)
 }
@@ -176,6 +178,7 @@ func (o *outputRows) enter(e int) {
 func (o *outputRows) LossWith(target []float64, mean []float64) float64 {
 	o.outputs(o.out)
 	if v := o.view; mean != nil {
+		// An output is linear in the row (w, h): o_c changes by x·Δw_c and by x·s_r·Δh_r·V[r,c].
 		x, now := v.Value[o.entry], v.Mean[o.entry]
 		for c := range o.out {
 			o.out[c] += x * (mean[c] - now[c])
@@ -190,6 +193,7 @@ func (o *outputRows) LossWith(target []float64, mean []float64) float64 {
 func (o *outputRows) gradient(dst []float64) {
 	v := o.view
 	for c, z := range v.Out {
+		// The gradient of the quadratic in each output, then by the chain rule in the row.
 		o.out[c] = o.by.Right[c] - o.by.Omega[c]*z
 	}
 	x := v.Value[o.entry]
@@ -203,6 +207,7 @@ func (o *outputRows) gradient(dst []float64) {
 
 func (o *outputRows) solve(evidence, right, prior, mean, cov []float64) {
 	a := posterior.NewOutputEvidence(evidence, right, o.view.M, o.view.K)
+	// Evidence is kept in the blocks of OutputEvidence, without those that couple two outputs.
 	o.solver.Finish(&a, prior, mean, cov, nil)
 }
 

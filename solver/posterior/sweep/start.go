@@ -189,6 +189,7 @@ func (w *starter) turn(f int) {
 	for j, g := range s.Field {
 		if int(g) == f {
 			row := w.next[j*k : j*k+k]
+			// By the root of the frequency: correlations of rare features are mostly noise, of the size of that root.
 			scale := 1 / math.Sqrt(w.frequency[j]+basisShrinkage)
 			for a := range row {
 				row[a] *= scale
@@ -211,6 +212,7 @@ func (w *starter) turn(f int) {
 	for j, g := range s.Field {
 		if int(g) == f {
 			row := w.next[j*k : j*k+k]
+			// With N the scaled rows and NᵀN = L Lᵀ, the rows of N L⁻ᵀ are orthonormal in their columns.
 			solveLower(gram, row)
 			copy(w.basis[j*k:j*k+k], row)
 		}
@@ -267,7 +269,7 @@ func (w *starter) finish(deviation float64) {
 			features[f]++
 		}
 	}
-	top := 0.0
+	top := 0.0 // above 0 where a coordinate is: gram has positive diagonals
 	for _, v := range w.size {
 		top = max(top, v)
 	}
