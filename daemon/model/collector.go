@@ -252,6 +252,7 @@ func (s samples) readiness(m *Model) {
 	s.gauge(trainDisabled, indicator(m.trainer.Disabled() != ""))
 	reasons := m.NotReady()
 	s.gauge(modelReady, indicator(len(reasons) == 0))
+	// All causes are sent, with 0 where they do not apply, so that a series does not come and go.
 	not := make(map[string]float64, len(part.Causes))
 	for _, reason := range reasons {
 		not[reason.Cause] = 1
@@ -272,6 +273,7 @@ func indicator(yes bool) float64 {
 // team sends what a trainer has of its shards.
 func (s samples) team(m *Model) {
 	role := m.role
+	// A trainer without a standby has no such series: it would always be 1.
 	if _, contested := role.Term(); contested {
 		s.gauge(trainerLeader, indicator(role.Leads()))
 	}

@@ -471,12 +471,16 @@ func (s *Sender) send(ctx context.Context) error {
 	applied := s.applied()
 	for {
 		var err error
+		// An excerpt is a piece of what changed, at most excerptBytes, the last one with a head. It is nil where
+		// nothing has changed and no sign of life is due.
 		if e, err = s.Store.Excerpt(excerptBytes, e, time.Since(s.beat) >= beatEvery); e == nil {
 			return err
 		}
 		if err := s.connected(); err != nil {
 			return err
 		}
+		// The head counts rejected records: their dead letters have to be out before another process may continue from
+		// it.
 		if e.Head != nil && s.Moves {
 			if err := s.lettersSent(ctx); err != nil {
 				return err
@@ -507,6 +511,7 @@ func (s *Sender) send(ctx context.Context) error {
 			if keep {
 				s.noted = s.beat
 			}
+			// Only now does the store forget that these rows were to be sent.
 			return s.Store.Mirrored(e, mark, keep)
 		}
 	}

@@ -55,6 +55,7 @@ func (r *Receiver) TakePlace(ctx context.Context) (*sketch.Witness, error) {
 	}
 	switch s := r.Status()[*r.Place]; {
 	case s.Refused == "":
+	// Another sample: to read the log again would give another result than the trainer has.
 	case r.shards[*r.Place].foreign:
 		return nil, fmt.Errorf("topic %s (shard.topic): shard %d of %d cannot be taken up: %s: %w", r.Topic, *r.Place,
 			r.Count, s.Refused, ErrTopic)
@@ -107,6 +108,7 @@ func (r *Receiver) takesFrom(ctx context.Context, start, end int64) (int64, erro
 	if err != nil {
 		return 0, err
 	}
+	// A topic is read from the end backwards only by time: heads come at least every beatEvery.
 	at, _ := listed.Lookup(r.Topic, 0)
 	if at.Err != nil || at.Offset <= start || at.Offset >= end {
 		return start, at.Err
@@ -142,6 +144,7 @@ func (r *Receiver) takesFrom(ctx context.Context, start, end int64) (int64, erro
 			}
 		})
 	}
+	// Without what the trainer asks for, forgotten subjects would come back.
 	if last.From <= start || wished < 0 {
 		return start, nil
 	}

@@ -23,6 +23,7 @@ const crossShare = 0.95
 // or said to be by the schema, is in that one's group. A field that is the cross of two others has none.
 func FindGroups(schema *event.Schema, events []event.Event, fields int) []int32 {
 	names := len(schema.Categorical) + len(schema.Multi)
+	// Two fields can only be one group, which says nothing.
 	if names < 3 {
 		return nil
 	}
@@ -33,8 +34,9 @@ func FindGroups(schema *event.Schema, events []event.Event, fields int) []int32 
 	said := saidParents(schema)
 	parent := slices.Clone(said)
 	for f := range parent {
+		// What the schema says counts, whatever the events look like.
 		if said[f] < 0 && !schema.IsCross(f) {
-			if a := g.determinant(f, schema); a >= 0 && rootOf(parent, a) != f {
+			if a := g.determinant(f, schema); a >= 0 && rootOf(parent, a) != f { // no circles
 				parent[f] = a
 			}
 		}
@@ -128,10 +130,11 @@ func (g *grouping) determines(a, b int) bool {
 	counts := make(map[int64]int)
 	for i, name := range g.columns[a] {
 		rows[name]++
-		pair := int64(name)<<32 | int64(g.columns[b][i])
+		pair := int64(name)<<32 | int64(g.columns[b][i]) // both are numbered from 0
 		counts[pair]++
 		most[name] = max(most[name], counts[pair])
 	}
+	// A name that comes once agrees with itself: it says nothing.
 	repeated, agree := 0, 0
 	for name, n := range rows {
 		if n > 1 {
@@ -157,6 +160,8 @@ func (g *grouping) dropCross(f int, parent, said []int) {
 			for row, v := range g.columns[a] {
 				pairs[int64(v)<<32|int64(g.columns[b][row])] = struct{}{}
 			}
+			// As many pairs as names of f: f is "user×day", say, and its parts are no properties of it. Fields of two
+			// values would pass by chance.
 			if float64(len(pairs)) >= crossShare*float64(g.distinct[f]) && g.distinct[a] > 2 && g.distinct[b] > 2 {
 				for _, d := range dependents {
 					parent[d] = said[d]

@@ -41,6 +41,7 @@ func NewLevelLink(m int, deviation float64) *LevelLink {
 func (l *LevelLink) Fit(numbers, targets, weights []float64) *LevelLink {
 	m := len(l.Threshold)
 	center := float64(m+2) / 2 // of the levels: thresholds and slope are about independent there
+	// Parameters: thresholds at the center of the levels, then the slope.
 	w := make([]float64, m+1)
 	for c, t := range l.Threshold {
 		w[c] = t - l.Slope*center
@@ -50,7 +51,7 @@ func (l *LevelLink) Fit(numbers, targets, weights []float64) *LevelLink {
 	value := LinkLoss(w, start, numbers, targets, weights, center)
 	for range linkSteps {
 		LinkCurve(normal, step, w, start, numbers, targets, weights, center)
-		if !ridge.Solve(normal, step) {
+		if !ridge.Solve(normal, step) { // the prior makes it positive definite, but for rounding
 			return l
 		}
 		gain := 0.0
@@ -88,6 +89,7 @@ func LinkLoss(w, start, numbers, targets, weights []float64, center float64) flo
 	for i, x := range numbers {
 		weight := WeightAt(weights, i)
 		for c, t := range targets[i*m : i*m+m] {
+			// −log p of each threshold: log(1 + e^o), written so that it does not overflow.
 			o := -t * (w[c] - w[m]*(x-center))
 			sum += weight * (max(o, 0) + math.Log1p(math.Exp(-math.Abs(o))))
 		}
@@ -108,6 +110,7 @@ func LinkCurve(normal, gradient, w, start, numbers, targets, weights []float64, 
 		x -= center
 		weight := WeightAt(weights, i)
 		for c, t := range targets[i*m : i*m+m] {
+			// ∂/∂o of the loss is p − [t = 1], its second derivative p(1 − p); o = w_c − w_m·x.
 			p := 1 / (1 + math.Exp(w[m]*x-w[c]))
 			e, h := weight*(p-(t+1)/2), weight*p*(1-p)
 			gradient[c] += e

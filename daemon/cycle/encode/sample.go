@@ -19,7 +19,7 @@ var ErrNoRows = errors.New("cycle: the sample has no rows to train on yet")
 
 // Sample is what a refit is made of: the rows of a consistent cut, as AppendEvent wrote them.
 type Sample struct {
-	Train          [][]byte
+	Train          [][]byte // nil once a refit has decoded them
 	Select         [][]byte
 	Gate           [][]byte
 	Weights        []float64 // of the training rows, mean 1; nil counts every row once
@@ -29,9 +29,9 @@ type Sample struct {
 	TrainAge       []float64 // of the rows, in events that were applied since; nil if not known
 	SelectAge      []float64
 	GateAge        []float64
-	Cut            []report.Cut
-	Digest         string
-	Lineage        string
+	Cut            []report.Cut  // up to which offset of each partition its events are in the sample
+	Digest         string        // of all rows, so that a repeated refit can say that it has the same
+	Lineage        string        // of the state: ages of another one cannot be compared
 	Watermark      int64         // newest event time, milliseconds since 1970
 	Events         format.Counts // what became of the records before the cut
 }
@@ -87,6 +87,8 @@ func decodeInto(events []event.Event, rowList [][]byte, names rows.Interner) err
 func (s *Sample) Decode(inParallel func(f, g func())) (train, selected, gate []event.Event, err error) {
 	train, selected, gate = make([]event.Event, len(s.Train)), make([]event.Event,
 		len(s.Select)), make([]event.Event, len(s.Gate))
+	// The split is by the number of rows alone, so events do not depend on the workers; each half has a separate pool
+	// of names.
 	half := min((len(train)+len(selected)+len(gate))/2, len(train))
 	var others error
 	inParallel(func() { err = decodeInto(train[:half], s.Train[:half], make(rows.Interner)) }, func() {

@@ -39,6 +39,7 @@ func NewTarget(m *config.Model, classes []string) (*Target, error) {
 	s := &m.Schema
 	t := &Target{Objective: objective, Levels: s.Levels, Classes: s.Classes, Low: s.LabelMin, High: s.LabelMax,
 		Positive: s.Positive, Negative: s.Negative}
+	// A schema without classes takes those of the first sample.
 	if len(t.Classes) == 0 {
 		t.Classes = classes
 	}
@@ -69,12 +70,13 @@ func (t *Target) IsNumeric() bool { return t.Task.IsNumeric() }
 // Encode stores the targets of an event in dst (length m). It reports false for a class that the model does not have,
 // and for a label that decoders do not accept any more: a sample may hold rows of an earlier build.
 func (t *Target) Encode(dst []float64, ev *event.Event) bool {
-	if !(math.Abs(ev.Label) <= event.MaxLabel) {
+	if !(math.Abs(ev.Label) <= event.MaxLabel) { // NaN, too
 		return false
 	}
 	switch {
 	case t.Task.HasClasses():
 		off := 0.0
+		// Independent labels are ±1, exclusive classes 0 and 1.
 		if t.Link == format.Logistic {
 			off = -1
 		}
@@ -91,7 +93,7 @@ func (t *Target) Encode(dst []float64, ev *event.Event) bool {
 	case t.Link == format.OrdinalLink:
 		solver.EncodeLevel(dst, int(ev.Label))
 	case t.Link == format.Logistic:
-		dst[0] = 2*ev.Label - 1
+		dst[0] = 2*ev.Label - 1 // 0 and 1 become −1 and 1
 	default:
 		dst[0] = ev.Label
 	}
@@ -125,6 +127,7 @@ func (t *Target) Correct(outputs, targets []float64) bool {
 	if t.Task == event.Multiclass {
 		return targets[Argmax(outputs)] > 0
 	}
+	// A set of labels is right if each of them is.
 	for c, o := range outputs {
 		if (o > t.Threshold()) != (targets[c] > t.Threshold()) {
 			return false

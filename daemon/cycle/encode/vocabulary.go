@@ -46,6 +46,7 @@ func BuildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 	slices.SortFunc(all, func(a, b NameCount) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Name, b.Name))
 	})
+	// Order and ties do not depend on the order of maps or rows: versions of the same sample are equal.
 	dropped := max(0, len(all)-limit)
 	all = all[:len(all)-dropped]
 	names := make([][]string, fields)
@@ -65,6 +66,8 @@ func BuildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 			}
 		}
 		scale := scaleOf(name, values, fields > 0)
+		// The last center and scale stay where they fit, so that weights mean the same from refit to refit; the range
+		// is always new.
 		if f < len(last) && stillFits(&last[f], &scale) {
 			scale.Center, scale.Scale = last[f].Center, last[f].Scale
 		}
@@ -182,6 +185,7 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 				index = append(index, j)
 			}
 		}
+		// Columns have to increase, and a list may have a name twice: it counts once.
 		slices.Sort(index[start:])
 		index = index[:start+len(slices.Compact(index[start:]))]
 		for range index[start:] {
@@ -218,6 +222,7 @@ func (v *Vocabulary) With(s *rows.Slots, limit int) *Vocabulary {
 		out.Names[f] = slices.Clone(names)
 		total += len(names)
 	}
+	// From the newest on: where there is no room, names that came long ago are left out.
 	for at := s.Newest; at >= 0 && total < limit; at = s.Items[at].Older {
 		item := &s.Items[at]
 		if int(item.Field) < len(v.Names) && v.Column(int(item.Field), item.Name) < 0 {

@@ -12,7 +12,7 @@ import (
 // features differ.
 // Where features are the same, so is what any model predicts.
 func Degenerate(j *task.Task, model *solver.Model) bool {
-	const probe = 200
+	const probe = 200 // rows that are looked at, spread evenly
 	low, high := math.Inf(1), math.Inf(-1)
 	labelLow, labelHigh := math.Inf(1), math.Inf(-1)
 	m := j.Target.Outputs()
@@ -30,5 +30,6 @@ func Degenerate(j *task.Task, model *solver.Model) bool {
 		low, high = min(low, outputs[0]), max(high, outputs[0])
 		labelLow, labelHigh = min(labelLow, j.Rows.Train.Targets[i*m]), max(labelHigh, j.Rows.Train.Targets[i*m])
 	}
+	// Relative to the size of the outputs: less than rounding is no difference.
 	return differ && labelLow < labelHigh && high-low <= 1e-12*(1+math.Abs(high))
 }

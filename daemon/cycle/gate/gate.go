@@ -23,6 +23,7 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 		}
 	}
 	switch {
+	// First what needs no comparison.
 	case !ch.Model.IsFinite():
 		say("not_finite", "a parameter is not finite")
 		return
@@ -34,7 +35,7 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 		return
 	}
 	var own heldLosses
-	var below string
+	var below string     // why it is worse than a baseline, "" if that is not shown
 	var rival *Incumbent // nil where there is nothing to be compared with
 	j.InParallel(func() {
 		own = lossesOf(j, j.Listed(ch, ch.Model), j.Vocab)
@@ -44,6 +45,7 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 			rival = newIncumbent(j)
 		}
 	})
+	// Whatever the rival says, a challenger that is worse than a plain baseline is refused.
 	promote := func(cause fitted.Cause, reason string, values ...any) {
 		if say(cause, reason, values...); below != "" {
 			say("worse_than_baseline", "%s", below)
@@ -56,6 +58,8 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 	v.ChampionGate = rival.metrics
 	gate, chosen := rival.scores(own)
 	tolerance := j.Model.Publish.Gate.Tolerance
+	// Which rows decide: those of the gate; where they are few those the refit chose on as well; where both are next to
+	// none, live losses of the fold-in against what consumers have.
 	rows, where, name := gate, "gate", rival.name
 	if minRows := j.Model.Publish.Gate.MinRows; len(gate.loss) < minRows {
 		if j.Champion != nil && j.Champion.Chosen {
@@ -83,6 +87,8 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 			ch.Version.Rows)
 		return
 	}
+	// The burden of proof is on the rejection: a challenger that is not shown to be worse is promoted, as it has
+	// learned from newer rows.
 	c := rows.compare(rows.all(), tolerance, chosen)
 	test := fmt.Sprintf("to be worse by more than publish.gate.tolerance %g (evidence %.3g, %g decides)", tolerance,
 		c.evidence, 1/gateError)
@@ -131,6 +137,7 @@ func Comparable(j *task.Task, version *fitted.Fitted) bool {
 func belowBaseline(j *task.Task, ch *fitted.Fitted, own heldLosses) (reason string) {
 	slices, baselines := gateSlices(j), baselines(j, ch.Model)
 	weights := gateWeights(j)
+	// Bonferroni: with so many tests each asks for so many times the evidence.
 	tests := len(slices) * len(baselines)
 	largest, label := j.Plausible()
 	if !hides(j, encode.CountTo(len(own.chosen)), encode.CountTo(len(own.gate))) {
@@ -161,7 +168,7 @@ func belowBaseline(j *task.Task, ch *fitted.Fitted, own heldLosses) (reason stri
 			if b == 0 && len(s.gate) > 0 {
 				row.Loss, row.Baseline = report.Some(c.loss), report.Some(c.against)
 			}
-			if c.isWorse(tests) && reason == "" {
+			if c.isWorse(tests) && reason == "" { // the first one is the reason; all slices are listed in the version
 				reason = fmt.Sprintf(
 					"on the %d gate rows of %s its %s %.5f is shown to be worse than %.5f of %s (evidence %.3g, %g decides)",
 					c.rows,

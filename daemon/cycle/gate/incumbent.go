@@ -103,6 +103,7 @@ func version(j *task.Task, name string, of *fitted.Fitted, model *solver.Model, 
 	losses := heldLosses{partLosses(j, j.Rows.Select_, model, vocab, nil), partLosses(j, j.Rows.Gate, model, vocab,
 		quality)}
 	r := &Incumbent{name: name, losses: losses, metrics: quality.Metrics(), unseen: math.Inf(1), job: j}
+	// Its state before held-out rows is not known, so neither is what it has not seen: rows after its cut, at least.
 	if of.WithoutHoldout == nil && (of.Version.HeldOutSweeps > 0 || of.Version.Kind == "update") && hasAges(j) {
 		if since, ok := EventsSince(j, of); ok {
 			r.unseen = since
@@ -118,6 +119,7 @@ func (r *Incumbent) scores(own heldLosses) (gate, chosen *scores) {
 	of := func(own, rival, age, weights []float64) (s *scores, rows []int) {
 		s = &scores{least: j.Criteria.Least}
 		for i := range own {
+			// Older than the cut of the rival: it may have learned from this row.
 			if !math.IsInf(r.unseen, 1) && age[i] > r.unseen {
 				continue
 			}

@@ -13,6 +13,7 @@ func hides(j *task.Task, chosen, gate []int) bool {
 		return false
 	}
 	m := j.Target.Outputs()
+	// Counts by output: a class, a label, or a threshold between levels.
 	having, n := make([]int, m), len(chosen)+len(gate)
 	count := func(part *encode.Encoded, rows []int) {
 		for _, i := range rows {
@@ -29,6 +30,7 @@ func hides(j *task.Task, chosen, gate []int) bool {
 		if share > 0 && having[c] < LeastOfLabel {
 			return true
 		}
+		// Of exclusive classes the absence of one is the presence of others: it needs no rows.
 		if share < 1 && n-having[c] < LeastOfLabel && j.Target.Task != event.Multiclass {
 			return true
 		}

@@ -81,13 +81,14 @@ func baselines(j *task.Task, challenger *solver.Model) []plain {
 		return []plain{{name: "popularity", measure: "loss", losses: lossesOf(j, j.Silent(challenger), j.Vocab)}}
 	}
 	var all []plain
+	// Hinge losses have no scale on which frequencies could be outputs.
 	if _, squared := t.Loss.(solver.Squared); squared || t.Link != format.Identity {
 		all = append(
 			all,
 			plain{name: "the frequencies of the classes", measure: "loss", losses: constant(j, j.Criteria.Means.Outputs)},
 		)
 	}
-	if t.Task != event.Multilabel {
+	if t.Task != event.Multilabel { // sets of labels have no most frequent class
 		own, other := wrong(j, challenger)
 		all = append(all, plain{name: "the most frequent class", measure: "error rate", own: &own, losses: other})
 	}

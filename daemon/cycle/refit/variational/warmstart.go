@@ -117,12 +117,14 @@ func LearnHeldOut(ctx context.Context, j *task.Task, ch *fitted.Fitted, sweeps i
 				all, j.Stages.Gaussian.Sweeps)
 		}
 	})
+	// Not one sweep ended in time: the version stays what was judged.
 	if err = cmp.Or(err, failed); err != nil || n == 0 {
 		return err
 	}
 	before := &fitted.WithoutHoldout{Posterior: MapPosterior(ch.Posterior, j.Vocab, all.Vocab)}
 	if ch.Gaussian != nil {
 		before.Gaussian = MapPosterior(ch.Gaussian, j.Vocab, all.Vocab)
+		// The Gaussian posterior is optional: where it got no sweep, the one before is as good.
 		if ch.Gaussian = gaussian; numbers == 0 {
 			ch.Gaussian = before.Gaussian
 		}
@@ -137,6 +139,7 @@ func LearnHeldOut(ctx context.Context, j *task.Task, ch *fitted.Fitted, sweeps i
 	if ch.Convex != nil {
 		ch.Convex = convex.MapModel(ch.Convex, j.Vocab, all.Vocab)
 	}
+	// The next refit continues from before: else its held-out rows would be known to what it starts from.
 	ch.WithoutHoldout, ch.Posterior, ch.Vocabulary = before, again, all.Vocab
 	v.HeldOutSweeps, v.Features = n, all.Vocab.NumColumns()
 	return nil
@@ -160,12 +163,14 @@ func sweepAll(ctx context.Context, j *task.Task, stage *task.VariationalFit, t *
 	p := *j.Rows.Problem
 	p.X, p.Weights, p.Field, p.NumFields = all.X, all.Weights, all.Vocab.Field, all.Vocab.NumFields()
 	p.Outputs, p.Loss, p.Targets = t.Outputs(), t.Loss, all.Targets
+	// GaussianTarget: one number in place of the thresholds of an ordinal label.
 	if p.Outputs != j.Target.Outputs() {
 		p.Targets = experts.Levels((&encode.Encoded{Targets: all.Targets}), j.Target.Outputs())
 	}
+	// From where the stage began, not from where it ended: training rows would count twice.
 	state := MapPosterior(stage.Start, j.Vocab, all.Vocab)
-	stage.Start = nil // its memory is not needed any more
-	limit := PriorFor(t.Likelihood, &p).Cap
+	stage.Start = nil                       // its memory is not needed any more
+	limit := PriorFor(t.Likelihood, &p).Cap // what stage.Uncapped leaves out, as fitVariational chose
 	if stage.Uncapped {
 		limit = math.Inf(1)
 	}
@@ -195,6 +200,8 @@ type allRows struct {
 	Weights []float64 // nil: every row counts once
 }
 
+// AllRows encodes the held-out rows over a vocabulary with their names, and moves the training rows to it, column by
+// column.
 func AllRows(j *task.Task) *allRows {
 	held := slices.Concat(j.Rows.Select_.Events, j.Rows.Gate.Events)
 	all := &allRows{
@@ -227,6 +234,7 @@ func AllRows(j *task.Task) *allRows {
 			all.Weights[n+i] = 1
 		}
 	}
+	// Held-out rows fade with the half-life that was chosen on the training rows.
 	if j.Choices.HalfLife > 0 && len(j.Rows.Sample.SelectAge)+len(j.Rows.Sample.GateAge) == len(held) {
 		all.Weights = fitted.Decayed(all.Weights,
 			slices.Concat(j.Rows.Sample.TrainAge, j.Rows.Sample.SelectAge, j.Rows.Sample.GateAge),
@@ -285,6 +293,7 @@ func columnsIn(v *encode.Vocabulary, to *encode.Vocabulary) []int32 {
 			out = append(out, to.Column(f, name))
 		}
 	}
+	// Numbers and the constant are the last columns of either, in the same order.
 	for e := v.NumColumns() - len(out); e > 0; e-- {
 		out = append(out, int32(to.NumColumns()-e))
 	}
@@ -307,6 +316,7 @@ func MapPosterior(s *posterior.State, from, to *encode.Vocabulary) *posterior.St
 		features = append(features,
 			online.Feature{Field: int32(f), Row: -1, Base: int32(from.NumColumns() - from.NumFields() + f)})
 	}
+	// A fold-in without events is the posterior itself, over any list of features.
 	out := online.NewFoldIn(s, make([][]float64, s.NumFields)).State(features, nil)
 	encode.RescalePosterior(out, from, to)
 	return out
