@@ -13,13 +13,13 @@ import (
 // BatchScorer scores events before they are observed, while another goroutine learns from those before them.
 // Only one goroutine may use it.
 type BatchScorer struct {
-	cycle   *Cycle
-	of      *updates.Served
-	scorer  *fitted.Scorer // with of
-	update  *fitted.Scorer // these are nil where it is scorer
+	cycle   *Cycle          // for its target and fields, which do not change, and the published pointer
+	of      *updates.Served // what the scorers are of; a new pointer makes new ones
+	scorer  *fitted.Scorer  // with of
+	update  *fitted.Scorer  // these are nil where it is scorer
 	refit   *fitted.Scorer
 	forms   [mixture.NumForms]*fitted.Scorer
-	outputs []float64
+	outputs []float64 // scratch, as what follows
 	targets []float64
 	value   []float64 // of a baseline
 }
@@ -63,6 +63,7 @@ func (p *BatchScorer) Score(dst *updates.Score, ev *event.Event) {
 // score is Score of an event with the given targets.
 func (p *BatchScorer) score(dst *updates.Score, ev *event.Event, targets []float64) {
 	p.scorer.Outputs(p.outputs, ev)
+	// Of says what was scored: Observe drops a score of something that consumers do not have any more.
 	*dst = updates.Score{Of: p.of, Outputs: append(dst.Outputs[:0], p.outputs...)}
 	t, m := p.cycle.target, p.of.Means
 	dst.Published = evaluate.Outcome(t, ev, p.outputs, targets)

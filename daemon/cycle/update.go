@@ -18,12 +18,14 @@ func (c *Cycle) compareLists(ev *event.Event) {
 	if !(ev.Label > 0) {
 		return
 	}
+	// Lists take far longer than scores: a share of the choices says enough.
 	if r.Seen++; r.Seen%updates.RankedEvery != 0 || len(c.ensemble.popular.List) < 2 {
 		return
 	}
 	p, x, outputs := c.batchScorer, r.Among(ev, c.ensemble.popular.List), make([]float64, c.target.Outputs())
 	p.take(c.publisher.published.Load())
 	only := c.champion.PopularOnly
+	// What consumers have first: models that equal it are not scored again.
 	x.Unseen = r.Loss(p.scorer, &x, only, outputs)
 	of := func(s *fitted.Scorer) float64 {
 		if s == nil {
@@ -39,7 +41,7 @@ func (c *Cycle) compareLists(ev *event.Event) {
 			switch model := c.publisher.published.Load().Forms[f].Model; model {
 			case nil:
 				losses[f] = math.NaN()
-			case c.publisher.published.Load().Update.Model:
+			case c.publisher.published.Load().Update.Model: // this variant is the update
 				losses[f] = update
 			default:
 				losses[f] = of(p.forms[f])
@@ -51,6 +53,7 @@ func (c *Cycle) compareLists(ev *event.Event) {
 		r.Kept = append(r.Kept, x)
 		return
 	}
+	// A ring of the last choices, by which judgeUpdate compares models that have not been served.
 	r.Kept[r.Oldest] = x
 	r.Oldest = (r.Oldest + 1) % updates.RankedKept
 }
@@ -78,6 +81,7 @@ func (u *publisher) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBa
 // made at a time. Of the live model only copies are made here, while Observe waits. Call it from the goroutine that
 // calls TakeDelta and Install.
 func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
+	// Cheapest first: consumers have the update, and its deltas are the live model.
 	if x := c.BeginCompaction(); x != nil {
 		return &updates.Update{Compaction: x}, ""
 	}
@@ -91,6 +95,8 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 		return nil, "there is no champion"
 	}
 	c.ensemble.relink()
+	// Copies of the live model in all variants, as it is at this event; all else of making a version goes without the
+	// lock.
 	x = &updates.Update{Forms: c.ensemble.candidates(true), Settings: c.config}
 	c.ensemble.markNewton()
 	if !x.Forms[mixture.FormFoldIn].Model.IsFinite() {

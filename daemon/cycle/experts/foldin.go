@@ -60,10 +60,11 @@ type FoldInLearner interface {
 type FoldIn struct {
 	schema *event.Schema
 	Vocab  *encode.Vocabulary // of the champion; nil before there is one
-	FoldIn *online.FoldIn
-	Slots  *rows.Slots
-	order  []int // fields, forgetting ones first
+	FoldIn *online.FoldIn     // the algebra; Slots says which row a name has
+	Slots  *rows.Slots        // least recently used names are evicted
+	order  []int              // fields, forgetting ones first
 
+	// Of the event in hand, entry by entry, from Gather to Learn:
 	Features []online.Feature
 	Values   []float64
 	names    []FeatureName
@@ -96,6 +97,7 @@ func NewFoldIn(m *config.Model, schema *event.Schema, target *encode.Target, cha
 		if rates[f] != nil {
 			continue // named twice
 		}
+		// Each rate costs a posterior of each row: only the first field has three.
 		rates[f] = online.FurtherRates
 		if len(l.order) == 0 {
 			rates[f] = online.DefaultRates
@@ -148,6 +150,7 @@ func (l *FoldIn) Gather(ev *event.Event) {
 		return
 	}
 	numeric := len(l.Vocab.Names)
+	// Numbers have a column each, after all names; before the first refit there is no scale, so they are left out.
 	column := int32(l.Vocab.NumColumns() - (l.Vocab.NumFields() - numeric))
 	for f, x := range ev.Numeric {
 		if x = l.Vocab.Numeric[f].Scaled(x); x != 0 && !math.IsNaN(x) {
@@ -164,6 +167,7 @@ func (l *FoldIn) add(field int, name string, place int, value float64) {
 		return
 	}
 	feature := online.Feature{Field: int32(field), Row: l.Slots.Find(field, name), Base: -1}
+	// A live row takes the place of the refit's.
 	if feature.Row < 0 && l.Vocab != nil {
 		feature.Base = l.Vocab.Column(field, name)
 	}
@@ -203,6 +207,7 @@ func (l *FoldIn) learnPart(_ *event.Event, target []float64, weight float64, cou
 			l.FoldIn.Place(at, l.Features[e])
 		}
 	}
+	// Slots are given first: all rows exist before any learns.
 	l.FoldIn.LearnPart(l.Features, l.Values, target, weight, l.held, counts.IsShared())
 }
 

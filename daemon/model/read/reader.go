@@ -95,9 +95,11 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle, crashes *cr
 	if err != nil {
 		return nil, err
 	}
+	// The ledger says where to read, not the group: its offsets are for others to see.
 	read.Start, read.LastRecord, read.Begin = state.Store.Position, state.LastRecord, r.begin
 	read.OnHalt, read.OnPause, read.OnResume = r.onHalt, r.onHalt, r.onResume
 	if o.Settings.Input.OnGap == "record" {
+		// Else a gap halts its partition until an operator has looked.
 		read.AcceptGap = state.Store.AcceptGap
 	}
 	r.Role, err = role.New(role.Options{Options: o, State: state, Sink: sink, Learner: live, Lag: r.Lag,
@@ -164,6 +166,7 @@ func (r *Reader) lostState() error {
 	}
 	const advice = "restore a backup, run refitd state rebuild, or start with --start-fresh"
 	lost := &report.ExitError{Code: report.ExitState, Path: r.state.Dir, Key: "--start-fresh"}
+	// One is enough: the state was lost, whatever partition shows it.
 	for tp, offset := range r.committed() {
 		lost.Topic, lost.Partition, lost.Offset = tp.Topic, &tp.Partition, &offset
 		lost.Err = fmt.Errorf("model: %s: state is empty but group %s has offsets (%s: %d): %s",
@@ -256,6 +259,7 @@ func (r *Reader) onMerged(events map[string]int64) {
 	if len(events) == 0 {
 		return
 	}
+	// The newest of all partitions: a share is of several.
 	watermark := int64(sketch.NoTime)
 	for _, l := range r.state.Store.Ledger() {
 		watermark = max(watermark, l.Watermark)

@@ -20,7 +20,7 @@ func learnsLive(m *config.Model) bool {
 // forwarder forwards the events of a shard to the trainer. A nil forwarder forwards none.
 type forwarder struct {
 	to    *shard.Forwarder
-	store *sketch.Store
+	store *sketch.Store                      // for incarnations of topics
 	born  map[consumer.TopicPartition]uint32 // incarnations; of the goroutine that learns
 }
 
@@ -72,6 +72,7 @@ func (f *forwarder) trouble() string {
 func (f *forwarder) run(ctx context.Context) {
 	f.to.Run(ctx)
 	defer f.to.Close()
+	// ctx is done: what was read last gets sendTimeout to go out.
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 	defer cancel()
 	for left := 2; left > 0; left-- { // the batch that waited, and what came after it

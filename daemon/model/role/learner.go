@@ -34,8 +34,8 @@ type Learner struct {
 	options   *part.Options
 	cycle     *cycle.Cycle
 	state     *state.State
-	sink      *ingest.Ingest
-	topic     *shard.Live
+	sink      *ingest.Ingest // decodes and learns; set by the role before run
+	topic     *shard.Live    // reads the live topic
 	onLearned func()
 
 	// up to where losses of the state are; of the goroutine that reads the topic, as what follows

@@ -18,8 +18,8 @@ type trainerRole struct {
 	state    *state.State
 	name     string
 	untilEnd bool
-	receiver *shard.Receiver
-	live     *Learner // nil if shards forward no events
+	receiver *shard.Receiver // merges the rows of the shards into the store
+	live     *Learner        // nil if shards forward no events
 }
 
 func newTrainerRole(o *Options) (*trainerRole, error) {
@@ -32,6 +32,7 @@ func newTrainerRole(o *Options) (*trainerRole, error) {
 		live: o.Learner}
 	options := receiverOptions(o.Options, kafka, c.Topic, c.Count, o.State.Store)
 	options.OnMerged, options.Standby = o.OnMerged, c.Standby.Std()
+	// Who of several trainers trains; without shard.standby this one always does.
 	turns := &turns{state: o.State}
 	options.Newest, options.OnTerm = turns.newestVersion, func() {}
 	if c.Standby > 0 {
@@ -115,6 +116,7 @@ func (t *trainerRole) Run(ctx context.Context, _ func(context.Context) error) er
 		defer learning.Wait()
 		liveCtx, stop := context.WithCancel(ctx)
 		defer stop()
+		// Rows and forwarded events are read independently: a refit needs rows alone.
 		learning.Go(func() { t.live.run(liveCtx) })
 	}
 	err := t.receiver.Run(ctx, t.untilEnd)

@@ -19,6 +19,7 @@ func (r *Refit) updatePrecision() {
 		t := total[int(f)*q : int(f)*q+q]
 		for a := range q {
 			m := s.Mean[j*q+a]
+			// E h²: with a mean of 0 alone a coordinate that is not known would be taken for one that is 0.
 			t[a] += m*m + s.Covariance[j*p+a*(a+1)/2+a]
 		}
 	}
@@ -29,6 +30,7 @@ func (r *Refit) updatePrecision() {
 		d := s.PrecisionOf(f)
 		for a := range s.Free(f) {
 			d[a] = r.counts[f] / total[f*q+a]
+			// The cap is for coordinates of a group's first field; fields that depend on it may be pruned at once.
 			if a > 0 && s.Leads(f) {
 				d[a] = min(d[a], r.cap)
 			}
@@ -48,6 +50,7 @@ func (r *Refit) updateOutputs() {
 	if n == 0 {
 		return
 	}
+	// θ first: the noise is that of residuals about the new θ, Σ e² − (Σ e)²/n.
 	s.Bias[0] += errors / n
 	r.squares = max(0, squares-errors*errors/n)
 	s.Noise = maxNoise
@@ -109,6 +112,7 @@ func (r *Refit) evidence() float64 {
 			continue
 		}
 		free := s.Free(int(f))
+		// Twice the divergence of N(m, C) from N(0, D⁻¹): tr(DC) + mᵀDm − q − log det(DC).
 		divergence := -float64(free) - r.logDet[j]
 		for a, d := range s.PrecisionOf(int(f))[:free] {
 			m := s.Mean[j*q+a]
@@ -143,6 +147,7 @@ func (r *Refit) likelihood() float64 {
 			} else {
 				blocks[b] += t.likelihood(s.Bias, r.mean[t.lo:t.hi], r.problem.Targets[t.lo*len(s.Bias):])
 			}
+			// ξ of this tile is at hand: the next sweep needs pseudo-observations at the same moments.
 			r.observeTile(t)
 		})
 	})

@@ -65,6 +65,8 @@ func (r *Refit) choosePrecision(f int, features []int) {
 	if len(evidence) == 0 || !(sum > 0) {
 		return
 	}
+	// Twice the log evidence of the field by D, up to a constant, of independent weights with evidence a and right side
+	// b.
 	marginal := func(d float64) (value, slope float64) { // slope by log D
 		for i, a := range evidence {
 			share := a / (d + a)
@@ -82,6 +84,7 @@ func (r *Refit) choosePrecision(f int, features []int) {
 			at, most = log, v
 		}
 	}
+	// Bisection of the slope about the best of the steps.
 	low, high := at-precisionStep, min(at+precisionStep, precisionRange)
 	for range 20 {
 		middle := (low + high) / 2
@@ -110,6 +113,7 @@ func (r *Refit) mainEvidence(j int) (precision, right float64) {
 	for e, i := range rows {
 		v := x.Value[x.Start[i]+int(place[e])]
 		precision += r.omega[i] * v * v
+		// The target less what all else predicts: z without this weight.
 		right += v * (r.right[i] - r.omega[i]*(r.mean[i]-v*mean[0]))
 	}
 	return precision, right
@@ -131,6 +135,7 @@ func (r *Refit) updateMainEffect(j int) {
 	cov[0] = 1 / precision
 	r.logDet[j] = -math.Log(precision)
 	for e, i := range rows {
+		// So that the next feature of the row finds z as it is now.
 		r.mean[i] += x.Value[x.Start[i]+int(place[e])] * change
 	}
 }

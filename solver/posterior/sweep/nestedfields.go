@@ -72,6 +72,8 @@ func (r *Refit) leadingOf(group int32) *nestedFields {
 			}
 			continue
 		}
+		// What is with the lead feature in its first row has to be with it in all: else a part moved there changes
+		// predictions.
 		first, ok := companions[lead]
 		if !ok {
 			companions[lead] = append([]companion(nil), here...)

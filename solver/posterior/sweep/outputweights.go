@@ -12,6 +12,7 @@ import (
 // with the sums over rows. Chosen by hand.
 const weightPasses = 20
 
+// updateWeights refits V, where there are basis vectors, and keeps it if the evidence bound does not fall.
 func (o *outputSweep) updateWeights(ctx context.Context) error {
 	if o.k == 0 {
 		return nil
@@ -47,6 +48,8 @@ func (o *outputSweep) tryWeights(weights []float64) bool {
 	}
 	o.mean, o.spread = make([]float64, len(mean)), make([]float64, len(spread))
 	o.predict()
+	// The quadratic that V maximises is a bound of the bound at the pseudo-observations: scaling and the caps may still
+	// lose.
 	if o.likelihood()-o.divergence() >= before {
 		return true
 	}
@@ -80,6 +83,7 @@ func (o *outputSweep) leastScale() []float64 {
 func (o *outputSweep) solveWeights(least []float64) []float64 {
 	s, m, k := o.state, o.m, o.k
 	p := posterior.PackedSize(k)
+	// Under a fixed curvature A_c is the same matrix for all outputs, but for a factor.
 	systems := m
 	if s.FixedCurvature() {
 		systems = 1
@@ -108,6 +112,7 @@ func (o *outputSweep) solveWeights(least []float64) []float64 {
 			}
 		}
 	})
+	// In the order of the lanes, so that sums do not depend on the workers.
 	for lane := 1; lane < lanes; lane++ {
 		floats.Add(left[:systems*p], left[lane*systems*p:(lane+1)*systems*p])
 		floats.Add(right[:m*k], right[lane*m*k:(lane+1)*m*k])

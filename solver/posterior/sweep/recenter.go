@@ -18,6 +18,7 @@ func (r *Refit) recenter(mean []float64) {
 	shift := make([]float64, linear)
 	for f, exclusive := range r.exclusive {
 		part := center[f*linear : (f+1)*linear]
+		// Rows without a feature of the field, or with two, would predict something else.
 		if !exclusive {
 			clear(part)
 		}

@@ -153,6 +153,7 @@ func (u *rowUpdate) accumulate(i int32, x float64, mean []float64) {
 // and Cov(y, rest) = x Σ_{l≠e} x_l s∘(C_l g_l), g_l the gradient of the rest by row l. Sums over the partners are
 // totals less the row's own part.
 func (u *rowUpdate) finish(mean, cov []float64) {
+	// T has the entry's own x² C: with ω x² before it, Σ ω x⁴ C is taken off again.
 	dense.AddScaled(u.cov, -u.fourth, cov)
 	dense.AddScaledProduct(u.solve.Evidence, 1, u.pairs, u.cov)
 	posterior.Multiply(u.image, cov, u.own)
@@ -185,6 +186,7 @@ func (u *rowUpdate) updateFeature(j int) {
 	copy(u.before, mean)
 	copy(u.moved, cov)
 	u.solve.Finish(s.PrecisionOf(int(s.Field[j])), mean, cov, &r.logDet[j])
+	// Totals are sums over entries: they move by differences of this row's part.
 	floats.SubTo(u.moved, cov, u.moved)
 	signedImage(u.image[:u.k], cov, s.Sign, mean[1:])
 	floats.SubTo(u.pulled, u.image[:u.k], u.pulled)

@@ -94,6 +94,7 @@ func WalkPath(ctx context.Context, j *task.Task, p *solver.Problem, lambdas []fl
 	if !j.Carries || !s.Rough || len(lambdas) < 2 {
 		return path(ctx, j, p, lambdas, s, o, onStep)
 	}
+	// Each λ is left early: which one is best shows long before its solve ends.
 	o.Carry, o.StepPatience = true, max(stepPatience, int(stepShare*float64(s.MaxBasis)))
 	best, err := path(ctx, j, p, lambdas, s, o, onStep)
 	if err != nil || !best.Left || j.Budget.Over(ctx) {
@@ -116,6 +117,7 @@ func path(ctx context.Context, j *task.Task, p *solver.Problem, lambdas []float6
 			onStep(&task.Candidate{Model: model, Lambda: lambda, Step: step, Loss: score})
 		}
 	}
+	// A refit that is repeated tries those λ that the clock let begin, and each for as many steps.
 	tried := j.Budget.Begun(lambdas)
 	s.Budget = j.Budget.Next(tried)
 	points, at, err := solver.Path(ctx, p, tried, s, o)
