@@ -86,6 +86,7 @@
 //	encode             targets, vocabulary, columns, scales
 //	evaluate           losses before learning
 //	fitted             a trained model and what continues it
+//	kdtree             rows of a matrix near a point
 //	experts            online learners and baselines
 //	mixture            the live prediction; variants of updates
 //	drift              alarms on change
