@@ -72,20 +72,21 @@ type ReceiverOptions struct {
 type Receiver struct {
 	ReceiverOptions
 	client *kgo.Client // that writes; nil until it is needed, and after a failure
+	// Down to checked, all of this belongs to the goroutine of Run; Stand and the status read what mu guards.
 	shards []incoming
-	next   int64 // offset to be read
-	end    int64 // of the topic at the start
-	gaps   int   // offsets passed over since the start: compaction took their records
-	sent   []byte
+	next   int64  // offset to be read
+	end    int64  // of the topic at the start
+	gaps   int    // offsets passed over since the start: compaction took their records
+	sent   []byte // the last wishes written, as bytes: nil asks for new ones
 	sentAt time.Time
-	wrote  time.Time // when that was written
-	heads  int       // since the wishes were last compared with those sent
-	resend map[int]instance
-	passed map[int]instance
+	wrote  time.Time        // when that was written
+	heads  int              // since the wishes were last compared with those sent
+	resend map[int]instance // of which run of a shard rows are missing, by its number
+	passed map[int]instance // the run that a shard's own is older than, by its number
 	policy [2]policy
 	wished *wishes // of the trainer of a team that has ended
 
-	tenure  tenure
+	tenure  tenure        // who trains, as this process knows it
 	member  *member       // nil where there is one trainer
 	checked chan struct{} // closed once the topic is there and can be used
 	usable  func()        // closes it
@@ -246,10 +247,12 @@ func (r *Receiver) poll(ctx context.Context, reader *kgo.Client) error {
 
 // take takes up a record.
 func (r *Receiver) take(rec *kgo.Record) error {
+	// Compaction leaves gaps: pairs in them were replaced by later ones, or are gone.
 	if rec.Offset > r.next {
 		r.gaps++
 	}
 	r.next = rec.Offset + 1
+	// The same records say which runs of the shard there were.
 	if r.Sender != nil {
 		r.Sender.see(rec)
 	}
@@ -301,7 +304,7 @@ func (r *Receiver) takePair(number int, key []byte, rec *kgo.Record) {
 	if !ok || !in.turn(by) {
 		return
 	}
-	in.received++
+	in.received++ // before it is looked at: heads count what was sent, useful or not
 	pair := sketch.Pair{Key: key, Value: rec.Value}
 	owns := func(topic string, partition int32) bool { return r.Owns(number, topic, partition) }
 	if err := r.Store.CheckPair(&pair, owns); err != nil {
@@ -323,6 +326,7 @@ func (r *Receiver) takePair(number int, key []byte, rec *kgo.Record) {
 		}
 		return
 	}
+	// All of them: a part could not be merged. The shard is asked to send everything again at its next head.
 	if in.bytes += size; in.bytes > r.MaxWaiting {
 		in.waiting, in.bytes, in.spilled = nil, 0, true
 		r.drop(DroppedFull, number, rec, fmt.Errorf("pairs of %d bytes wait for its head", r.MaxWaiting))

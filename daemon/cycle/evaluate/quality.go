@@ -15,14 +15,14 @@ import (
 // Quality accumulates METRICS of one predictor over labelled events, in their order.
 type Quality struct {
 	target    *encode.Target
-	group     func(*event.Event) string
+	group     func(*event.Event) string // of rankings; nil for none
 	errors    *quality.Accumulator
 	ranking   *quality.Ranking
-	lossless  bool // a predictor without the outputs that the loss takes
-	reference *reference
-	compared  Tally
-	classes   *quality.Classes
-	scores    *quality.Scores
+	lossless  bool             // a predictor without the outputs that the loss takes
+	reference *reference       // labels so far, for comparisons; nil for numbers
+	compared  Tally            // what reference is compared with
+	classes   *quality.Classes // right, predicted and actual, by class; nil for numbers
+	scores    *quality.Scores  // of binary labels that of 1, of classes that of the predicted one
 }
 
 // NewQuality returns an empty one. Group, if not nil, gives the ranking group of every event, for numeric and binary

@@ -63,6 +63,7 @@ func NumberOutcome(t *encode.Target, ev *event.Event, v float64, value, targets 
 	return o
 }
 
+// Number sets the errors of a numeric prediction that was off by e.
 func (o *EventOutcome) Number(e float64) {
 	o.Present, o.Square, o.Abs = true, BoundedError(e*e), BoundedError(math.Abs(e))
 }
@@ -71,6 +72,7 @@ func (o *EventOutcome) Number(e float64) {
 // hold. Derived: squares and sums of such errors are still numbers.
 const WorstError = 1e30
 
+// BoundedError returns e, or WorstError for more and for NaN.
 func BoundedError(e float64) float64 {
 	if e <= WorstError {
 		return e
@@ -96,6 +98,7 @@ type Tally struct {
 	Tops quality.Tops `json:"tops,omitzero"` // of the n events those with a place
 }
 
+// Add counts an outcome, unless there was no prediction. Numbers have errors; classes are compared with c.
 func (t *Tally) Add(o *EventOutcome, c Compared) {
 	if !o.Present {
 		return
@@ -123,6 +126,7 @@ func (t *Tally) Add(o *EventOutcome, c Compared) {
 	}
 }
 
+// merge adds the sums of another tally, of other events.
 func (t *Tally) merge(o *Tally) {
 	t.N, t.Correct, t.Lossy, t.Compared, t.Last = t.N+o.N, t.Correct+o.Correct, t.Lossy+o.Lossy, t.Compared+o.Compared,
 		t.Last+o.Last

@@ -12,6 +12,7 @@ import (
 // foldIn returns what a version says about folding events in where it is used, or nil and why it says nothing: rows are
 // those of the posterior whose mean the model is, at the rates of the live fold-in and with what these have lost.
 func (ch *Fitted) foldIn(m *config.Model) (*format.FoldIn, string) {
+	// Said before: of an update that sums several, or of a version that was read from a store.
 	if ch.FoldIn != nil || ch.NoFoldIn != "" {
 		return ch.FoldIn, ch.NoFoldIn
 	}
@@ -27,6 +28,7 @@ func (ch *Fitted) foldIn(m *config.Model) (*format.FoldIn, string) {
 	case len(m.Train.FoldIn.By) == 0:
 		return nil, "the schema has no categorical field"
 	}
+	// Consumers fold into the vectors of the version: loadings say how coordinates and vectors relate.
 	l := s.Loadings()
 	f := &format.FoldIn{
 		Likelihood:  s.Likelihood.String(),
@@ -49,10 +51,12 @@ func (ch *Fitted) foldIn(m *config.Model) (*format.FoldIn, string) {
 	for i, name := range FoldInFields(m) {
 		field := slices.Index(m.Schema.Categorical, name)
 		precision := s.Precision[field*q : (field+1)*q]
+		// No coordinates to learn: the prior of the linear weights is all.
 		if s.MainOnly != nil && s.MainOnly[field] {
 			precision = precision[:linear]
 		}
 		rates := FoldInRates(i)
+		// Unknown losses are all 0: the rates begin level.
 		losses := make([]float64, len(rates))
 		if field < len(ch.RateLosses) && len(ch.RateLosses[field]) == len(rates) {
 			losses = slices.Clone(ch.RateLosses[field])

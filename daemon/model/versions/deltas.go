@@ -58,6 +58,7 @@ func (v *Versions) BeginCheck(at publish.Position, model *snapshot.Model) {
 	done := make(chan deltaCheck, 1)
 	v.checks.done = done
 	v.checks.busy.Go(func() {
+		// The model does not change: each delta makes another one that shares rows with it.
 		digest, err := format.PayloadDigest(model.Contents())
 		done <- deltaCheck{at.Version, format.CheckedState{Sequence: at.Sequence, PayloadDigest: digest}, err}
 	})

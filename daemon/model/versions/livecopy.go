@@ -64,6 +64,7 @@ func (l *Live) current() (*liveCopy, error) {
 		return l.last.Load(), nil
 	case age < liveAge:
 		last := l.last.Load()
+		// The lock goes to the goroutine, which gives it up: one renewal at a time.
 		if l.mu.TryLock() {
 			l.renewals.Go(func() {
 				defer l.mu.Unlock()
@@ -99,6 +100,7 @@ func (l *Live) renew(from time.Duration) (*liveCopy, error) {
 		return l.last.Load(), nil
 	}
 	var c liveCopy
+	// A panic of the copy is an error of the request, not the end of the process.
 	if err := part.Recovered(func() (err error) {
 		c, err = l.copy()
 		return err
