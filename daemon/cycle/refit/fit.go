@@ -50,6 +50,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	if j.Target, err = encode.NewTarget(in.Model, encode.ClassesOf(in.Train)); err != nil {
 		return nil, err
 	}
+	// No sample store here: weights are scaled, and outliers of them cut off, by the training events alone.
 	weights := task.EventWeights(in.Train)
 	if weights != nil {
 		heaviest := task.HeaviestOf(in.Train)
@@ -61,6 +62,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	j.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, in.Valid, nil)
 	j.Bounded(j.Rows.Train)
 	j.Bounded(j.Rows.Select_)
+	// There is no gate: what validation events choose is what comes out.
 	j.Rows.Gate, j.Judge = &encode.Encoded{}, j.ValidLoss()
 	if in.OnProgress != nil {
 		j.Progress = &task.FitProgress{Report: in.OnProgress}
@@ -78,6 +80,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	j.Choices.MainOnly, _ = variational.ChooseInteractions(j, nil)
 	unit := convex.LambdaUnit(j.Rows.Problem)
 	var linear *solver.Model
+	// Steps of several λ interleave; linear is the last model without basis vectors of any.
 	onStep := func(c *task.Candidate) {
 		stepped(j.Progress, c)
 		if c.Step.K == 0 && convex.FitAlgorithm(j) == nil { // the linear model of another is another loss's
@@ -93,6 +96,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A polynomial has all products already: maps of products are left out of the comparison.
 	j.Choices.Whole = best.Quadratic
 	if err := chooseMap(ctx, j, nil); err != nil && !task.IsInterrupted(err) {
 		return nil, err

@@ -29,6 +29,7 @@ func pilotFit(ctx context.Context, j *task.Task, valid []event.Event, s solver.S
 		return nil, err
 	}
 	r := &task.Pilot{
+		// λ is per row of the sample: the same strength on all rows is so many times as large.
 		Lambda: byPath.Lambda * convex.LambdaUnit(j.Rows.Problem) / convex.LambdaUnit(part.Rows.Problem),
 		Loss:   j.Judge(byPath.Model),
 	}
@@ -66,6 +67,7 @@ func fitStages(ctx context.Context, j *task.Task, in *task.FitInput, s solver.Se
 		}
 		if r.Won {
 			best, fit, err := fitFromLinear(ctx, j, s, r.Lambda, most, onStep)
+			// The share of the rows was right if all rows do better than it; else the path is walked after all.
 			if err != nil || ctx.Err() != nil || fit != nil && fit.Loss < r.Loss {
 				return best, fit, nil, err
 			}
@@ -234,6 +236,7 @@ func SweepAlone(ctx context.Context, j *task.Task, warm *task.WarmStart,
 		Unsolved: true,
 		Loss:     j.Judge(warm.Posterior.Model()),
 	}
+	// Sweeps change it in place: the convex stage needs it as it was, if they gain nothing.
 	start := warm.Posterior.Clone()
 	fit, err := variationalStage(ctx, j, warm, warm.Model, k, j.Model.Train.Sweeps, j.Budget)
 	if err != nil {

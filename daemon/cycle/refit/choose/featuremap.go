@@ -77,6 +77,7 @@ func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) (
 	}
 	for _, m := range asked {
 		f := &featureMapCandidate{asked: m, fm: m.Map(scaling, values, j.Model.Train.Seed)}
+		// The last map itself, not one like it: its weights are where the fit starts.
 		if warm != nil && fits(warm.FeatureMap, m, scaling) {
 			f.fm = warm.FeatureMap
 		}
@@ -122,6 +123,8 @@ func bestFeatureMap(ctx context.Context, j *task.Task, forms []*featureMapCandid
 		if err != nil {
 			return nil, err
 		}
+		// A map that the champion has does not have to win again; each other one has to beat the plainer ones before
+		// it.
 		errors := task.FeatureMapErrors
 		if warm != nil && len(warm.MapWeights) > 0 && warm.FeatureMap == f.fm {
 			errors = 0
@@ -216,6 +219,7 @@ func fitFeatureMap(ctx context.Context, j *task.Task, f *featureMapCandidate, ro
 		}
 		folds[i] = fit
 	}
+	// From the strongest on: each fit starts from the last, and a loss that rises ends it.
 	for _, ridge := range task.MapRidges {
 		loss := make([][]float64, formFolds)
 		for i, fit := range folds {

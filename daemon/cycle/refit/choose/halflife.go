@@ -55,7 +55,9 @@ func chooseHalfLife(ctx context.Context, j *task.Task,
 	if !halfLivesDiffer(j, weight) {
 		return chosen, nil, nil
 	}
+	// Each half-life gets as many sweeps from the same state: what differs is the fading alone.
 	now, ahead, err := lossesAt(ctx, j, warm, chosen)
+	// Uphill in one direction, and in the other only if the first gained nothing.
 	for _, step := range []int{1, -1} {
 		moved := false
 		for h := next(j, chosen, step); err == nil && h >= 0; h = next(j, h, step) {
@@ -81,7 +83,7 @@ func RecentWeights(j *task.Task) []float64 {
 	fading := fitted.Decayed(nil, j.Rows.Sample.SelectAge, recentHalfLife)
 	since := slices.Clone(fading)
 	for i, age := range j.Rows.Sample.SelectAge {
-		if age > j.Criteria.AlarmAge {
+		if age > j.Criteria.AlarmAge { // older than the change
 			since[i] = 0
 		}
 	}
@@ -192,6 +194,7 @@ func solvedAt(ctx context.Context, j *task.Task, warm *task.WarmStart, halfLife 
 	p.Weights = fitted.Decayed(p.Weights, j.Rows.Sample.TrainAge, halfLife)
 	rows := rowsWithin(j, horizonAges*halfLife)
 	part := task.Pick(&p, rows)
+	// λ of the part, for as much strength a row.
 	share := convex.LambdaUnit(part) / convex.LambdaUnit(&p)
 	s.Lambda, s.MaxIterations, s.MaxSteps, s.WeightsOnly, s.Tolerance = warm.Lambda*share, convex.RoughIterations, 0, true,
 		task.StreamTolerance

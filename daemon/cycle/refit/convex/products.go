@@ -200,6 +200,7 @@ func QuadraticStage(ctx context.Context, j *task.Task, s solver.Settings,
 			return nil, false, nil, ctx.Err()
 		}
 		forms = []report.FitForm{ComparedFit(part, FormVectors, path, 0), ComparedFit(part, formProducts, own, ridge)}
+		// The path is clearly better on a share of the rows: the polynomial of all is not fitted.
 		if FewerErrors(part, path.Model, own.Model) {
 			return nil, false, forms, nil
 		}
@@ -214,7 +215,7 @@ func QuadraticStage(ctx context.Context, j *task.Task, s solver.Settings,
 	if best.Ridge = ridge; !alone {
 		return best, false, forms, nil
 	}
-	best.Lambda = lambda
+	best.Lambda = lambda // that of the path on the share, for all rows
 	s.Rough, s.MaxSteps = true, 0
 	straight, err := SolveOne(ctx, j, j.Rows.Problem, nil, lambda, s)
 	if err == nil {

@@ -78,6 +78,7 @@ func (j *Task) CalibratePopular() (scale, offset float64) {
 			}
 		}
 	}
+	// Negatives are drawn uniformly from all names: each counts for as many as chance would draw of it.
 	others := make([]float64, 0, len(w.Names))
 	for _, weight := range w.Names {
 		others = append(others, w.Shared+weight)

@@ -27,6 +27,7 @@ func FitGaussian(ctx context.Context, j *task.Task, warm *task.WarmStart,
 		return nil, nil
 	}
 	p := *j.Rows.Problem
+	// The same rows and columns, with the level as a number for a target.
 	p.Outputs, p.Loss, p.Targets = 1, t.Loss, experts.Levels(j.Rows.Train, j.Target.Outputs())
 	valid := *j.Rows.Select_
 	valid.Targets = experts.Levels(j.Rows.Select_, j.Target.Outputs())
@@ -59,6 +60,7 @@ func FitGaussian(ctx context.Context, j *task.Task, warm *task.WarmStart,
 	}
 	numbers := make([]float64, 0, len(valid.Events))
 	valid.Each(t, fit.Model, func(_ int, outputs, _ []float64) { numbers = append(numbers, outputs[0]) })
+	// Numbers on rows that the sweeps have not seen: on training rows they would seem to mean more.
 	link := encode.NewLevelLink(j.Target.Outputs(), 1/math.Sqrt(fit.State.Noise)).
 		Fit(numbers, j.Rows.Select_.Targets, j.ChosenBy(nil, j.Rows.Select_.Events))
 	return &task.GaussianFit{VariationalFit: fit, Link: link, Began: began}, nil

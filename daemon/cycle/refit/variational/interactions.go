@@ -107,6 +107,8 @@ const MaxGroups = 3
 func interacting(j *task.Task, fields []int, warm bool, before []bool) []int {
 	random := rand.New(rand.NewPCG(j.Model.Train.Seed, 0x7061697273)) // "pairs": apart from other uses of the seed
 	tested := sweep.Interactions(j.Target.Likelihood, withoutCrosses(j), fields, random)
+	// Hysteresis: a field that interacts stays for less than it took to enter, so that it does not come and go by
+	// chance.
 	was := func(f int) bool { return warm && (before == nil || !before[f]) }
 	slices.SortStableFunc(tested, func(a, b sweep.Interaction) int { return cmp.Compare(b.Z, a.Z) })
 	var out []int
@@ -120,6 +122,7 @@ func interacting(j *task.Task, fields []int, warm bool, before []bool) []int {
 				with = append(with, f)
 			}
 		}
+		// The clearest pairs come first: where there is no room for more groups, the rest is left out.
 		if j.Rows.Groups == nil || len(with) <= MaxGroups {
 			out = with
 		}
