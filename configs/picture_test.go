@@ -34,7 +34,9 @@ func TestPicture(t *testing.T) {
 			"Algorithm 1 with a certificate;", "versions judged on held-out rows",
 		}, true},
 		{640, 140, 160, 90, "Store", []string{"numbered versions,", "signed, with deltas"}, false},
-		{900, 70, 190, 120, "Your service", []string{"Go, Python, HTTP, ONNX", "follows the champion,", "checks each version"}, false},
+		{900, 70, 190, 120, "Your service", []string{
+			"Go, Python, HTTP, ONNX", "follows the champion,", "checks each version",
+		}, false},
 		{900, 250, 190, 70, "Prometheus", []string{"metrics, alerts"}, false},
 	}
 	arrows := []arrow{
