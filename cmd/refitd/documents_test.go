@@ -28,6 +28,9 @@ var documented = []struct {
 	{"README.md", "go build -o refitd", "", "the command of the tests is that build"},
 	{"README.md", "", "TestReadme", ""},
 	{"tutorial.md", "", "TestTutorial", ""},
+	{"files.md", "refitd init", "", "a file of the reader's: TestTutorial runs these verbs on one that it makes"},
+	{"files.md", "refitd backtest", "", "the same"},
+	{"files.md", "refitd fit", "", "the same"},
 	{"consumers.md", "curl", "TestHTTP", ""},
 	{"consumers.md", "go", "",
 		"fragments of programs: README.md and tutorial.md have whole ones, the examples of package snapshot compile " +
