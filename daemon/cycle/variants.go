@@ -15,6 +15,7 @@ var variants = [mixture.NumForms]variant{
 	mixture.FormNewton:  newtonVariant,
 	mixture.FormGoing:   extrapolatedVariant,
 	mixture.FormNames:   pairwiseVariant,
+	mixture.FormAdaGrad: adagradVariant,
 	mixture.FormMixed:   mixedVariant,
 	mixture.FormBlend:   blendVariant,
 }

@@ -196,10 +196,13 @@ type NewtonRows struct {
 // before an update has another map. Chosen by hand.
 const mapMoves = 0.05
 
-func (r *NewtonRows) Stale() string {
-	for f := range r.Features.Scaling {
-		s := &r.Features.Scaling[f]
-		center, scale := r.Learner.Numbers.Fields[f].Of()
+func (r *NewtonRows) Stale() string { return rescaled(r.Features, r.Learner.Numbers) }
+
+// rescaled says that numbers have moved away from the scaling of a feature map, if they have.
+func rescaled(features *format.FeatureMap, numbers *encode.NumberScale) string {
+	for f := range features.Scaling {
+		s := &features.Scaling[f]
+		center, scale := numbers.Fields[f].Of()
 		// Written so that NaN is stale, too.
 		if !(math.Abs(center-s.Center) <= mapMoves*s.Scale && math.Abs(scale-s.Scale) <= mapMoves*s.Scale) {
 			return "the numbers have another scale"
@@ -217,5 +220,34 @@ func (r *NewtonRows) Rest(d *format.Delta, add func(RowChange)) {
 	for f := range r.Vocab.Numeric {
 		j := int(first) + f
 		add(RowChange{Column: int32(j), Linear: model.Linear[j*m : (j+1)*m]})
+	}
+}
+
+// AdaGradRows are the rows of AdaGrad's learner on the scaling of the update's feature map.
+type AdaGradRows struct {
+	Learner *experts.AdaGrad
+	Vocab   *encode.Vocabulary // of the update, with its feature map, if any
+	Kernel  solver.Kernel
+}
+
+func (r *AdaGradRows) Stale() string {
+	if r.Vocab.Map == nil {
+		return ""
+	}
+	return rescaled(r.Vocab.Map, r.Learner.Numbers())
+}
+
+func (r *AdaGradRows) Row(linear, _ []float64, field int, name string) (exists, whole bool) {
+	return r.Learner.FreezeName(linear, field, name), true
+}
+
+func (r *AdaGradRows) Rest(d *format.Delta, add func(RowChange)) {
+	p, m := len(r.Vocab.Numeric), r.Learner.NumOutputs()
+	model := solver.NewModel(r.Kernel, p, m, true)
+	r.Learner.FreezeShared(model, r.Vocab, 0)
+	d.Bias, d.MapWeights = model.Bias, model.Map
+	first := r.Vocab.NumNames()
+	for f := range p {
+		add(RowChange{Column: first + int32(f), Linear: model.Linear[f*m : (f+1)*m]})
 	}
 }

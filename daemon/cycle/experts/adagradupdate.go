@@ -1,0 +1,115 @@
+package experts
+
+import (
+	"math"
+
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/solver"
+	"gonum.org/v1/gonum/floats"
+)
+
+// productsClip is the clip of the numbers in a version's products. Two numbers at the clip multiply to the reach of the
+// learner's products. Derived.
+var productsClip = math.Sqrt(productReach)
+
+// CanFreeze reports whether versions can hold the learner: labels that just came are no columns of theirs.
+func (l *AdaGrad) CanFreeze() bool { return l.recent == nil }
+
+// Freeze returns the learner as an ordinary model without basis vectors: the mean of its experts by their weights as
+// they are now, which is linear as each of them is. Numbers are scaled as in v, and their products are columns of a
+// feature map on the running location and scale of each field. Numbers beyond the range of v count as its end, and in
+// products as productsClip at most. It panics unless CanFreeze. O(names).
+func (l *AdaGrad) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Model, *encode.Vocabulary) {
+	if !l.CanFreeze() {
+		panic("experts: recent labels cannot be frozen")
+	}
+	out := *v
+	if out.Map = nil; l.products {
+		scaling := make([]format.MapScaling, len(l.numbers.Z))
+		for f := range scaling {
+			scaling[f].Center, scaling[f].Scale = l.numbers.Fields[f].Of()
+		}
+		out.Map = format.NewProducts(scaling)
+		out.Map.Clip = productsClip
+	}
+	model := solver.NewModel(kernel, v.NumColumns(), l.outputsN, true)
+	l.FreezeShared(model, v, int(v.NumNames()))
+	column, m := 0, l.outputsN
+	for f, names := range v.Names {
+		for _, name := range names {
+			l.FreezeName(model.Linear[column*m:column*m+m], f, name)
+			column++
+		}
+	}
+	return model, &out
+}
+
+// FreezeShared stores what is no name's in a model: the bias, the weights of numbers, whose columns begin at first, and
+// those of the map that Freeze makes.
+func (l *AdaGrad) FreezeShared(model *solver.Model, v *encode.Vocabulary, first int) {
+	l.experts.Weigh()
+	d, m, n := len(l.numbers.Z), l.outputsN, len(l.inputs)
+	if l.products {
+		model.Map = make([]float64, n*m)
+	}
+	weights := make([]float64, n)
+	for c := range m {
+		clear(weights)
+		for e, share := range l.experts.Weights {
+			model.Bias[c] += share * l.Each[e].bias[c]
+			floats.AddScaled(weights, share, l.Each[e].weights[c*n:c*n+n])
+		}
+		for f, w := range weights[:d] {
+			field := &v.Numeric[f]
+			center, scale := l.numbers.Fields[f].Of()
+			model.Bias[c] += w * (field.Center - center) / scale
+			model.Linear[(first+f)*m+c] = w * field.Scale / scale
+		}
+		if !l.products {
+			continue
+		}
+		at := d
+		for i := range d {
+			for j := range i + 1 {
+				w := weights[at]
+				if i == j { // the learner's squares have mean 0 and deviation 1
+					w /= math.Sqrt2
+					model.Bias[c] -= w
+				}
+				model.Map[at*m+c] = w
+				at++
+			}
+		}
+	}
+	if l.scaled {
+		mean, deviation := l.numbers.Label.Of()
+		for _, list := range [][]float64{model.Bias, model.Linear, model.Map} {
+			floats.Scale(deviation, list)
+		}
+		model.Bias[0] += mean
+	}
+}
+
+// FreezeName stores the weights of a name, one for each output, and reports whether the learner has any. The learner's
+// experts count as they did at the last FreezeShared or event.
+func (l *AdaGrad) FreezeName(dst []float64, field int, name string) bool {
+	at := l.Slots.Find(field, name)
+	if clear(dst); at < 0 || int(at) >= len(l.named) {
+		return false
+	}
+	for e, share := range l.experts.Weights {
+		floats.AddScaled(dst, share, l.Row(at, e)[1:])
+	}
+	if l.scaled {
+		_, deviation := l.numbers.Label.Of()
+		floats.Scale(deviation, dst)
+	}
+	return true
+}
+
+// Numbers returns the running scales of numbers and labels.
+func (l *AdaGrad) Numbers() *encode.NumberScale { return l.numbers }
+
+// NumOutputs returns m.
+func (l *AdaGrad) NumOutputs() int { return l.outputsN }
