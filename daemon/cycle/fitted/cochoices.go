@@ -24,8 +24,6 @@ const (
 	recentChoices = 32
 	// coChoiceLife is the place in popularityLives of the half-life of pairs.
 	coChoiceLife = 4
-	// coChoicePrior is how many choices are added to those of either name in a lift: pairs of rare names say little.
-	coChoicePrior = 5
 	// coChoiceRest is how many choices may pass before the pairs of a name fade.
 	coChoiceRest = 256
 	// coChoicePairs bounds the pairs of all names together, unless a name has leastNeighbours.
@@ -33,23 +31,43 @@ const (
 	leastNeighbours, mostNeighbours = 8, 48
 )
 
-// The ways in which co-choices can count in lists are each half-life with each weight, after not at all.
-// Tuned on lastfm and choices with seed 1.
+// The ways in which co-choices can count in lists are each half-life with each prior and each weight, after not at all.
+// A prior is how many choices are added to those of either name in a lift: pairs of rare names say little.
+// Tuned on lastfm and choices with seeds 3 to 5.
 var (
-	coChoiceHalfLives = [...]float64{2, 6, 20}
-	coChoiceWeights   = [...]float64{0.1, 1}
+	coChoiceHalfLives = [...]float64{2, 6, 32}
+	coChoicePriors    = [...]float64{5, 20}
+	coChoiceWeights   = [...]float64{0.1, 0.3, 1}
 )
 
-const numCoChoiceWays = len(coChoiceHalfLives) * len(coChoiceWeights)
+// Sums of lifts are by prior, then by half-life; ways are by sum, then by weight.
+const (
+	numCoChoiceSums = len(coChoicePriors) * len(coChoiceHalfLives)
+	numCoChoiceWays = numCoChoiceSums * len(coChoiceWeights)
+)
+
+// coChoiceWay is one of the ways.
+type coChoiceWay struct{ halfLife, prior, weight float64 }
+
+// wayAt returns the way with a number.
+func wayAt(way int) coChoiceWay {
+	sum := way / len(coChoiceWeights)
+	return coChoiceWay{
+		halfLife: coChoiceHalfLives[sum%len(coChoiceHalfLives)],
+		prior:    coChoicePriors[sum/len(coChoiceHalfLives)],
+		weight:   coChoiceWeights[way%len(coChoiceWeights)],
+	}
+}
 
 // How the ways are judged. Chosen by hand.
 const (
-	// Of choices of names that were chosen before, every judgedEvery-th says how well each way lists.
-	judgedEvery = 4
+	// Of choices of names that were chosen before, the first judgedFirst and then every judgedEvery-th say how well each
+	// way lists.
+	judgedFirst, judgedEvery = 2048, 4
 	// judgedPlaces is how far lists are looked at.
 	judgedPlaces = 100
 	// judgedFade is how what such choices say fades from one to the next.
-	judgedFade = 0.999
+	judgedFade = 0.9995
 	// judgedErrors is by how many standard errors a way has to list better than none.
 	judgedErrors = 1
 )
@@ -189,8 +207,8 @@ func (c *NameCounts) sortNear() {
 }
 
 // coLift is how many times as often as if choices were independent two names were chosen by the same entities.
-func coLift(pairs, own, other, total float64) float64 {
-	return pairs * total / ((own + coChoicePrior) * (other + coChoicePrior))
+func coLift(pairs, own, other, total, prior float64) float64 {
+	return pairs * total / ((own + prior) * (other + prior))
 }
 
 // Judge says whether choices from now on say how well each way lists.
@@ -207,15 +225,15 @@ func (p *Popularity) judge(of *NameCounts, ev *event.Event) {
 	if who == nil || len(who.recent) == 0 || slices.Contains(who.recent, of) {
 		return
 	}
-	if c.turn++; c.turn%judgedEvery != 0 {
+	if c.turn++; c.turn > judgedFirst && c.turn%judgedEvery != 0 {
 		return
 	}
-	likely := p.likely()
-	p.listPopular(likely)
+	share := p.relativeShare()
+	p.listPopular(share)
 	c.mark++
 	p.touch(who)
 	var own [numCoChoiceWays]float64
-	base := likely(of)
+	base := share(of)
 	of.lifted(&own, base, c.mark)
 	var places [numCoChoiceWays]int
 	place := 0
@@ -223,12 +241,15 @@ func (p *Popularity) judge(of *NameCounts, ev *event.Event) {
 		if other == of || other.gone || slices.Contains(who.recent, other) {
 			return
 		}
-		weight := likely(other)
-		if weight > base {
+		value := share(other)
+		if value > base {
 			place++
 		}
+		if other.mark != c.mark && value <= base {
+			return // no way puts it before
+		}
 		var lifted [numCoChoiceWays]float64
-		other.lifted(&lifted, weight, c.mark)
+		other.lifted(&lifted, value, c.mark)
 		for way := range places {
 			if lifted[way] > own[way] {
 				places[way]++
@@ -294,22 +315,24 @@ func (p *Popularity) touch(who *chooser) {
 			}
 			if pair.of.mark != c.mark {
 				pair.of.to(p.Now)
-				pair.of.mark, pair.of.sums = c.mark, [len(coChoiceHalfLives)]float64{}
+				pair.of.mark, pair.of.sums = c.mark, [numCoChoiceSums]float64{}
 				c.touched = append(c.touched, pair.of)
 			}
-			lift := coLift(float64(pair.n)*faded, x.n[coChoiceLife], pair.of.n[coChoiceLife], total)
-			for h, weight := range weights {
-				pair.of.sums[h] += weight * lift
+			for k, prior := range coChoicePriors {
+				lift := coLift(float64(pair.n)*faded, x.n[coChoiceLife], pair.of.n[coChoiceLife], total, prior)
+				for h, weight := range weights {
+					pair.of.sums[k*len(weights)+h] += weight * lift
+				}
 			}
 		}
 	}
 }
 
-// lifted stores the weight of a name in each way, given that in none.
-func (c *NameCounts) lifted(to *[numCoChoiceWays]float64, weight float64, mark int) {
+// lifted stores how likely a name is in each way, given how likely it is in none.
+func (c *NameCounts) lifted(to *[numCoChoiceWays]float64, share float64, mark int) {
 	for way := range to {
-		if to[way] = weight; c.mark == mark {
-			to[way] += math.Log1p(coChoiceWeights[way%len(coChoiceWeights)] * c.sums[way/len(coChoiceWeights)])
+		if to[way] = share; c.mark == mark {
+			to[way] *= 1 + coChoiceWeights[way%len(coChoiceWeights)]*c.sums[way/len(coChoiceWeights)]
 		}
 	}
 }
@@ -329,6 +352,7 @@ func (c *coChoices) way() int {
 type CoChoices struct {
 	By       int
 	HalfLife float64
+	Prior    float64 // choices that are added to those of a name in a lift
 	Weight   float64
 	Scale    float64 // that of the weights of popularity
 	Total    float64
@@ -352,10 +376,12 @@ func (p *Popularity) CoChoices() *CoChoices {
 		return nil
 	}
 	p.totals.to(p.Now)
+	by := wayAt(way)
 	x := &CoChoices{
 		By:       p.pairs.by,
-		HalfLife: coChoiceHalfLives[way/len(coChoiceWeights)],
-		Weight:   coChoiceWeights[way%len(coChoiceWeights)],
+		HalfLife: by.halfLife,
+		Prior:    by.prior,
+		Weight:   by.weight,
 		Scale:    1,
 		Total:    p.totals.n[coChoiceLife],
 		Names:    make([]string, 0, len(p.List)),
@@ -426,7 +452,7 @@ func (x *CoChoices) contents(schema *event.Schema, over int, v *encode.Vocabular
 		}
 		list := make([]format.Neighbour, 0, len(pairs))
 		for _, pair := range pairs {
-			lift := float32(coLift(float64(pair.N), x.Counts[i], x.Counts[pair.Other], x.Total))
+			lift := float32(coLift(float64(pair.N), x.Counts[i], x.Counts[pair.Other], x.Total, x.Prior))
 			if places[pair.Other] >= 0 && lift > 0 {
 				list = append(list, format.Neighbour{Place: places[pair.Other], Lift: lift})
 			}
