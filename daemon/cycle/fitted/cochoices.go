@@ -24,8 +24,6 @@ const (
 	recentChoices = 32
 	// coChoiceLife is the place in popularityLives of the half-life of pairs.
 	coChoiceLife = 4
-	// coChoicePrior is how many choices are added to those of either name in a lift: pairs of rare names say little.
-	coChoicePrior = 5
 	// coChoiceRest is how many choices may pass before the pairs of a name fade.
 	coChoiceRest = 256
 	// coChoicePairs bounds the pairs of all names together, unless a name has leastNeighbours.
@@ -33,23 +31,43 @@ const (
 	leastNeighbours, mostNeighbours = 8, 48
 )
 
-// The ways in which co-choices can count in lists are each half-life with each weight, after not at all.
-// Tuned on lastfm and choices with seed 1.
+// The ways in which co-choices can count in lists are each half-life with each prior and each weight, after not at all.
+// A prior is how many choices are added to those of either name in a lift: pairs of rare names say little.
+// Tuned on lastfm with seeds 3 and 4 and on choices with seed 3.
 var (
-	coChoiceHalfLives = [...]float64{2, 6, 20}
-	coChoiceWeights   = [...]float64{0.1, 1}
+	coChoiceHalfLives = [...]float64{2, 6, 32}
+	coChoicePriors    = [...]float64{5, 20}
+	coChoiceWeights   = [...]float64{0.1, 0.3, 1}
 )
 
-const numCoChoiceWays = len(coChoiceHalfLives) * len(coChoiceWeights)
+// Sums of lifts are by prior, then by half-life; ways are by sum, then by weight.
+const (
+	numCoChoiceSums = len(coChoicePriors) * len(coChoiceHalfLives)
+	numCoChoiceWays = numCoChoiceSums * len(coChoiceWeights)
+)
+
+// coChoiceWay is one of the ways.
+type coChoiceWay struct{ halfLife, prior, weight float64 }
+
+// wayAt returns the way with a number.
+func wayAt(way int) coChoiceWay {
+	sum := way / len(coChoiceWeights)
+	return coChoiceWay{
+		halfLife: coChoiceHalfLives[sum%len(coChoiceHalfLives)],
+		prior:    coChoicePriors[sum/len(coChoiceHalfLives)],
+		weight:   coChoiceWeights[way%len(coChoiceWeights)],
+	}
+}
 
 // How the ways are judged. Chosen by hand.
 const (
-	// Of choices of names that were chosen before, every judgedEvery-th says how well each way lists.
-	judgedEvery = 4
+	// Of choices of names that were chosen before, the first judgedFirst and then every judgedEvery-th say how well each
+	// way lists.
+	judgedFirst, judgedEvery = 2048, 4
 	// judgedPlaces is how far lists are looked at.
 	judgedPlaces = 100
 	// judgedFade is how what such choices say fades from one to the next.
-	judgedFade = 0.999
+	judgedFade = 0.9995
 	// judgedErrors is by how many standard errors a way has to list better than none.
 	judgedErrors = 1
 )
@@ -72,15 +90,15 @@ type coChoices struct {
 	kept     int // pairs of a name
 	choosers map[string]*chooser
 
-	judging bool          // whether choices say how well each way lists
-	turn    int           // choices since the start that could be judged
+	judging bool // whether choices say how well each way lists
+	turn    int
 	popular []*NameCounts // the most popular names some choices ago
 	listed  float64       // when these were listed, in choices
 	mark    int           // of the last choice that was judged
-	touched []*NameCounts // names that go with what the entity of the choice in hand chose last
+	touched []*NameCounts
 	n       float64
 	gains   [numCoChoiceWays]float64 // losses of none less those of a way, fading
-	squares [numCoChoiceWays]float64 // of these, for their standard errors
+	squares [numCoChoiceWays]float64
 }
 
 // newCoChoices returns those of a model whose events choose names of a field.
@@ -124,7 +142,6 @@ func (p *Popularity) together(of *NameCounts, ev *event.Event) {
 			continue
 		}
 		weight := float32(math.Exp2(-float64(len(who.recent)-1-i) / coChoiceSpan))
-		// Symmetric, but each name keeps only its most frequent partners.
 		of.join(other, weight, p.Now, c.kept)
 		other.join(of, weight, p.Now, c.kept)
 	}
@@ -147,7 +164,6 @@ func (p *Popularity) chooser(name string) *chooser {
 		for _, other := range c.choosers {
 			times = append(times, other.last)
 		}
-		// Half at once: O(entities·log) per as many new entities, and nothing to maintain at a choice.
 		slices.Sort(times)
 		for name, other := range c.choosers {
 			if other.last <= times[len(times)/2] {
@@ -175,7 +191,6 @@ func (c *NameCounts) join(other *NameCounts, weight float32, now float64, kept i
 			return
 		}
 	}
-	// Room for half as many more, so that sorting is O(log) a choice in the mean.
 	if len(c.near) >= kept*3/2 {
 		c.near = slices.DeleteFunc(c.near, func(x near) bool { return x.of.gone })
 		c.sortNear()
@@ -192,8 +207,8 @@ func (c *NameCounts) sortNear() {
 }
 
 // coLift is how many times as often as if choices were independent two names were chosen by the same entities.
-func coLift(pairs, own, other, total float64) float64 {
-	return pairs * total / ((own + coChoicePrior) * (other + coChoicePrior))
+func coLift(pairs, own, other, total, prior float64) float64 {
+	return pairs * total / ((own + prior) * (other + prior))
 }
 
 // Judge says whether choices from now on say how well each way lists.
@@ -210,17 +225,15 @@ func (p *Popularity) judge(of *NameCounts, ev *event.Event) {
 	if who == nil || len(who.recent) == 0 || slices.Contains(who.recent, of) {
 		return
 	}
-	// A share of the choices is enough to compare few ways, and judging takes far longer than counting.
-	if c.turn++; c.turn%judgedEvery != 0 {
+	if c.turn++; c.turn > judgedFirst && c.turn%judgedEvery != 0 {
 		return
 	}
-	likely := p.likely()
-	p.listPopular(likely)
+	share := p.relativeShare()
+	p.listPopular(share)
 	c.mark++
 	p.touch(who)
 	var own [numCoChoiceWays]float64
-	base := likely(of)
-	// The place of the choice in each way is how many other names come before it there.
+	base := share(of)
 	of.lifted(&own, base, c.mark)
 	var places [numCoChoiceWays]int
 	place := 0
@@ -228,12 +241,15 @@ func (p *Popularity) judge(of *NameCounts, ev *event.Event) {
 		if other == of || other.gone || slices.Contains(who.recent, other) {
 			return
 		}
-		weight := likely(other)
-		if weight > base {
+		value := share(other)
+		if value > base {
 			place++
 		}
+		if other.mark != c.mark && value <= base {
+			return // no way puts it before
+		}
 		var lifted [numCoChoiceWays]float64
-		other.lifted(&lifted, weight, c.mark)
+		other.lifted(&lifted, value, c.mark)
 		for way := range places {
 			if lifted[way] > own[way] {
 				places[way]++
@@ -244,7 +260,7 @@ func (p *Popularity) judge(of *NameCounts, ev *event.Event) {
 		compare(other)
 	}
 	for _, other := range c.popular {
-		if other.mark != c.mark { // else it is among touched already
+		if other.mark != c.mark {
 			compare(other)
 		}
 	}
@@ -299,22 +315,24 @@ func (p *Popularity) touch(who *chooser) {
 			}
 			if pair.of.mark != c.mark {
 				pair.of.to(p.Now)
-				pair.of.mark, pair.of.sums = c.mark, [len(coChoiceHalfLives)]float64{}
+				pair.of.mark, pair.of.sums = c.mark, [numCoChoiceSums]float64{}
 				c.touched = append(c.touched, pair.of)
 			}
-			lift := coLift(float64(pair.n)*faded, x.n[coChoiceLife], pair.of.n[coChoiceLife], total)
-			for h, weight := range weights {
-				pair.of.sums[h] += weight * lift
+			for k, prior := range coChoicePriors {
+				lift := coLift(float64(pair.n)*faded, x.n[coChoiceLife], pair.of.n[coChoiceLife], total, prior)
+				for h, weight := range weights {
+					pair.of.sums[k*len(weights)+h] += weight * lift
+				}
 			}
 		}
 	}
 }
 
-// lifted stores the weight of a name in each way, given that in none.
-func (c *NameCounts) lifted(to *[numCoChoiceWays]float64, weight float64, mark int) {
+// lifted stores how likely a name is in each way, given how likely it is in none.
+func (c *NameCounts) lifted(to *[numCoChoiceWays]float64, share float64, mark int) {
 	for way := range to {
-		if to[way] = weight; c.mark == mark {
-			to[way] += math.Log1p(coChoiceWeights[way%len(coChoiceWeights)] * c.sums[way/len(coChoiceWeights)])
+		if to[way] = share; c.mark == mark {
+			to[way] *= 1 + coChoiceWeights[way%len(coChoiceWeights)]*c.sums[way/len(coChoiceWeights)]
 		}
 	}
 }
@@ -322,7 +340,6 @@ func (c *NameCounts) lifted(to *[numCoChoiceWays]float64, weight float64, mark i
 // way returns the way that has listed best, -1 for none.
 func (c *coChoices) way() int {
 	best := -1
-	// gains and squares fade alike, so that gain/√squares is about a t-value of the mean gain.
 	for way, gain := range c.gains {
 		if gain > judgedErrors*math.Sqrt(c.squares[way]) && (best < 0 || gain > c.gains[best]) {
 			best = way
@@ -335,6 +352,7 @@ func (c *coChoices) way() int {
 type CoChoices struct {
 	By       int
 	HalfLife float64
+	Prior    float64 // choices that are added to those of a name in a lift
 	Weight   float64
 	Scale    float64 // that of the weights of popularity
 	Total    float64
@@ -358,10 +376,12 @@ func (p *Popularity) CoChoices() *CoChoices {
 		return nil
 	}
 	p.totals.to(p.Now)
+	by := wayAt(way)
 	x := &CoChoices{
 		By:       p.pairs.by,
-		HalfLife: coChoiceHalfLives[way/len(coChoiceWeights)],
-		Weight:   coChoiceWeights[way%len(coChoiceWeights)],
+		HalfLife: by.halfLife,
+		Prior:    by.prior,
+		Weight:   by.weight,
 		Scale:    1,
 		Total:    p.totals.n[coChoiceLife],
 		Names:    make([]string, 0, len(p.List)),
@@ -411,7 +431,6 @@ func (x *CoChoices) contents(schema *event.Schema, over int, v *encode.Vocabular
 		Neighbours: make([][]format.Neighbour, len(v.Names[over])),
 		Recent:     make([][]int32, len(v.Names[x.By])),
 	}
-	// Names of the vocabulary alone: others cannot be listed.
 	at := make(map[string]int32, len(v.Names[over]))
 	for i, name := range v.Names[over] {
 		at[name] = int32(i)
@@ -433,7 +452,7 @@ func (x *CoChoices) contents(schema *event.Schema, over int, v *encode.Vocabular
 		}
 		list := make([]format.Neighbour, 0, len(pairs))
 		for _, pair := range pairs {
-			lift := float32(coLift(float64(pair.N), x.Counts[i], x.Counts[pair.Other], x.Total))
+			lift := float32(coLift(float64(pair.N), x.Counts[i], x.Counts[pair.Other], x.Total, x.Prior))
 			if places[pair.Other] >= 0 && lift > 0 {
 				list = append(list, format.Neighbour{Place: places[pair.Other], Lift: lift})
 			}

@@ -2,6 +2,7 @@ package fitted
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -101,4 +102,31 @@ func TestCoChoicesBounded(t *testing.T) {
 		t.Error("a pair has a name that was given up")
 	}
 	runtime.KeepAlive(p)
+}
+
+// TestCoChoiceWays: what a name gains in each way is by definition, the sum over pairs with the way's prior, half-life
+// and weight.
+func TestCoChoiceWays(t *testing.T) {
+	p := NewPopularity(cycletest.ChoicesModel(t))
+	chooseInGroups(p, rand.New(rand.NewPCG(50, 4)), 3000, true)
+	who, of := p.pairs.choosers["u3"], p.Names["i7"]
+	p.pairs.mark++
+	p.touch(who)
+	var got [numCoChoiceWays]float64
+	of.lifted(&got, 2, p.pairs.mark)
+	for way, value := range got {
+		by, sum := wayAt(way), 0.0
+		for i, x := range who.recent {
+			for _, pair := range x.near {
+				if pair.of == of {
+					n := float64(pair.n) * math.Exp2(-(p.Now-x.nearAt)/popularityLives[coChoiceLife])
+					sum += math.Exp2(-float64(len(who.recent)-1-i)/by.halfLife) * n * p.totals.n[coChoiceLife] /
+						((x.n[coChoiceLife] + by.prior) * (of.n[coChoiceLife] + by.prior))
+				}
+			}
+		}
+		if want := 2 * (1 + by.weight*sum); sum == 0 || math.Abs(value-want) > 1e-9*want {
+			t.Errorf("in way %d %g, by definition %g", way, value, want)
+		}
+	}
 }

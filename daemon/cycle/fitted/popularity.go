@@ -65,7 +65,7 @@ type NameCounts struct {
 	nearAt float64
 	// Working memory of judge and CoChoices.
 	mark  int
-	sums  [len(coChoiceHalfLives)]float64
+	sums  [numCoChoiceSums]float64
 	place int32
 }
 
@@ -160,8 +160,14 @@ func (p *Popularity) makeRoom() {
 	})
 }
 
-// likely returns a function for the logarithm of how many times as likely as the mean name a name is chosen next.
+// likely returns a function for the logarithm of relativeShare.
 func (p *Popularity) likely() func(of *NameCounts) float64 {
+	share := p.relativeShare()
+	return func(of *NameCounts) float64 { return math.Log(share(of)) }
+}
+
+// relativeShare returns a function for how many times as likely as the mean name a name is chosen next.
+func (p *Popularity) relativeShare() func(of *NameCounts) float64 {
 	var mix [len(popularityLives)]float64
 	best, total := slices.Max(p.logs[:]), 0.0
 	for h := range mix {
@@ -174,7 +180,7 @@ func (p *Popularity) likely() func(of *NameCounts) float64 {
 		for h := range mix {
 			r += mix[h] / total * p.share(of, h)
 		}
-		return math.Log(r * float64(max(len(p.Names), 1)))
+		return r * float64(max(len(p.Names), 1))
 	}
 }
 
