@@ -187,6 +187,13 @@ func deltaCases() map[string]deltaCase {
 			ticks:  5,
 			force:  prefer(mixture.FormNewton),
 		},
+		"adagrad": {
+			model:  ruledModel(2),
+			events: fresh(ruled(1, 4000, 2), 2500),
+			form:   mixture.FormAdaGrad,
+			ticks:  5,
+			force:  prefer(mixture.FormAdaGrad),
+		},
 		"gradient": {
 			model:  classes,
 			events: cycletest.Numbers(1, 4000),
@@ -328,7 +335,7 @@ func TestDeltasAreTheLiveModel(t *testing.T) {
 func (f *deltaCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model, since []event.Event) {
 	t.Helper()
 	u := c.Update()
-	if f.form == mixture.FormNewton { // the feature map is that of the update
+	if f.form == mixture.FormNewton || f.form == mixture.FormAdaGrad { // the feature map is that of the update
 		v := *u.Vocabulary
 		v.Map = c.publisher.deltas.Of.Vocabulary.Map
 		u.Vocabulary = &v

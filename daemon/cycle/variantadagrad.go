@@ -24,7 +24,7 @@ var adagradVariant = variant{
 			return of
 		}
 		l, ok := b.Learner.(*experts.AdaGrad)
-		if !ok || !l.CanFreeze() {
+		if !ok {
 			return of
 		}
 		v := made[mixture.FormFoldIn].Vocab
@@ -32,6 +32,7 @@ var adagradVariant = variant{
 			v = e.champion.Vocabulary
 		}
 		of.Model, of.Vocab = l.Freeze(v, e.champion.Model.Kernel)
+		of.NoFoldIn = "the update is made of AdaGrad's learner, which has no posterior"
 		return of
 	},
 	follow: func(e *ensemble, v *variant, of *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder {

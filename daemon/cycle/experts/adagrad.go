@@ -38,7 +38,7 @@ var recentFades = []float64{0, 0.5, 0.8, 0.95}
 // outputs). What it predicts is the mean output of its experts, weighted by recent loss.
 type AdaGrad struct {
 	schema   *event.Schema
-	numbers  *encode.NumberScale
+	Numbers  *encode.NumberScale
 	outputsN int         // m: 1 for numbers, else one for each class or label
 	products bool        // inputs have the products of numbers
 	recent   []float64   // rates × outputs, nil without
@@ -72,7 +72,7 @@ func NewAdaGrad(n *encode.NumberScale, schema *event.Schema, t *encode.Target, l
 	if !t.IsNumeric() {
 		outputs = t.Outputs()
 	}
-	l := &AdaGrad{schema: schema, numbers: n, outputsN: outputs, judge: newResiduals(t), scaled: t.IsNumeric()}
+	l := &AdaGrad{schema: schema, Numbers: n, outputsN: outputs, judge: newResiduals(t), scaled: t.IsNumeric()}
 	inputs := d
 	if recent {
 		l.recent = make([]float64, len(recentFades)*outputs)
@@ -114,11 +114,11 @@ func adaGradInputs(d, outputs int) int {
 }
 
 func (l *AdaGrad) Gather(ev *event.Event) {
-	at := copy(l.inputs, l.numbers.Z)
+	at := copy(l.inputs, l.Numbers.Z)
 	at += copy(l.inputs[at:], l.recent)
 	if l.products {
-		for i, x := range l.numbers.Z {
-			for j, y := range l.numbers.Z[:i+1] {
+		for i, x := range l.Numbers.Z {
+			for j, y := range l.Numbers.Z[:i+1] {
 				v := x * y
 				if i == j {
 					v = (v - 1) / math.Sqrt2 // of mean 0 and deviation 1 if x is normal
@@ -170,7 +170,7 @@ func (l *AdaGrad) Row(at int32, e int) []float64 {
 func (l *AdaGrad) Outputs(dst []float64, ev *event.Event) {
 	l.Gather(ev)
 	copy(dst, l.mixed)
-	l.numbers.Unscale(dst, l.scaled)
+	l.Numbers.Unscale(dst, l.scaled)
 }
 
 func (l *AdaGrad) Learn(ev *event.Event, targets []float64, weight float64) {
@@ -180,7 +180,7 @@ func (l *AdaGrad) Learn(ev *event.Event, targets []float64, weight float64) {
 func (l *AdaGrad) learnPart(ev *event.Event, targets []float64, weight float64, counts *rows.Counted) {
 	weight = min(weight, heaviest)
 	copy(l.target, targets)
-	l.numbers.Scale(l.target, l.scaled)
+	l.Numbers.Scale(l.target, l.scaled)
 	i, shared := 0, counts.IsShared()
 	rows.EachPlace(ev, func(place, field int, name string) {
 		if last := l.rows[i]; counts.Holds(place) {
@@ -264,8 +264,8 @@ func (l *AdaGrad) stepShared(x *adagradExpert, size, weight float64) {
 func (l *AdaGrad) Correct(of *Correction) {
 	l.Gather(of.Is)
 	weight := min(of.Is.Weight, heaviest)
-	l.numbers.Scale(of.From, l.scaled)
-	l.numbers.Scale(of.To, l.scaled)
+	l.Numbers.Scale(of.From, l.scaled)
+	l.Numbers.Scale(of.To, l.scaled)
 	l.judge.correction(l.residual, of.From, of.To)
 	curvature := mostCurved
 	if l.scaled {
@@ -277,7 +277,7 @@ func (l *AdaGrad) Correct(of *Correction) {
 			floats.AddScaled(x.bias, x.BiasStep*weight*remains(x.BiasStep, curvature, of.Since), l.residual)
 			inputs := l.inputs
 			if clear(l.rate); l.recent != nil {
-				inputs = inputs[:len(l.numbers.Z)] // recent labels are not those of then
+				inputs = inputs[:len(l.Numbers.Z)] // recent labels are not those of then
 			}
 			for i, v := range inputs {
 				rate := x.Step / math.Sqrt(x.squares[i]+LeastSquare)

@@ -13,24 +13,14 @@ import (
 // learner's products. Derived.
 var productsClip = math.Sqrt(productReach)
 
-// CanFreeze reports whether versions can hold the learner: labels that just came are no columns of theirs.
-func (l *AdaGrad) CanFreeze() bool { return l.recent == nil }
-
 // Freeze returns the learner as an ordinary model without basis vectors: the mean of its experts by their weights as
 // they are now, which is linear as each of them is. Numbers are scaled as in v, and their products are columns of a
 // feature map on the running location and scale of each field. Numbers beyond the range of v count as its end, and in
-// products as productsClip at most. It panics unless CanFreeze. O(names).
+// products as productsClip at most. The learner has no recent labels. O(names).
 func (l *AdaGrad) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Model, *encode.Vocabulary) {
-	if !l.CanFreeze() {
-		panic("experts: recent labels cannot be frozen")
-	}
 	out := *v
 	if out.Map = nil; l.products {
-		scaling := make([]format.MapScaling, len(l.numbers.Z))
-		for f := range scaling {
-			scaling[f].Center, scaling[f].Scale = l.numbers.Fields[f].Of()
-		}
-		out.Map = format.NewProducts(scaling)
+		out.Map = format.NewProducts(mapScaling(l.Numbers))
 		out.Map.Clip = productsClip
 	}
 	model := solver.NewModel(kernel, v.NumColumns(), l.outputsN, true)
@@ -49,7 +39,7 @@ func (l *AdaGrad) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Mo
 // those of the map that Freeze makes.
 func (l *AdaGrad) FreezeShared(model *solver.Model, v *encode.Vocabulary, first int) {
 	l.experts.Weigh()
-	d, m, n := len(l.numbers.Z), l.outputsN, len(l.inputs)
+	d, m, n := len(l.Numbers.Z), l.outputsN, len(l.inputs)
 	if l.products {
 		model.Map = make([]float64, n*m)
 	}
@@ -60,12 +50,7 @@ func (l *AdaGrad) FreezeShared(model *solver.Model, v *encode.Vocabulary, first 
 			model.Bias[c] += share * l.Each[e].bias[c]
 			floats.AddScaled(weights, share, l.Each[e].weights[c*n:c*n+n])
 		}
-		for f, w := range weights[:d] {
-			field := &v.Numeric[f]
-			center, scale := l.numbers.Fields[f].Of()
-			model.Bias[c] += w * (field.Center - center) / scale
-			model.Linear[(first+f)*m+c] = w * field.Scale / scale
-		}
+		freezeNumbers(model, l.Numbers, v, weights[:d], first, c)
 		if !l.products {
 			continue
 		}
@@ -83,16 +68,15 @@ func (l *AdaGrad) FreezeShared(model *solver.Model, v *encode.Vocabulary, first 
 		}
 	}
 	if l.scaled {
-		mean, deviation := l.numbers.Label.Of()
-		for _, list := range [][]float64{model.Bias, model.Linear, model.Map} {
-			floats.Scale(deviation, list)
-		}
-		model.Bias[0] += mean
+		unscaleLabel(model, l.Numbers)
 	}
 }
 
-// FreezeName stores the weights of a name, one for each output, and reports whether the learner has any. The learner's
-// experts count as they did at the last FreezeShared or event.
+// Weigh has the learner's experts count by their losses so far, the last event's included.
+func (l *AdaGrad) Weigh() { l.experts.Weigh() }
+
+// FreezeName stores the weights of a name, one for each output, and reports whether the learner has any. Experts count
+// as they did at the last Weigh, FreezeShared or event.
 func (l *AdaGrad) FreezeName(dst []float64, field int, name string) bool {
 	at := l.Slots.Find(field, name)
 	if clear(dst); at < 0 || int(at) >= len(l.named) {
@@ -102,14 +86,11 @@ func (l *AdaGrad) FreezeName(dst []float64, field int, name string) bool {
 		floats.AddScaled(dst, share, l.Row(at, e)[1:])
 	}
 	if l.scaled {
-		_, deviation := l.numbers.Label.Of()
+		_, deviation := l.Numbers.Label.Of()
 		floats.Scale(deviation, dst)
 	}
 	return true
 }
-
-// Numbers returns the running scales of numbers and labels.
-func (l *AdaGrad) Numbers() *encode.NumberScale { return l.numbers }
 
 // NumOutputs returns m.
 func (l *AdaGrad) NumOutputs() int { return l.outputsN }

@@ -2,9 +2,7 @@ package experts
 
 import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
-	"gonum.org/v1/gonum/floats"
 )
 
 // Freeze returns the learner as an ordinary model: weights of numbers as they are scaled in v, and of a feature map
@@ -13,10 +11,7 @@ import (
 func (l *Newton) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Model, *encode.Vocabulary) {
 	out := *v
 	features := *l.features
-	features.Scaling = make([]format.MapScaling, len(l.Numbers.Z))
-	for f := range features.Scaling {
-		features.Scaling[f].Center, features.Scaling[f].Scale = l.Numbers.Fields[f].Of()
-	}
+	features.Scaling = mapScaling(l.Numbers)
 	out.Map = &features
 	return l.Frozen(l.Weights, v, kernel), &out
 }
@@ -47,22 +42,13 @@ func (l *Newton) Frozen(weights []float64, v *encode.Vocabulary, kernel solver.K
 	for c := range m {
 		w := weights[c*n : c*n+n]
 		model.Bias[c] = w[0]
-		for f, x := range w[1 : 1+linear] {
-			field := &v.Numeric[f]
-			center, scale := l.Numbers.Fields[f].Of()
-			model.Bias[c] += x * (field.Center - center) / scale
-			model.Linear[(first+f)*m+c] = x * field.Scale / scale
-		}
+		freezeNumbers(model, l.Numbers, v, w[1:1+linear], first, c)
 		for j, x := range w[1+linear:] {
 			model.Map[j*m+c] = x
 		}
 	}
 	if l.Scaled {
-		mean, deviation := l.Numbers.Label.Of()
-		for _, list := range [][]float64{model.Bias, model.Linear, model.Map} {
-			floats.Scale(deviation, list)
-		}
-		model.Bias[0] += mean
+		unscaleLabel(model, l.Numbers)
 	}
 	return model
 }

@@ -234,10 +234,11 @@ func (r *AdaGradRows) Stale() string {
 	if r.Vocab.Map == nil {
 		return ""
 	}
-	return rescaled(r.Vocab.Map, r.Learner.Numbers())
+	return rescaled(r.Vocab.Map, r.Learner.Numbers)
 }
 
 func (r *AdaGradRows) Row(linear, _ []float64, field int, name string) (exists, whole bool) {
+	r.Learner.Weigh()
 	return r.Learner.FreezeName(linear, field, name), true
 }
 

@@ -88,9 +88,11 @@ type Candidate struct {
 	fitted.FixedModel
 	Folded *posterior.State
 	FoldIn *format.FoldIn
-	Link   *encode.LevelLink          // of a number as levels; nil without
-	Sum    *mixture.LinearCombination // what folded is the sum of; nil without
-	Blend  *mixture.StackedWeights
+	// NoFoldIn is why versions have no fold-in, where that is not of the refit.
+	NoFoldIn string
+	Link     *encode.LevelLink          // of a number as levels; nil without
+	Sum      *mixture.LinearCombination // what folded is the sum of; nil without
+	Blend    *mixture.StackedWeights
 }
 
 // Of returns a champion with the model in this form.
@@ -98,7 +100,7 @@ func (of *Candidate) Of(ch *fitted.Fitted) *fitted.Fitted {
 	u := *ch
 	u.Popular = of.Popular
 	if u.Model, u.Vocabulary, u.Folded, u.FoldIn, u.NoFoldIn = of.Model, of.Vocab, of.Folded, of.FoldIn,
-		""; u.Folded == nil {
+		of.NoFoldIn; u.Folded == nil {
 		u.Posterior = nil
 	}
 	return &u
