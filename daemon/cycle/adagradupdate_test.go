@@ -54,8 +54,8 @@ func ruledModel(numbers int) *config.Model {
 }
 
 // TestUpdateFromAdaGrad: where products of numbers decide, and otherwise than at the last refit, updates are made of
-// AdaGrad's learner. A reader's outputs are the learner's, also of so many numbers that it has no products. Versions say
-// why they have no fold-in.
+// AdaGrad's learner. A reader's outputs are the learner's, also of so many numbers that it has no products.
+// Versions say why they have no fold-in.
 func TestUpdateFromAdaGrad(t *testing.T) {
 	for _, numbers := range []int{2, 25} {
 		t.Run(fmt.Sprint(numbers), func(t *testing.T) {
