@@ -1,6 +1,8 @@
 package sketch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one
 // at most for each doubling of their age), the counters, aux, a marker, a time bound and a note.

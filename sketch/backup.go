@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
@@ -123,11 +124,11 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger,
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	rows := filepath.Join(dir, rowsName)
 	if err := os.Mkdir(rows, 0o700); err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	defer func() {
 		if err != nil {
@@ -243,7 +244,7 @@ func (b *backupReader) read(ctx context.Context, d *disk) error {
 				return damagedBackup("the backup has a file %.40q", key)
 			}
 			if err := durable.WriteFile(filepath.Join(b.dir, string(key)), 0o600, durable.Bytes(value)); err != nil {
-				return denied(err)
+				return fault.Denied(err)
 			}
 		default:
 			return damagedBackup("the backup has an entry of kind %d", kind[0])

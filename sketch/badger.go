@@ -14,6 +14,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 
+	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
@@ -68,7 +69,7 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 	case err == nil:
 		identity, err := os.Stat(dir)
 		if err != nil {
-			return nil, denied(errors.Join(err, db.Close()))
+			return nil, fault.Denied(errors.Join(err, db.Close()))
 		}
 		return &disk{db, dir, identity, memTableBytes}, nil
 	case isLocked():
@@ -79,10 +80,10 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 		strings.Contains(err.Error(), "key registry"),
 		strings.Contains(err.Error(), "sanity text"):
 		// This state is not encrypted: the file holds no key, only a check of itself.
-		return nil, corrupt("%s: %v: delete this file and start again", filepath.Join(dir, badger.KeyRegistryFileName),
+		return nil, fault.Corrupt("%s: %v: delete this file and start again", filepath.Join(dir, badger.KeyRegistryFileName),
 			err)
 	default:
-		return nil, denied(fmt.Errorf("open %s: %w", dir, err))
+		return nil, fault.Denied(fmt.Errorf("open %s: %w", dir, err))
 	}
 }
 
@@ -100,7 +101,7 @@ func dropEmptyLogs(dir string) error {
 				err = os.Remove(name)
 			}
 			if err != nil {
-				return denied(err)
+				return fault.Denied(err)
 			}
 		}
 	}

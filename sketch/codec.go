@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // formatVersion is that of everything in this file. Readers refuse later ones. 2 added what the comments call so: what
@@ -53,7 +55,7 @@ func unseal(key, value []byte) ([]byte, error) {
 	if n := len(value) - crcBytes; n >= 0 && binary.BigEndian.Uint32(value[n:]) == checksum(key, value[:n]) {
 		return value[:n], nil
 	}
-	return nil, corrupt("checksum of the value at key %q does not match", key)
+	return nil, fault.Corrupt("checksum of the value at key %q does not match", key)
 }
 
 func checksum(key, value []byte) uint32 {
@@ -131,7 +133,7 @@ func decodeRow(key, value []byte) (storedRow, error) {
 	}
 	var r storedRow
 	if len(b) < rowHeaderBytes {
-		return r, corrupt("row at key %x has %d bytes", key, len(b))
+		return r, fault.Corrupt("row at key %x has %d bytes", key, len(b))
 	}
 	r.incarnation = binary.BigEndian.Uint32(b)
 	r.partition = int32(binary.BigEndian.Uint32(b[4:]))
@@ -143,12 +145,12 @@ func decodeRow(key, value []byte) (storedRow, error) {
 	if n&groupFlag != 0 {
 		n &^= groupFlag
 		if copy(r.group[:], b) < len(r.group) || r.group == (identity{}) {
-			return r, corrupt("row at key %x has no group", key)
+			return r, fault.Corrupt("row at key %x has no group", key)
 		}
 		b = b[len(r.group):]
 	}
 	if n > len(b) || !(r.weight > 0 && r.weight <= maxWeight) {
-		return r, corrupt("row at key %x: topic of %d bytes, weight %g", key, n, r.weight)
+		return r, fault.Corrupt("row at key %x: topic of %d bytes, weight %g", key, n, r.weight)
 	}
 	r.topic, r.payload = b[:n], b[n:]
 	return r, nil
@@ -217,7 +219,7 @@ func decodeLedger(key, value []byte) (LedgerRow, error) {
 		return l, err
 	}
 	if len(key) == 0 || keyTail[key[0]] == 0 || len(key) < 3+keyTail[key[0]] || len(b) < ledgerFixedBytes {
-		return l, corrupt("ledger row at key %q has %d bytes", key, len(b))
+		return l, fault.Corrupt("ledger row at key %q has %d bytes", key, len(b))
 	}
 	tail := len(key) - keyTail[key[0]]
 	l.Topic, l.archived = string(key[1:tail-1]), key[0] == prefixArchive
@@ -286,7 +288,7 @@ func decodeCounters(key, value []byte) (counters, error) {
 		return c, err
 	}
 	if len(b) < thresholdBytes*int(NumRoles) {
-		return c, corrupt("counters have %d bytes", len(b))
+		return c, fault.Corrupt("counters have %d bytes", len(b))
 	}
 	for role := range NumRoles {
 		c.evicted[role], c.threshold[role] = b[0] != 0, binary.BigEndian.Uint64(b[1:])
@@ -295,7 +297,7 @@ func decodeCounters(key, value []byte) (counters, error) {
 	for len(b) > 0 && b[0] != 0 {
 		n := int(b[0])
 		if len(b) < 1+n+8 {
-			return c, corrupt("counters end inside a reason")
+			return c, fault.Corrupt("counters end inside a reason")
 		}
 		c.reasons[string(b[1:1+n])] = int64(binary.BigEndian.Uint64(b[1+n:]))
 		b = b[1+n+8:]
@@ -308,7 +310,7 @@ func decodeCounters(key, value []byte) (counters, error) {
 			classCount{b[0] != 0, binary.BigEndian.Uint64(b[1:]), int64(binary.BigEndian.Uint64(b[9:]))})
 	}
 	if len(b) > 0 || len(c.classes) == 0 {
-		return c, corrupt("counters end inside a class")
+		return c, fault.Corrupt("counters end inside a class")
 	}
 	return c, nil
 }
@@ -329,7 +331,7 @@ func decodeSettings(key, value []byte) (settings, error) {
 		return s, err
 	}
 	if err := json.Unmarshal(b, &s); err != nil {
-		return s, corrupt("settings: %v", err)
+		return s, fault.Corrupt("settings: %v", err)
 	}
 	return s, nil
 }
@@ -350,10 +352,10 @@ func decodeMarker(key, value []byte) (Marker, error) {
 		return m, err
 	}
 	if err := json.Unmarshal(b, &m); err != nil || len(key) != 1+len(m.Hash) {
-		return m, corrupt("marker at key %x is not readable", key)
+		return m, fault.Corrupt("marker at key %x is not readable", key)
 	}
 	if string(m.Hash[:]) != string(key[1:]) {
-		return m, corrupt("marker at key %x is of %v", key, m.Hash)
+		return m, fault.Corrupt("marker at key %x is of %v", key, m.Hash)
 	}
 	return m, nil
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // An Entity is what the caller keeps of one entity of a partition in addition to the sample: bytes that change with
@@ -65,7 +67,7 @@ func eachEntity(c cut, prefix []byte, visit func(topic string, number int32, e E
 		}
 		tail := len(key) - 4 - len(Digest{}) // behind the topic and its zero byte
 		if tail < 3 || key[tail-1] != 0 {
-			return corrupt("entity at key %x has no partition", key)
+			return fault.Corrupt("entity at key %x has no partition", key)
 		}
 		return visit(string(key[1:tail-1]), int32(binary.BigEndian.Uint32(key[tail:])),
 			Entity{Key: Digest(key[tail+4:]), Value: b})

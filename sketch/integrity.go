@@ -16,6 +16,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 	"github.com/dgraph-io/badger/v4/table"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // checkFiles reads the files of a Badger directory before Badger does and refuses those it would answer with a panic,
@@ -62,22 +64,22 @@ func checkManifest(dir string, expected bool) ([]uint64, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		logs, _ := filepath.Glob(filepath.Join(dir, "*.mem"))
 		if expected || len(tables)+len(logs) > 0 {
-			return nil, corrupt("%s: MANIFEST missing, refusing to open: the engine would delete the tables", name)
+			return nil, fault.Corrupt("%s: MANIFEST missing, refusing to open: the engine would delete the tables", name)
 		}
 		return nil, nil
 	}
 	if err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	defer f.Close()
 	manifest, end, err := replayManifest(f)
 	if err != nil {
-		return nil, corrupt("%s: %v", name, err)
+		return nil, fault.Corrupt("%s: %v", name, err)
 	}
 	ids := slices.Sorted(maps.Keys(manifest.Tables))
 	for _, id := range ids {
 		if _, err := os.Stat(table.NewFilename(id, dir)); err != nil {
-			return nil, corrupt("%s: named by the MANIFEST: %v", table.NewFilename(id, dir), err)
+			return nil, fault.Corrupt("%s: named by the MANIFEST: %v", table.NewFilename(id, dir), err)
 		}
 	}
 	st, err := f.Stat()
@@ -87,7 +89,7 @@ func checkManifest(dir string, expected bool) ([]uint64, error) {
 	// A crash may leave a table that is not named yet, or half an entry; both at once could be a table whose entry was
 	// cut off.
 	if end < st.Size() && len(tables) > len(ids) {
-		return nil, corrupt("%s ends inside an entry at byte %d and does not name a table of its directory", name, end)
+		return nil, fault.Corrupt("%s ends inside an entry at byte %d and does not name a table of its directory", name, end)
 	}
 	return ids, nil
 }
@@ -116,7 +118,7 @@ func checkValueLog(dir string) error {
 	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {
-			return denied(err)
+			return fault.Denied(err)
 		}
 		first := make([]byte, valueLogHeaderBytes+64) // an entry starts with a header that is not zero
 		n, err := f.ReadAt(first, 0)
@@ -125,10 +127,10 @@ func checkValueLog(dir string) error {
 			return fmt.Errorf("sketch: %w", err)
 		}
 		if id := first[:8]; len(bytes.Trim(id, "\x00")) > 0 {
-			return corrupt("%s has the key id %x: this state is not encrypted", name, id)
+			return fault.Corrupt("%s has the key id %x: this state is not encrypted", name, id)
 		}
 		if len(bytes.Trim(first[min(n, valueLogHeaderBytes):n], "\x00")) > 0 {
-			return corrupt("%s holds values: this state keeps none outside its tables", name)
+			return fault.Corrupt("%s holds values: this state keeps none outside its tables", name)
 		}
 	}
 	return nil
@@ -142,32 +144,32 @@ const valuePointer = 1 << 1
 func checkTable(name string, id uint64) (err error) {
 	content, err := os.ReadFile(name)
 	if err != nil {
-		return denied(err)
+		return fault.Denied(err)
 	}
 	defer func() {
 		if r := recover(); r != nil {
 			text, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(r)), "\n")
-			err = corrupt("%s of %d bytes cannot be read: %s", name, len(content), text)
+			err = fault.Corrupt("%s of %d bytes cannot be read: %s", name, len(content), text)
 		}
 	}()
 	t, err := table.OpenInMemoryTable(content, id, &table.Options{ChkMode: options.NoVerification})
 	if err != nil {
-		return corrupt("%s: %v", name, err)
+		return fault.Corrupt("%s: %v", name, err)
 	}
 	if err := t.VerifyChecksum(); err != nil {
-		return corrupt("%s: %v", name, err)
+		return fault.Corrupt("%s: %v", name, err)
 	}
 	it := t.NewIterator(table.NOCACHE)
 	defer it.Close()
 	entries := uint32(0)
 	for it.Rewind(); it.Valid(); it.Next() {
 		if it.Value().Meta&valuePointer != 0 {
-			return corrupt("%s: the value at key %.40q is in a value log", name, it.Key())
+			return fault.Corrupt("%s: the value at key %.40q is in a value log", name, it.Key())
 		}
 		entries++
 	}
 	if n := t.KeyCount(); entries != n && n < math.MaxUint32 {
-		return corrupt("%s: %d of %d entries can be read", name, entries, n)
+		return fault.Corrupt("%s: %d of %d entries can be read", name, entries, n)
 	}
 	return nil
 }

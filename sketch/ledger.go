@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // NoTime is the watermark of a partition of which no event was applied.
@@ -110,19 +112,19 @@ func (l *LedgerRow) accounted() int64 {
 // audit returns an error unless the accounts add up (I3).
 func (l *LedgerRow) audit() error {
 	if l.Unaccounted() != 0 {
-		return corrupt("ledger of %s/%d accounts for %d offsets between %d and %d", l.Topic, l.Partition, l.accounted(),
+		return fault.Corrupt("ledger of %s/%d accounts for %d offsets between %d and %d", l.Topic, l.Partition, l.accounted(),
 			l.Start, l.Next)
 	}
 	var eligible int64
 	for role := range NumRoles {
 		if l.Rows[role] < 0 || l.Rows[role] > l.Eligible[role] {
-			return corrupt("ledger of %s/%d has %d rows of role %s from %d events", l.Topic, l.Partition, l.Rows[role],
+			return fault.Corrupt("ledger of %s/%d has %d rows of role %s from %d events", l.Topic, l.Partition, l.Rows[role],
 				role, l.Eligible[role])
 		}
 		eligible += l.Eligible[role]
 	}
 	if eligible != l.Applied {
-		return corrupt("ledger of %s/%d has roles for %d of %d applied events", l.Topic, l.Partition, eligible,
+		return fault.Corrupt("ledger of %s/%d has roles for %d of %d applied events", l.Topic, l.Partition, eligible,
 			l.Applied)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 const lockName = "LOCK"
@@ -41,7 +43,7 @@ func LockDir(dir string) (*Lock, error) {
 		}
 		lock.Close() // nothing was written to it that matters
 		if err != nil {
-			return nil, denied(err)
+			return nil, fault.Denied(err)
 		}
 	}
 }
@@ -50,7 +52,7 @@ func LockDir(dir string) (*Lock, error) {
 func LockFile(name string) (*Lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	// A process that was killed may leave the one that checks the state behind it for a moment.
 	for try := time.Duration(0); ; try += lockPause {

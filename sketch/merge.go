@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // ErrForeign: what was to be merged is not of a store that reads other partitions of the same topics under the same
@@ -97,7 +99,7 @@ func merged(c cut) (resume int64, memo []byte, ok bool, err error) {
 	case err != nil || !ok:
 		return 0, nil, false, err
 	case len(value) < 8:
-		return 0, nil, false, corrupt("what was merged has %d bytes", len(value))
+		return 0, nil, false, fault.Corrupt("what was merged has %d bytes", len(value))
 	}
 	return int64(binary.BigEndian.Uint64(value)), bytes.Clone(value[8:]), true, nil
 }
@@ -191,7 +193,7 @@ func (s *Store) check(p *Pair) (*storedRow, error) {
 		return nil, err
 	}
 	if _, _, ok := parseRowKey(p.Key); !ok {
-		return nil, corrupt("row at key %.40x", p.Key)
+		return nil, fault.Corrupt("row at key %.40x", p.Key)
 	}
 	if p.Value == nil {
 		return nil, nil //nolint:nilnil // a row that is gone has nothing to return
@@ -369,7 +371,7 @@ func (s *Store) loadShares(c cut) error {
 			return nil
 		}
 		if len(key) != 1+4 {
-			return corrupt("key %x is of no shard", key)
+			return fault.Corrupt("key %x is of no shard", key)
 		}
 		counted, err := decodeCounters(key, value)
 		if s.shares == nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // A mirrored store notes, in each transaction, the keys that it changes of what a copy elsewhere needs: rows,
@@ -206,12 +208,12 @@ func eachNoted(key, value []byte, visit func(k noted) error) error {
 	}
 	for len(b) > 0 {
 		if len(b) < 2 {
-			return corrupt("note at key %x ends inside a length", key)
+			return fault.Corrupt("note at key %x ends inside a length", key)
 		}
 		length := binary.BigEndian.Uint16(b)
 		n := int(length &^ freshKey)
 		if n == 0 || len(b)-2 < n {
-			return corrupt("note at key %x ends inside a key", key)
+			return fault.Corrupt("note at key %x ends inside a key", key)
 		}
 		if err := visit(noted{b[2 : 2+n], length&freshKey != 0}); err != nil {
 			return err

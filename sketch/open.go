@@ -15,6 +15,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them and the files they are in. A
@@ -107,7 +109,7 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 	}
 	dir := filepath.Join(o.Dir, rowsName)
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	h := &home{dir: o.Dir, witnesses: witnesses}
 	if h.lock, err = LockDir(o.Dir); err != nil {
@@ -127,7 +129,7 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	d, err := openDisk(dir, o.MemTableBytes, log)
 	if err != nil {
@@ -136,9 +138,9 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 	s, err := load(ctx, d, &o, func(stored *settings) (settings, error) {
 		switch {
 		case w != nil && stored == nil:
-			return settings{}, corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName, w.Lineage)
+			return settings{}, fault.Corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName, w.Lineage)
 		case w != nil && stored.origin() != w.Lineage:
-			return settings{}, corrupt("%s holds lineage %s, but %s says %s", dir, stored.origin(), witnessName,
+			return settings{}, fault.Corrupt("%s holds lineage %s, but %s says %s", dir, stored.origin(), witnessName,
 				w.Lineage)
 		}
 		return choose(stored)

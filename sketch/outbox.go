@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's value.
@@ -203,7 +205,7 @@ func scanDeadLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
 		l := rows[partition{letter.Topic, letter.Partition}]
 		if l == nil || letter.Incarnation > l.Incarnation ||
 			letter.Incarnation == l.Incarnation && letter.Offset >= l.Next {
-			return corrupt("the outbox has %s/%d offset %d, which the ledger has not", letter.Topic, letter.Partition,
+			return fault.Corrupt("the outbox has %s/%d offset %d, which the ledger has not", letter.Topic, letter.Partition,
 				letter.Offset)
 		}
 		visit(key)
@@ -270,7 +272,7 @@ func decodeDeadLetter(key, value []byte) (DeadLetter, error) {
 	tail := len(key) - deadLetterTailBytes
 	if tail < 3 || key[0] != prefixDeadLetter || key[tail-1] != 0 || len(b) < header || len(b) < header+int(b[12]) ||
 		len(b)-header-int(b[12]) > MaxDeadLetterBytes {
-		return DeadLetter{}, corrupt("dead letter at key %q has %d bytes", key, len(b))
+		return DeadLetter{}, fault.Corrupt("dead letter at key %q has %d bytes", key, len(b))
 	}
 	n := header + int(b[12])
 	reason, detail := string(b[header:n]), Detail{}

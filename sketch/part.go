@@ -1,6 +1,8 @@
 package sketch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // A Fate is what became of a record. The zero value is invalid.
 type Fate uint8

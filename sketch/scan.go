@@ -1,6 +1,10 @@
 package sketch
 
-import "context"
+import (
+	"context"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
+)
 
 // accounts are a consistent cut of ledger and counters. The ledger is ordered by topic and partition, the first current
 // rows; those of incarnations that are over follow.
@@ -141,7 +145,7 @@ func (v *scanner) readAccounts(c cut) error {
 	}
 	if n := len(v.store.all) - int(NumRoles); n != len(v.classes) {
 		if v.classes != nil {
-			return corrupt("counters are of %d classes, the quotas of %d", len(v.classes), n)
+			return fault.Corrupt("counters are of %d classes, the quotas of %d", len(v.classes), n)
 		}
 		v.classes = make([]classCount, n) // nothing was counted yet
 	}
@@ -156,31 +160,31 @@ func (v *scanner) readRow(key, value []byte) error {
 	}
 	role, id, ok := parseRowKey(key)
 	if !ok {
-		return corrupt("row has the key %x", key)
+		return fault.Corrupt("row has the key %x", key)
 	}
 	place, ok := v.placeOf(&stored)
 	if !ok {
-		return corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic,
+		return fault.Corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic,
 			stored.partition, stored.incarnation)
 	}
 	if v.settings.grouped() != (stored.group != identity{}) {
-		return corrupt("row at key %x does not fit the quotas or the cap", key)
+		return fault.Corrupt("row at key %x does not fit the quotas or the cap", key)
 	}
 	if l := &v.ledger[place]; stored.offset < l.Start || stored.offset >= l.Next {
-		return corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.offset, l.Start,
+		return fault.Corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.offset, l.Start,
 			l.Next-1)
 	}
 	r := v.store.reservoir(role, stored.group)
 	v.row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.index,
 		rank: r.rank(id.h(), stored.weight, stored.time)}
 	if evicted, threshold := v.of(r.index); evicted && v.row.rank < threshold {
-		return corrupt("row at key %x has a priority below the threshold", key)
+		return fault.Corrupt("row at key %x has a priority below the threshold", key)
 	}
 	if r.perGroup > 0 {
 		of := stored.group
 		of[0] ^= byte(role) // the groups of another role are others
 		if v.perGroup[of]++; v.perGroup[of] > r.perGroup && !v.settings.Unsettled {
-			return corrupt("row at key %x is more than the cap allows", key)
+			return fault.Corrupt("row at key %x is more than the cap allows", key)
 		}
 	}
 	v.counts[place][role]++
@@ -196,7 +200,7 @@ func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
 	eligible := make([]int64, len(s.all))
 	for i, l := range acc.ledger {
 		if counts[i] != l.Rows {
-			return corrupt("%s/%d has %d rows by role, the ledger says %d", l.Topic, l.Partition, counts[i], l.Rows)
+			return fault.Corrupt("%s/%d has %d rows by role, the ledger says %d", l.Topic, l.Partition, counts[i], l.Rows)
 		}
 		for role := range NumRoles {
 			eligible[role] += l.Eligible[role]
@@ -219,7 +223,7 @@ func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
 		}
 		if exact && acc.found[i] != min(capacity, eligible[i]) || acc.found[i] > min(capacity, eligible[i]) ||
 			evicted && acc.found[i] < capacity && !acc.settings.Partial && !costs {
-			return corrupt("sample %s has %d rows of %d events, capacity %d", r.name(), acc.found[i], eligible[i],
+			return fault.Corrupt("sample %s has %d rows of %d events, capacity %d", r.name(), acc.found[i], eligible[i],
 				capacity)
 		}
 	}

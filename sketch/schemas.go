@@ -1,6 +1,8 @@
 package sketch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // MaxSchemaBytes bounds what a state keeps of one schema.
 const MaxSchemaBytes = MaxPayloadBytes

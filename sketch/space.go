@@ -106,11 +106,3 @@ func preflight(o *Options, daemon bool, log *slog.Logger) error {
 	}
 	return nil
 }
-
-// denied names the user where the system only says that permission is denied.
-func denied(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("sketch: user id %d: %w", os.Geteuid(), err)
-	}
-	return fmt.Errorf("sketch: %w", err)
-}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // A State describes a store: what two copies that read the same log under the same settings agree on, but for Lineage
@@ -77,7 +79,7 @@ func (s *Store) Check() error {
 			}
 			sum := draw.byOffset(string(row.topic), row.incarnation, row.partition, row.offset)
 			if !bytes.Equal(sum[:16], row.id[:]) || s.settings.HoldoutBy == "" && draw.role(&sum) != row.role {
-				return corrupt("row of %s/%d offset %d is not at its key", row.topic, row.partition, row.offset)
+				return fault.Corrupt("row of %s/%d offset %d is not at its key", row.topic, row.partition, row.offset)
 			}
 			return nil
 		})
@@ -102,7 +104,7 @@ func (s *Store) Check() error {
 		}
 		if reasons > rejected ||
 			reasons < rejected && !acc.settings.NotOfLog { // of what is before a checkpoint the reasons are not known
-			return corrupt("%d records rejected by reason, %d by partition", reasons, rejected)
+			return fault.Corrupt("%d records rejected by reason, %d by partition", reasons, rejected)
 		}
 		return nil
 	})

@@ -3,6 +3,8 @@ package sketch
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // A TimeBound says that of the offsets From..To-1 of a partition no event may be newer than Latest, milliseconds: those
@@ -109,7 +111,7 @@ func decodeBound(key, value []byte) (TimeBound, error) {
 		return TimeBound{}, err
 	}
 	if len(key) < 8 || len(b) != 16 {
-		return TimeBound{}, corrupt("time bound at key %q has %d bytes", key, len(b))
+		return TimeBound{}, fault.Corrupt("time bound at key %q has %d bytes", key, len(b))
 	}
 	return TimeBound{From: int64(binary.BigEndian.Uint64(key[len(key)-8:])), To: int64(binary.BigEndian.Uint64(b)),
 		Latest: int64(binary.BigEndian.Uint64(b[8:]))}, nil

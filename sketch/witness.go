@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
@@ -95,15 +96,15 @@ func readWitness(dir string) (*Witness, error) {
 func readWitnessFile(name string) (*Witness, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	var w Witness
 	sealed, sum, ok := strings.Cut(string(text), "\n")
 	if ok && sum != "" && strings.TrimSuffix(sum, "\n") != checkLine(sealed) {
-		return nil, corrupt("checksum of %s does not match", name)
+		return nil, fault.Corrupt("checksum of %s does not match", name)
 	}
 	if err := json.Unmarshal([]byte(sealed), &w); err != nil || w.Format < 1 || w.Lineage == "" {
-		return nil, corrupt("%s is not readable", name)
+		return nil, fault.Corrupt("%s is not readable", name)
 	}
 	return &w, nil
 }
@@ -120,7 +121,7 @@ func (w *Witness) writeFile(name string) error {
 		return err
 	}
 	if err := durable.WriteFile(name, 0o600, durable.Bytes(text)); err != nil {
-		return denied(err)
+		return fault.Denied(err)
 	}
 	return nil
 }
@@ -224,15 +225,15 @@ func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 			l := &s.ledger[i]
 			switch {
 			case l.Incarnation < t.Incarnation:
-				return nil, corrupt("%s has incarnation %d of %s/%d, but %s says %d", dir, l.Incarnation, t.Topic,
+				return nil, fault.Corrupt("%s has incarnation %d of %s/%d, but %s says %d", dir, l.Incarnation, t.Topic,
 					t.Partition, witnessName, t.Incarnation)
 			case l.Next == t.Next && hex.EncodeToString(l.Digest[:]) != t.Digest:
-				return nil, corrupt("%s has another digest of %s/%d at offset %d than %s", dir, t.Topic, t.Partition,
+				return nil, fault.Corrupt("%s has another digest of %s/%d at offset %d than %s", dir, t.Topic, t.Partition,
 					t.Next, witnessName)
 			}
 			next = l.Next
 		} else if t.Incarnation > 0 {
-			return nil, corrupt("%s lacks %s/%d, which %s says is of incarnation %d", dir, t.Topic, t.Partition, witnessName,
+			return nil, fault.Corrupt("%s lacks %s/%d, which %s says is of incarnation %d", dir, t.Topic, t.Partition, witnessName,
 				t.Incarnation)
 		}
 		if next < t.Next {
