@@ -2,6 +2,8 @@ package sketch
 
 import (
 	"fmt"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one
@@ -119,7 +121,7 @@ func (s *Store) take(p *Part, aux []byte) error {
 	if err := s.putSchemas(p.Schemas); err != nil {
 		return err
 	}
-	maxOps, maxBytes := s.backend.limits()
+	maxOps, maxBytes := s.backend.Limits()
 	for i := range p.Records {
 		r := &p.Records[i]
 		if r.Offset < l.Next {
@@ -264,11 +266,11 @@ func (s *Store) replaces(key rowKey, l *LedgerRow, r *Record) (newer bool, err e
 		return nil
 	}
 	if i, ok := s.pending.rows[key]; ok {
-		err = compare(s.pending.ops[i].value)
+		err = compare(s.pending.ops[i].Value)
 		return newer, err
 	}
-	err = s.backend.view(func(c cut) error {
-		value, err := c.get(key[:])
+	err = s.backend.View(func(c storage.Cut) error {
+		value, err := c.Get(key[:])
 		if err != nil {
 			return err
 		}

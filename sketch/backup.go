@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
@@ -70,7 +71,7 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 		_, err := out.Write(value)
 		return err
 	}
-	err := s.backend.view(func(c cut) error {
+	err := s.backend.View(func(c storage.Cut) error {
 		acc, err := s.scan(context.Background(), c, func(*scanned) error { return nil })
 		if err != nil {
 			return err
@@ -87,7 +88,7 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 			text); err != nil {
 			return err
 		}
-		return c.each(nil, func(key, value []byte) error { return entry(backupPair, key, value) })
+		return c.Each(nil, func(key, value []byte) error { return entry(backupPair, key, value) })
 	})
 	for _, name := range files {
 		if err != nil {
@@ -120,7 +121,7 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger,
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	if err := preflight(&Options{Dir: dir, MemTableBytes: DefaultMemTableBytes}, false, nil); err != nil {
+	if err := (storage.Place{Dir: dir, MemTableBytes: DefaultMemTableBytes}).Preflight(false, nil); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -135,7 +136,7 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger,
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	d, err := openDisk(rows, DefaultMemTableBytes, log)
+	d, err := storage.OpenDisk(rows, DefaultMemTableBytes, log)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +154,7 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger,
 	if err == nil {
 		err = s.Check()
 	}
-	if err = errors.Join(err, d.close()); err != nil {
+	if err = errors.Join(err, d.Close()); err != nil {
 		return nil, err
 	}
 	w, err := s.witnessOf()
@@ -208,7 +209,7 @@ func (b *backupReader) length() int {
 }
 
 // read copies the backup and compares its digest at the end.
-func (b *backupReader) read(ctx context.Context, d *disk) error {
+func (b *backupReader) read(ctx context.Context, d *storage.Disk) error {
 	if magic := b.bytes(len(BackupMagic)); b.err != nil || string(magic) != BackupMagic {
 		return damagedBackup("this is not a backup of refitd, or one of another version")
 	}
@@ -261,27 +262,27 @@ func (b *backupReader) read(ctx context.Context, d *disk) error {
 
 // pairWriter writes keys and values in transactions as large as the disk takes.
 type pairWriter struct {
-	disk  *disk
-	ops   []op
+	disk  *storage.Disk
+	ops   []storage.Op
 	bytes int64
 }
 
 func (w *pairWriter) write(ctx context.Context, key, value []byte) error {
 	size := int64(len(key) + len(value) + opOverhead)
-	if len(key) == 0 || len(key) > 1<<10 || len(value) == 0 || len(value) >= valueThreshold {
+	if len(key) == 0 || len(key) > 1<<10 || len(value) == 0 || len(value) >= storage.ValueThreshold {
 		return damagedBackup("the backup has a value of %d bytes at a key of %d", len(value), len(key))
 	}
-	if maxOps, maxBytes := w.disk.limits(); int64(len(w.ops)+1) > maxOps || w.bytes+size > maxBytes {
+	if maxOps, maxBytes := w.disk.Limits(); int64(len(w.ops)+1) > maxOps || w.bytes+size > maxBytes {
 		if err := w.flush(ctx); err != nil {
 			return err
 		}
 	}
-	w.ops, w.bytes = append(w.ops, op{key: key, value: value}), w.bytes+size
+	w.ops, w.bytes = append(w.ops, storage.Op{Key: key, Value: value}), w.bytes+size
 	return nil
 }
 
 func (w *pairWriter) flush(ctx context.Context) error {
-	if err := w.disk.commit(w.ops); err != nil {
+	if err := w.disk.Commit(w.ops); err != nil {
 		return fmt.Errorf("sketch: restore: %w", err)
 	}
 	w.ops, w.bytes = w.ops[:0], 0

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // DefaultCheckpointEvery is the number of records between two checkpoints of a partition.
@@ -64,8 +66,8 @@ func (s *Store) Checkpoints(topic string, number int32) ([]LedgerRow, error) {
 		return nil, fmt.Errorf("sketch: %s/%d: partition was not begun: %w", topic, number, ErrPart)
 	}
 	var out []LedgerRow
-	err := s.backend.view(func(c cut) error {
-		return c.each(prefix, func(key, value []byte) error {
+	err := s.backend.View(func(c storage.Cut) error {
+		return c.Each(prefix, func(key, value []byte) error {
 			l, err := decodeLedger(key, value)
 			if err != nil {
 				return err
@@ -78,13 +80,13 @@ func (s *Store) Checkpoints(topic string, number int32) ([]LedgerRow, error) {
 }
 
 // loadCheckpoints fills the marks of the partitions begun.
-func (s *Store) loadCheckpoints(c cut) error {
+func (s *Store) loadCheckpoints(c storage.Cut) error {
 	for place := range s.ledger {
 		l := &s.ledger[place]
 		if l.archived {
 			continue
 		}
-		err := c.each(l.checkpointPrefix(), func(key, value []byte) error {
+		err := c.Each(l.checkpointPrefix(), func(key, value []byte) error {
 			p, err := decodeLedger(key, value)
 			s.checkpoints[int32(place)] = append(s.checkpoints[int32(place)], mark{p.Records(), p.Next})
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // An Entity is what the caller keeps of one entity of a partition in addition to the sample: bytes that change with
@@ -26,7 +27,7 @@ func entityPrefix(topic string, number int32) []byte {
 func (p *piece) putEntity(topic string, number int32, e *Entity) {
 	key := append(entityPrefix(topic, number), e.Key[:]...)
 	if i, ok := p.entities[string(key)]; ok {
-		p.ops[i].skip = true
+		p.ops[i].Skip = true
 	}
 	if p.entities == nil {
 		p.entities = make(map[string]int32)
@@ -53,14 +54,14 @@ const entityOverhead = 96
 // Entities calls visit with each entity that a partition has at the last commit, in the order of their keys, until
 // visit fails. The value is valid during the call. A damaged one is an error wrapping ErrCorrupt.
 func (s *Store) Entities(topic string, number int32, visit func(Entity) error) error {
-	return s.backend.view(func(c cut) error {
+	return s.backend.View(func(c storage.Cut) error {
 		return eachEntity(c, entityPrefix(topic, number), func(_ string, _ int32, e Entity) error { return visit(e) })
 	})
 }
 
 // eachEntity reads the entities below a prefix.
-func eachEntity(c cut, prefix []byte, visit func(topic string, number int32, e Entity) error) error {
-	return c.each(prefix, func(key, value []byte) error {
+func eachEntity(c storage.Cut, prefix []byte, visit func(topic string, number int32, e Entity) error) error {
+	return c.Each(prefix, func(key, value []byte) error {
 		b, err := unseal(key, value)
 		if err != nil {
 			return err
@@ -88,7 +89,7 @@ func (s *Store) Revise(change func(Entity) (value []byte, err error)) error {
 		Entity
 	}
 	var changed []revised
-	err := s.backend.view(func(c cut) error {
+	err := s.backend.View(func(c storage.Cut) error {
 		return eachEntity(c, []byte{prefixEntity}, func(topic string, number int32, e Entity) error {
 			value, err := change(e)
 			if err == nil && (value == nil || !bytes.Equal(value, e.Value)) {

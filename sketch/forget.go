@@ -10,6 +10,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A Marker says that the events of a subject are forgotten: those before Cut were taken out of the samples and are
@@ -174,7 +176,7 @@ func (s *Store) Erase(ctx context.Context, values func(field string, payload []b
 func (s *Store) rowsOf(ctx context.Context, m *Marker,
 	values func(field string, payload []byte) [][]byte) ([][]entry, error) {
 	out := make([][]entry, len(s.all))
-	err := s.backend.view(func(c cut) error {
+	err := s.backend.View(func(c storage.Cut) error {
 		_, err := s.scan(ctx, c, func(row *scanned) error {
 			if at, ok := m.cut(string(row.topic), row.partition); !ok || row.incarnation > at.Incarnation ||
 				row.incarnation == at.Incarnation && row.offset >= at.Next {
@@ -202,7 +204,7 @@ func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int
 		return nil
 	}
 	ids := make(map[identity]bool, len(entries))
-	maxOps, maxBytes := s.backend.limits()
+	maxOps, maxBytes := s.backend.Limits()
 	n := 0
 	for i := range entries {
 		e := &entries[i]
@@ -247,26 +249,13 @@ func drawLineage() string {
 // Purge rewrites the storage so that what was deleted leaves the files too. Nothing else may use the store during the
 // call.
 func (s *Store) Purge() error {
-	p, ok := s.backend.(interface{ purge() error })
+	d, ok := s.backend.(*storage.Disk)
 	if !ok {
 		return nil
 	}
-	if err := p.purge(); err != nil {
+	key := []byte{prefixPurge}
+	if err := d.Purge(key, seal(key, nil, 0)); err != nil {
 		return fmt.Errorf("sketch: purge: %w", err)
 	}
 	return nil
-}
-
-// purge writes the memory table and merges all tables: versions that a deletion or a newer one hides are left out of
-// the result. Dropping a prefix is Badger's only way to merge the tables of the top level whatever their number, and
-// needs a key to drop.
-func (d *disk) purge() error {
-	key := []byte{prefixPurge}
-	if err := d.commit([]op{{key: key, value: seal(key, nil, 0)}}); err != nil {
-		return err
-	}
-	if err := d.db.DropPrefix(key); err != nil {
-		return err
-	}
-	return d.db.Flatten(1)
 }

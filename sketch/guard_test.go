@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // mountTmpfs mounts a file system of the given size, or skips the test.
@@ -404,11 +406,11 @@ func TestNewerFormat(t *testing.T) {
 // tables.
 func TestNoValueLog(t *testing.T) {
 	if largest := max(storedRowBytes(strings.Repeat("t", 249), identity{1}, make([]byte, MaxPayloadBytes)), MaxAuxBytes+
-		crcBytes); largest >= valueThreshold {
-		t.Errorf("values of up to %d bytes, Badger keeps those below %d", largest, valueThreshold)
+		crcBytes); largest >= storage.ValueThreshold {
+		t.Errorf("values of up to %d bytes, Badger keeps those below %d", largest, storage.ValueThreshold)
 	}
 	s := mustOpen(t, damageOptions(t.TempDir()))
-	if err := s.backend.commit([]op{{key: []byte("x"), value: make([]byte, valueThreshold)}}); err == nil {
+	if err := s.backend.Commit([]storage.Op{{Key: []byte("x"), Value: make([]byte, storage.ValueThreshold)}}); err == nil {
 		t.Error("a value of the value log was written")
 	}
 	must(t, s.Close())
@@ -416,22 +418,22 @@ func TestNoValueLog(t *testing.T) {
 
 // failing is a backend whose commits fail from the given one on.
 type failing struct {
-	backend
+	storage.Backend
 	commits, from int
 }
 
-func (f *failing) commit(ops []op) error {
+func (f *failing) Commit(ops []storage.Op) error {
 	if f.commits++; f.commits >= f.from {
 		return syscall.EIO
 	}
-	return f.backend.commit(ops)
+	return f.Backend.Commit(ops)
 }
 
 // TestStorageErrorIsFinal: after a commit that failed nothing is tried any more (I9), whatever is asked for.
 func TestStorageErrorIsFinal(t *testing.T) {
 	s, err := NewMemory(damageOptions(""))
 	must(t, err, rereadLog(s, 500))
-	f := &failing{backend: s.backend, from: 3}
+	f := &failing{Backend: s.backend, from: 3}
 	s.backend = f
 	if err := rereadLog(s, 2000); !errors.Is(err, ErrStorage) || !errors.Is(err, syscall.EIO) {
 		t.Fatalf("error %v", err)

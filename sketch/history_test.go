@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A plan is a history to be: the settings follow from the seed, and so does what each step does in detail.
@@ -56,7 +57,7 @@ type logRecord struct {
 type history struct {
 	*oracle
 	rng    *rand.Rand
-	reopen func() (backend, error) // nil: in memory
+	reopen func() (storage.Backend, error) // nil: in memory
 	j      *journal
 	store  *Store
 	logs   map[*oraclePartition]*partitionLog
@@ -104,7 +105,7 @@ func settingsOf(rng *rand.Rand) Options {
 }
 
 // run plays a history and returns the first violation.
-func run(p plan, broken driver, reopen func(Options) (backend, error)) (err error) {
+func run(p plan, broken driver, reopen func(Options) (storage.Backend, error)) (err error) {
 	rng := rand.New(rand.NewPCG(p.Seed, 1))
 	o := settingsOf(rng)
 	h := &history{
@@ -112,15 +113,15 @@ func run(p plan, broken driver, reopen func(Options) (backend, error)) (err erro
 		broken: broken,
 		logs:   map[*oraclePartition]*partitionLog{},
 		lives:  map[string]*life{},
-		j:      &journal{backend: newMemory()},
+		j:      &journal{Backend: storage.NewMemory()},
 	}
 	h.oracle = &oracle{life: &life{o: o}}
 	if reopen != nil {
-		h.reopen = func() (backend, error) { return reopen(o) }
-		if h.j.backend, err = h.reopen(); err != nil {
+		h.reopen = func() (storage.Backend, error) { return reopen(o) }
+		if h.j.Backend, err = h.reopen(); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, h.j.close()) }()
+		defer func() { err = errors.Join(err, h.j.Close()) }()
 	}
 	h.next = h.life
 	if err := h.open(o); err != nil {
@@ -208,14 +209,14 @@ func userOf(field string, payload []byte) [][]byte {
 // lost suffix of the whole state, or for what a crash cut off of a part of one partition from offset low on.
 func (h *history) restart(lost bool, cut *oraclePartition, low int64) error {
 	if h.reopen != nil {
-		if err := h.j.close(); err != nil {
+		if err := h.j.Close(); err != nil {
 			return err
 		}
 		b, err := h.reopen()
 		if err != nil {
 			return err
 		}
-		h.j.backend = b
+		h.j.Backend = b
 	}
 	if err := h.open(h.o); err != nil {
 		return err
@@ -297,7 +298,7 @@ func TestHistories(t *testing.T) {
 func TestHistoriesOnDisk(t *testing.T) {
 	for seed := range tier.Size(5, 300) {
 		dir := t.TempDir()
-		reopen := func(Options) (backend, error) { return openDisk(dir, DefaultMemTableBytes, discard) }
+		reopen := func(Options) (storage.Backend, error) { return storage.OpenDisk(dir, DefaultMemTableBytes, discard) }
 		if err := run(plans.Example(seed), driver{}, reopen); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // ErrForeign: what was to be merged is not of a store that reads other partitions of the same topics under the same
@@ -86,15 +87,15 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 
 // Merged returns Resume and Memo of the last share merged; ok is false before one was.
 func (s *Store) Merged() (resume int64, memo []byte, ok bool, err error) {
-	err = s.backend.view(func(c cut) (err error) {
+	err = s.backend.View(func(c storage.Cut) (err error) {
 		resume, memo, ok, err = merged(c)
 		return err
 	})
 	return resume, memo, ok, err
 }
 
-func merged(c cut) (resume int64, memo []byte, ok bool, err error) {
-	value, ok, err := stored(c, []byte{prefixMerged}, unseal)
+func merged(c storage.Cut) (resume int64, memo []byte, ok bool, err error) {
+	value, ok, err := storage.Stored(c, []byte{prefixMerged}, unseal)
 	switch {
 	case err != nil || !ok:
 		return 0, nil, false, err
@@ -365,8 +366,8 @@ func (s *Store) addUp() {
 }
 
 // loadShares brings what the shards have counted into memory.
-func (s *Store) loadShares(c cut) error {
-	return c.each([]byte{prefixMerged}, func(key, value []byte) error {
+func (s *Store) loadShares(c storage.Cut) error {
+	return c.Each([]byte{prefixMerged}, func(key, value []byte) error {
 		if len(key) == 1 || isCarried(key) {
 			return nil
 		}

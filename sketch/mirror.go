@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A mirrored store notes, in each transaction, the keys that it changes of what a copy elsewhere needs: rows,
@@ -64,8 +65,8 @@ func mirrored(key []byte) bool {
 // findNotes looks for the notes of a state.
 func (s *Store) findNotes() error {
 	s.mirror = mirror{sent: -1}
-	err := s.backend.view(func(c cut) error {
-		return c.each([]byte{prefixNote}, func(key, value []byte) error {
+	err := s.backend.View(func(c storage.Cut) error {
+		return c.Each([]byte{prefixNote}, func(key, value []byte) error {
 			s.mirror.on = true
 			if len(key) == 1+8 {
 				s.mirror.next = binary.BigEndian.Uint64(key[1:]) + 1
@@ -102,9 +103,9 @@ func (s *Store) Resend() error {
 
 func (s *Store) noteAll() error {
 	var keys []noted
-	err := s.backend.view(func(c cut) error {
+	err := s.backend.View(func(c storage.Cut) error {
 		for _, prefix := range []byte{prefixRow, prefixCheckpoint, prefixBound} {
-			if err := c.each([]byte{prefix}, func(key, _ []byte) error {
+			if err := c.Each([]byte{prefix}, func(key, _ []byte) error {
 				keys = append(keys, noted{key: bytes.Clone(key)})
 				return nil
 			}); err != nil {
@@ -135,8 +136,8 @@ func (s *Store) Unmirror() error {
 		return s.err
 	}
 	var keys [][]byte
-	if err := s.backend.view(func(c cut) error {
-		return c.each([]byte{prefixNote}, func(key, _ []byte) error {
+	if err := s.backend.View(func(c storage.Cut) error {
+		return c.Each([]byte{prefixNote}, func(key, _ []byte) error {
 			keys = append(keys, bytes.Clone(key))
 			return nil
 		})
@@ -155,12 +156,12 @@ func (s *Store) noteChanges() {
 	changed := false
 	for i := range ops {
 		o := &ops[i]
-		if o.skip || o.key[0] == prefixNote {
+		if o.Skip || o.Key[0] == prefixNote {
 			continue
 		}
 		changed = true
-		if mirrored(o.key) {
-			keys = append(keys, noted{o.key, o.fresh})
+		if mirrored(o.Key) {
+			keys = append(keys, noted{o.Key, o.Fresh})
 		}
 	}
 	if changed {
@@ -241,9 +242,9 @@ func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error
 		last = e.notes[len(e.notes)-1]
 	}
 	size, whole := 0, true
-	err := s.backend.view(func(c cut) error {
+	err := s.backend.View(func(c storage.Cut) error {
 		seen := map[string]bool{}
-		err := c.each([]byte{prefixNote}, func(key, value []byte) error {
+		err := c.Each([]byte{prefixNote}, func(key, value []byte) error {
 			if len(key) == 1 || bytes.Compare(key, last) <= 0 {
 				return nil
 			}
@@ -258,7 +259,7 @@ func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error
 					return nil
 				}
 				seen[string(k.key)] = true
-				value, err := c.get(k.key)
+				value, err := c.Get(k.key)
 				switch {
 				case err != nil:
 					return err
@@ -292,7 +293,7 @@ func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error
 
 // Head returns the accounts at the last commit.
 func (s *Store) Head() (h *Head, err error) {
-	err = s.backend.view(func(c cut) error {
+	err = s.backend.View(func(c storage.Cut) error {
 		h, err = headOf(c)
 		return err
 	})
@@ -315,13 +316,13 @@ func PartitionOf(key []byte) (topic string, number int32, err error) {
 }
 
 // headOf reads the accounts of a cut.
-func headOf(c cut) (*Head, error) {
+func headOf(c storage.Cut) (*Head, error) {
 	h := new(Head)
 	for _, v := range []struct {
 		prefix byte
 		to     *[]byte
 	}{{prefixSettings, &h.Settings}, {prefixCounters, &h.Counters}} {
-		value, err := c.get([]byte{v.prefix})
+		value, err := c.Get([]byte{v.prefix})
 		if err != nil {
 			return nil, err
 		}
@@ -331,7 +332,7 @@ func headOf(c cut) (*Head, error) {
 		return nil, err
 	}
 	for _, prefix := range []byte{prefixArchive, prefixLedger} {
-		if err := c.each([]byte{prefix}, func(key, value []byte) error {
+		if err := c.Each([]byte{prefix}, func(key, value []byte) error {
 			h.Ledger = append(h.Ledger, Pair{bytes.Clone(key), bytes.Clone(value)})
 			return nil
 		}); err != nil {
@@ -359,8 +360,8 @@ func (s *Store) Mirrored(e *Excerpt, mark []byte, anyhow bool) error {
 
 // Mark returns what Mirrored has kept last, empty before: a copy without that head has lost something.
 func (s *Store) Mark() (mark []byte, err error) {
-	err = s.backend.view(func(c cut) error {
-		mark, _, err = stored(c, []byte{prefixNote}, unseal)
+	err = s.backend.View(func(c storage.Cut) error {
+		mark, _, err = storage.Stored(c, []byte{prefixNote}, unseal)
 		mark = bytes.Clone(mark)
 		return err
 	})

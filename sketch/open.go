@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them and the files they are in. A
@@ -51,7 +52,7 @@ func NewMemory(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return load(context.Background(), newMemory(), &o, o.choose)
+	return load(context.Background(), storage.NewMemory(), &o, o.choose)
 }
 
 // choose returns the settings that continue those stored. stored is nil for a new state.
@@ -104,7 +105,7 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 	if _, err := o.readWitness(); err != nil { // of another format nothing is touched
 		return nil, err
 	}
-	if err := preflight(&o, witnesses, log); err != nil {
+	if err := o.place().Preflight(witnesses, log); err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(o.Dir, rowsName)
@@ -125,13 +126,13 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 		return nil, err
 	}
 	start := time.Now()
-	if err := checkFiles(ctx, dir, w != nil); err != nil {
+	if err := storage.CheckFiles(ctx, dir, w != nil); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.Denied(err)
 	}
-	d, err := openDisk(dir, o.MemTableBytes, log)
+	d, err := storage.OpenDisk(dir, o.MemTableBytes, log)
 	if err != nil {
 		return nil, err
 	}
@@ -150,14 +151,14 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 		err = s.settle(w, log)
 	}
 	if err != nil {
-		return nil, errors.Join(err, d.close())
+		return nil, errors.Join(err, d.Close())
 	}
 	if w == nil {
 		// The settings leave the log of the new database, so that damage to the log cannot take them away.
-		if err := d.close(); err != nil {
+		if err := d.Close(); err != nil {
 			return nil, err
 		}
-		if d, err = openDisk(dir, o.MemTableBytes, log); err != nil {
+		if d, err = storage.OpenDisk(dir, o.MemTableBytes, log); err != nil {
 			return nil, err
 		}
 		s.backend = d
@@ -166,6 +167,12 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", rows[Train]+rows[Select]+rows[Gate],
 		"partitions", len(s.ledger), "seconds", time.Since(start).Seconds())
 	return s, nil
+}
+
+// place is where the options say that the state is kept.
+func (o *Options) place() storage.Place {
+	return storage.Place{Dir: o.Dir, MemTableBytes: o.MemTableBytes, MinFreeBytes: o.MinFreeBytes,
+		AllowNetwork: o.AllowNetwork}
 }
 
 // readWitness returns nil if there is no witness.
@@ -209,10 +216,11 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 
 // load brings the state of a backend into memory. choose gets the stored settings, nil for a new state, and returns
 // those to use.
-func load(ctx context.Context, b backend, o *Options, choose func(stored *settings) (settings, error)) (*Store, error) {
+func load(ctx context.Context, b storage.Backend, o *Options,
+	choose func(stored *settings) (settings, error)) (*Store, error) {
 	var was *settings
-	err := b.view(func(c cut) error {
-		s, ok, err := stored(c, []byte{prefixSettings}, decodeSettings)
+	err := b.View(func(c storage.Cut) error {
+		s, ok, err := storage.Stored(c, []byte{prefixSettings}, decodeSettings)
 		if ok {
 			was = &s
 		}
@@ -234,7 +242,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		current = *was
 	}
 	s := &Store{
-		progress:        progressOf(ctx),
+		progress:        storage.ProgressOf(ctx),
 		settings:        current,
 		backend:         b,
 		places:          map[partition]int32{},
@@ -248,7 +256,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 	}
 	s.pending.rows = map[rowKey]int32{}
 	s.makeReservoirs()
-	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
+	if err := b.View(func(c storage.Cut) error { return s.fill(ctx, c) }); err != nil {
 		return nil, err
 	}
 	for place := range s.ledger {
@@ -280,7 +288,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 }
 
 // fill takes what a cut has into memory.
-func (s *Store) fill(ctx context.Context, c cut) error {
+func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 	acc, err := s.scan(ctx, c, func(row *scanned) error {
 		s.all[row.sample].load(s.entryOf(row, int32(row.place)), row.group)
 		return nil
@@ -314,7 +322,7 @@ func (s *Store) fill(ctx context.Context, c cut) error {
 	if err := scanDeadLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {
 		return err
 	}
-	aux, _, err := stored(c, []byte{prefixAux}, unseal)
+	aux, _, err := storage.Stored(c, []byte{prefixAux}, unseal)
 	s.aux = bytes.Clone(aux)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's value.
@@ -115,7 +116,7 @@ func (s *Store) DeadLetters(limit int) ([]DeadLetter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	letters := make([]DeadLetter, 0, min(limit, len(s.outbox)))
-	err := s.backend.view(func(c cut) error {
+	err := s.backend.View(func(c storage.Cut) error {
 		for _, key := range s.outbox[:cap(letters)] {
 			letter, err := deadLetterAt(c, key)
 			if err != nil {
@@ -147,7 +148,7 @@ func (s *Store) Forget(letters []DeadLetter) error {
 // One that is being sent at this moment may still reach the topic.
 func (s *Store) DropOutbox(match func(*DeadLetter) bool) (dropped int, err error) {
 	return s.dropDeadLetters(func(key string) (drop bool, err error) {
-		err = s.backend.view(func(c cut) error {
+		err = s.backend.View(func(c storage.Cut) error {
 			letter, err := deadLetterAt(c, key)
 			drop = err == nil && match(&letter)
 			return err
@@ -163,7 +164,7 @@ func (s *Store) dropDeadLetters(choose func(key string) (bool, error)) (dropped 
 	if s.err != nil {
 		return 0, s.err
 	}
-	maxOps, _ := s.backend.limits()
+	maxOps, _ := s.backend.Limits()
 	kept := make([]string, 0, len(s.outbox))
 	for _, key := range s.outbox {
 		drop, err := choose(key)
@@ -189,7 +190,7 @@ func (s *Store) dropDeadLetters(choose func(key string) (bool, error)) (dropped 
 }
 
 // scanDeadLetters reads the outbox of a cut and checks that each dead letter is of a record that the ledger counts.
-func scanDeadLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
+func scanDeadLetters(c storage.Cut, ledger []LedgerRow, visit func(key []byte)) error {
 	rows := make(map[partition]*LedgerRow, len(ledger))
 	for i := range ledger {
 		at := partition{ledger[i].Topic, ledger[i].Partition}
@@ -197,7 +198,7 @@ func scanDeadLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
 			rows[at] = &ledger[i]
 		}
 	}
-	return c.each([]byte{prefixDeadLetter}, func(key, value []byte) error {
+	return c.Each([]byte{prefixDeadLetter}, func(key, value []byte) error {
 		letter, err := decodeDeadLetter(key, value)
 		if err != nil {
 			return err
@@ -254,8 +255,8 @@ func cutText(s string, limit int) string {
 	return s[:limit]
 }
 
-func deadLetterAt(c cut, key string) (DeadLetter, error) {
-	value, err := c.get([]byte(key))
+func deadLetterAt(c storage.Cut, key string) (DeadLetter, error) {
+	value, err := c.Get([]byte(key))
 	if err != nil {
 		return DeadLetter{}, err
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // rejectedPart has n records from base on, of which every second one is rejected.
@@ -110,7 +112,7 @@ func TestOutbox(t *testing.T) {
 func TestOutboxCrash(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 9))
-		j := &journal{backend: newMemory(), until: 1 << 30}
+		j := &journal{Backend: storage.NewMemory(), until: 1 << 30}
 		open := func() *Store {
 			o := Options{Size: 5, Seed: 1, OutboxRows: 1000}
 			s, err := load(t.Context(), j, &o, func(*settings) (settings, error) { return o.settings(), nil })
@@ -163,20 +165,29 @@ func TestOutboxCrash(t *testing.T) {
 
 // TestOutboxDamage: a letter that the ledger does not know of, or that was altered, is noticed.
 func TestOutboxDamage(t *testing.T) {
-	for name, damage := range map[string]func(m *memory, key string) error{
-		"a flipped bit": func(m *memory, key string) error { m.values[key].value[5] ^= 1; return nil },
-		"ahead of the ledger": func(m *memory, _ string) error {
-			k := deadLetterKey("a", 1, 0, 99)
-			return m.commit([]op{{key: k, value: appendDeadLetter(nil, k, &Record{Reason: "x"})}})
+	for name, damage := range map[string]func(m *storage.Memory, key string) error{
+		"a flipped bit": func(m *storage.Memory, key string) error {
+			var value []byte
+			err := m.View(func(c storage.Cut) (err error) {
+				at, err := c.Get([]byte(key))
+				value = bytes.Clone(at)
+				return err
+			})
+			value[5] ^= 1
+			return errors.Join(err, m.Commit([]storage.Op{{Key: []byte(key), Value: value}}))
 		},
-		"of no partition": func(m *memory, _ string) error {
+		"ahead of the ledger": func(m *storage.Memory, _ string) error {
+			k := deadLetterKey("a", 1, 0, 99)
+			return m.Commit([]storage.Op{{Key: k, Value: appendDeadLetter(nil, k, &Record{Reason: "x"})}})
+		},
+		"of no partition": func(m *storage.Memory, _ string) error {
 			k := deadLetterKey("b", 1, 0, 1)
-			return m.commit([]op{{key: k, value: appendDeadLetter(nil, k, &Record{Reason: "x"})}})
+			return m.Commit([]storage.Op{{Key: k, Value: appendDeadLetter(nil, k, &Record{Reason: "x"})}})
 		},
 	} {
 		s, err := NewMemory(Options{Size: 5, OutboxRows: 10})
 		must(t, err, s.Begin("a", 1, 0), s.Apply(rejectedPart(0, 4), nil), s.Check())
-		must(t, damage(s.backend.(*memory), s.outbox[0]))
+		must(t, damage(s.backend.(*storage.Memory), s.outbox[0]))
 		if err := s.Check(); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}

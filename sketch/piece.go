@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/refitd/refitd/sketch/internal/storage"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // A piece is what one transaction will write.
 type piece struct {
-	ops     []op
+	ops     []storage.Op
 	rows    map[rowKey]int32 // sample rows among ops
 	changed []int32          // ledger rows to write, by touch
 	touched []bool           // those, by their place
@@ -41,14 +42,14 @@ func (p *piece) reset() {
 // add appends an op whose key and value were appended to slab from start on; the value starts at mid.
 func (p *piece) add(start, mid int, fresh bool) {
 	b := p.slab[start:len(p.slab):len(p.slab)]
-	o := op{key: b[: mid-start : mid-start], fresh: fresh}
+	o := storage.Op{Key: b[: mid-start : mid-start], Fresh: fresh}
 	if mid < len(p.slab) {
-		o.value = b[mid-start:]
+		o.Value = b[mid-start:]
 	}
 	p.ops = append(p.ops, o)
 	p.bytes += int64(len(b)) + opOverhead
-	if p.noted && mirrored(o.key) {
-		p.bytes += 2 + int64(len(o.key))
+	if p.noted && mirrored(o.Key) {
+		p.bytes += 2 + int64(len(o.Key))
 	}
 }
 
@@ -69,8 +70,8 @@ func (p *piece) putSettings(settings *settings) {
 
 func (p *piece) putRow(k rowKey, fresh bool, l *LedgerRow, r *Record) {
 	if i, ok := p.rows[k]; ok {
-		fresh = p.ops[i].fresh
-		p.ops[i].skip = true
+		fresh = p.ops[i].Fresh
+		p.ops[i].Skip = true
 	}
 	p.rows[k] = int32(len(p.ops))
 	start := len(p.slab)
@@ -83,9 +84,9 @@ func (p *piece) putRow(k rowKey, fresh bool, l *LedgerRow, r *Record) {
 // dropRow deletes a sample row, or forgets it if this piece made it.
 func (p *piece) dropRow(k rowKey) {
 	if i, ok := p.rows[k]; ok {
-		p.ops[i].skip = true
+		p.ops[i].Skip = true
 		delete(p.rows, k)
-		if p.ops[i].fresh {
+		if p.ops[i].Fresh {
 			return
 		}
 	}
@@ -134,7 +135,7 @@ func (s *Store) commit(aux []byte) error {
 		s.noteChanges()
 	}
 	if s.note != nil {
-		change, err := s.changeOf(p.ops)
+		change, err := storage.ChangeOf(s.backend, p.ops)
 		if err == nil {
 			err = s.note(change)
 		}
@@ -145,7 +146,7 @@ func (s *Store) commit(aux []byte) error {
 	if err := failpoint.At(failpoint.SketchCommit); err != nil {
 		return s.stop(err)
 	}
-	if err := s.backend.commit(p.ops); err != nil {
+	if err := s.backend.Commit(p.ops); err != nil {
 		return s.stop(err)
 	}
 	if err := failpoint.At(failpoint.SketchCommitted); err != nil {
@@ -161,7 +162,7 @@ func (s *Store) commit(aux []byte) error {
 
 // commitIfFull commits what is pending, without aux, unless so many ops and bytes more fit into the piece.
 func (s *Store) commitIfFull(bytes int64, ops int) error {
-	maxOps, maxBytes := s.backend.limits()
+	maxOps, maxBytes := s.backend.Limits()
 	if len(s.pending.ops) > 0 &&
 		(int64(len(s.pending.ops)+len(s.pending.changed)+ops+spareOps) > maxOps || s.pending.bytes+bytes+
 			spareBytes > maxBytes) {

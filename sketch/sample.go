@@ -7,6 +7,8 @@ import (
 	"hash"
 	"math"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A Row is an event of the sample.
@@ -73,7 +75,7 @@ func (s *Store) Sample() (*Sample, error) {
 	rows, _ := s.Size()
 	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make([]Row, 0,
 		rows[Select]), make([]Row, 0, rows[Gate])
-	err := s.backend.view(func(c cut) error {
+	err := s.backend.View(func(c storage.Cut) error {
 		digest := newRowDigest()
 		topic, topics := "", map[string]string{}
 		var slab []byte

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // accounts are a consistent cut of ledger and counters. The ledger is ordered by topic and partition, the first current
@@ -46,7 +47,7 @@ type incarnation struct {
 // checked along the way: checksums, that the accounts add up, that each row belongs to a partition and was applied, and
 // that there are as many as the ledger says.
 // A database that lost rows iterates without an error; the counts are what notices.
-func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*accounts, error) {
+func (s *Store) scan(ctx context.Context, c storage.Cut, visit func(*scanned) error) (*accounts, error) {
 	v := scanner{accounts: &accounts{}, store: s, places: map[incarnation]int{}, perGroup: map[identity]int{}}
 	if err := v.readAccounts(c); err != nil {
 		return nil, err
@@ -54,12 +55,12 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 	v.found, v.least, v.counts = make([]int64, len(s.all)), make([]uint64,
 		len(s.all)), make([][NumRoles]int64, len(v.ledger))
 	n, total := int64(0), v.numRows()
-	err := c.each([]byte{prefixRow}, func(key, value []byte) error {
-		if n%progressEvery == 0 {
+	err := c.Each([]byte{prefixRow}, func(key, value []byte) error {
+		if n%storage.ProgressEvery == 0 {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.progress.report("rows", n, total)
+			storage.Report(s.progress, "rows", n, total)
 		}
 		n++
 		if err := v.readRow(key, value); err != nil {
@@ -104,7 +105,7 @@ func (v *scanner) placeOf(row *storedRow) (place int, ok bool) {
 }
 
 // readAccounts reads all but the rows.
-func (v *scanner) readAccounts(c cut) error {
+func (v *scanner) readAccounts(c storage.Cut) error {
 	addLedger := func(key, value []byte) error {
 		l, err := decodeLedger(key, value)
 		if err != nil {
@@ -114,14 +115,14 @@ func (v *scanner) readAccounts(c cut) error {
 		v.ledger = append(v.ledger, l)
 		return l.audit()
 	}
-	if err := c.each([]byte{prefixLedger}, addLedger); err != nil {
+	if err := c.Each([]byte{prefixLedger}, addLedger); err != nil {
 		return err
 	}
 	v.current = len(v.ledger)
-	if err := c.each([]byte{prefixArchive}, addLedger); err != nil {
+	if err := c.Each([]byte{prefixArchive}, addLedger); err != nil {
 		return err
 	}
-	settings, ok, err := stored(c, []byte{prefixSettings}, decodeSettings)
+	settings, ok, err := storage.Stored(c, []byte{prefixSettings}, decodeSettings)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (v *scanner) readAccounts(c cut) error {
 		settings = v.store.settings
 	}
 	v.settings = &settings
-	err = c.each([]byte{prefixMarker}, func(key, value []byte) error {
+	err = c.Each([]byte{prefixMarker}, func(key, value []byte) error {
 		m, err := decodeMarker(key, value)
 		v.markers = append(v.markers, m)
 		return err
@@ -137,7 +138,7 @@ func (v *scanner) readAccounts(c cut) error {
 	if err != nil {
 		return err
 	}
-	if v.counters, ok, err = stored(c, []byte{prefixCounters}, decodeCounters); err != nil {
+	if v.counters, ok, err = storage.Stored(c, []byte{prefixCounters}, decodeCounters); err != nil {
 		return err
 	}
 	if !ok {

@@ -2,6 +2,8 @@ package sketch
 
 import (
 	"fmt"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // MaxSchemaBytes bounds what a state keeps of one schema.
@@ -49,11 +51,11 @@ func (s *Store) putSchemas(list []Schema) error {
 // Schemas calls visit with each schema at the last commit, in the order of their keys, until visit fails. It may keep
 // nothing of the schema. A damaged one is an error wrapping ErrCorrupt.
 func (s *Store) Schemas(visit func(Schema) error) error {
-	return s.backend.view(func(c cut) error { return eachSchema(c, visit) })
+	return s.backend.View(func(c storage.Cut) error { return eachSchema(c, visit) })
 }
 
-func eachSchema(c cut, visit func(Schema) error) error {
-	return c.each([]byte{prefixSchema}, func(key, value []byte) error {
+func eachSchema(c storage.Cut, visit func(Schema) error) error {
+	return c.Each([]byte{prefixSchema}, func(key, value []byte) error {
 		b, err := unseal(key, value)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A State describes a store: what two copies that read the same log under the same settings agree on, but for Lineage
@@ -38,7 +39,7 @@ func (s *State) Holdout() int { return s.Rows[Select] + s.Rows[Gate] }
 // State reads a consistent cut, with every row for the digest: about 1 µs each.
 func (s *Store) State() (*State, error) {
 	out := &State{Format: formatVersion, Watermark: NoTime}
-	err := s.backend.view(func(c cut) error {
+	err := s.backend.View(func(c storage.Cut) error {
 		digest := newRowDigest()
 		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
 			digest.add(row)
@@ -71,7 +72,7 @@ func (s *Store) State() (*State, error) {
 // Check reads everything and returns an error wrapping ErrCorrupt at the first violation of I3 or I4, and where a row's
 // key is not the keyed hash of its identity.
 func (s *Store) Check() error {
-	return s.backend.view(func(c cut) error {
+	return s.backend.View(func(c storage.Cut) error {
 		draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
 		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
 			if s.settings.Identity != "" { // its bytes are not kept

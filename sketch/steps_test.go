@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 func (h *history) step(kind string) error {
@@ -385,7 +387,7 @@ func (h *history) rebuild() error {
 	for _, p := range h.partitions {
 		p.got, p.incarnation = nil, 0
 	}
-	h.j = &journal{backend: newMemory(), until: -1, broken: h.broken}
+	h.j = &journal{Backend: storage.NewMemory(), until: -1, broken: h.broken}
 	s, err := load(context.Background(), h.j, &o, func(*settings) (settings, error) {
 		chosen := o.settings()
 		chosen.Lineage = drawLineage()

@@ -8,13 +8,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at
 // a time.
 type Store struct {
 	settings   settings
-	backend    backend
+	backend    storage.Backend
 	home       *home // nil in memory
 	outboxRows int   // dead letters at most, 0 keeps none
 	heads      heads
@@ -247,11 +249,14 @@ func (s *Store) change(topic string, number int32, f func(*LedgerRow) error) err
 // nothing.
 func (s *Store) Close() error {
 	if s.home == nil {
-		return s.backend.close()
+		return s.backend.Close()
 	}
 	if s.err != nil {
-		abandon(s.backend)
+		storage.Abandon(s.backend)
 		return s.home.lock.Close()
 	}
-	return errors.Join(s.Witness(), s.backend.close(), s.home.lock.Close())
+	return errors.Join(s.Witness(), s.backend.Close(), s.home.lock.Close())
 }
+
+// SetProgress makes later passes over the store report their progress to p. It is not safe for concurrent use.
+func (s *Store) SetProgress(p Progress) { s.progress = p }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 func diskOptions(t *testing.T) Options {
@@ -159,7 +161,7 @@ func TestOpenRefuses(t *testing.T) {
 		return o
 	}
 	write := func(t *testing.T, s *Store, key, value []byte) {
-		must(t, s.backend.commit([]op{{key: key, value: value}}))
+		must(t, s.backend.Commit([]storage.Op{{Key: key, Value: value}}))
 	}
 	for _, c := range []struct {
 		name   string
@@ -254,8 +256,8 @@ func second[T any](_ T, err error) error { return err }
 
 func firstRow(t *testing.T, s *Store) (key, value []byte) {
 	t.Helper()
-	must(t, s.backend.view(func(c cut) error {
-		return c.each([]byte{prefixRow}, func(k, v []byte) error {
+	must(t, s.backend.View(func(c storage.Cut) error {
+		return c.Each([]byte{prefixRow}, func(k, v []byte) error {
 			if key == nil {
 				key, value = append(key, k...), append(value, v...)
 			}
@@ -273,7 +275,7 @@ func TestCheckFindsAMisplacedRow(t *testing.T) {
 	key, value := firstRow(t, s)
 	moved := append([]byte(nil), key...)
 	moved[17] ^= 1
-	must(t, s.backend.commit([]op{{key: key}, {key: moved, value: seal(moved, value[:len(value)-crcBytes], 0)}}))
+	must(t, s.backend.Commit([]storage.Op{{Key: key}, {Key: moved, Value: seal(moved, value[:len(value)-crcBytes], 0)}}))
 	if err := s.Check(); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "not at its key") {
 		t.Errorf("Check: %v", err)
 	}

@@ -3,6 +3,8 @@ package sketch
 import (
 	"bytes"
 	"maps"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A shard of another number of shards takes its partitions up from those that had them: Merge with Share.Only, from the
@@ -34,7 +36,7 @@ func (s *Store) Taken() error {
 	}
 	clear(s.checkpoints)
 	clear(s.bounds)
-	return s.backend.view(func(c cut) error {
+	return s.backend.View(func(c storage.Cut) error {
 		if err := s.loadCheckpoints(c); err != nil {
 			return err
 		}
@@ -71,10 +73,10 @@ func (s *Store) carry(shard uint32, reasons map[string]int64) {
 func isCarried(key []byte) bool { return len(key) == 2+4 && key[1] == prefixCounters }
 
 // addCarried adds what is carried to the counters of a head.
-func addCarried(c cut, h *Head) error {
+func addCarried(c storage.Cut, h *Head) error {
 	own := []byte{prefixCounters}
 	var sum *counters
-	err := c.each([]byte{prefixMerged, prefixCounters}, func(key, value []byte) error {
+	err := c.Each([]byte{prefixMerged, prefixCounters}, func(key, value []byte) error {
 		if !isCarried(key) {
 			return nil
 		}

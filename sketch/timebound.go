@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A TimeBound says that of the offsets From..To-1 of a partition no event may be newer than Latest, milliseconds: those
@@ -49,8 +50,8 @@ func (s *Store) TimeBounds(topic string, number int32) (out []TimeBound, err err
 	if !ok {
 		return nil, fmt.Errorf("sketch: %s/%d: partition was not begun: %w", topic, number, ErrPart)
 	}
-	err = s.backend.view(func(c cut) error {
-		return c.each(prefix, func(key, value []byte) error {
+	err = s.backend.View(func(c storage.Cut) error {
+		return c.Each(prefix, func(key, value []byte) error {
 			b, err := decodeBound(key, value)
 			out = append(out, b)
 			return err
@@ -69,13 +70,13 @@ func (s *Store) Newest(topic string, number int32) int64 {
 }
 
 // loadBounds finds the last bound of the partitions begun.
-func (s *Store) loadBounds(c cut) error {
+func (s *Store) loadBounds(c storage.Cut) error {
 	for place := range s.ledger {
 		l := &s.ledger[place]
 		if l.archived {
 			continue
 		}
-		err := c.each(l.boundPrefix(), func(key, value []byte) error {
+		err := c.Each(l.boundPrefix(), func(key, value []byte) error {
 			b, err := decodeBound(key, value)
 			s.bounds[int32(place)] = &bound{TimeBound: b, place: int32(place)}
 			return err

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/storage"
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
@@ -197,8 +198,8 @@ func (s *Store) bearWitness() error {
 
 // gone returns an error wrapping ErrGone if the files of the store are not where they were.
 func (s *Store) gone() error {
-	if d, ok := s.backend.(*disk); ok {
-		return d.gone()
+	if d, ok := s.backend.(*storage.Disk); ok {
+		return d.Gone()
 	}
 	return nil
 }
@@ -233,8 +234,8 @@ func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 			}
 			next = l.Next
 		} else if t.Incarnation > 0 {
-			return nil, fault.Corrupt("%s lacks %s/%d, which %s says is of incarnation %d", dir, t.Topic, t.Partition, witnessName,
-				t.Incarnation)
+			return nil, fault.Corrupt("%s lacks %s/%d, which %s says is of incarnation %d", dir, t.Topic, t.Partition,
+				witnessName, t.Incarnation)
 		}
 		if next < t.Next {
 			behind = append(behind, Rollback{t.Topic, t.Partition, next, t.Next})

@@ -1,4 +1,4 @@
-package sketch
+package storage
 
 import (
 	"errors"
@@ -69,7 +69,7 @@ func LockFile(name string) (*Lock, error) {
 			return nil, fmt.Errorf("sketch: lock %s: %w", name, err)
 		}
 		return nil, fmt.Errorf("sketch: %s: %w by pid %s",
-			strings.TrimSuffix(name, string(filepath.Separator)+lockName), ErrLocked, strings.TrimSpace(string(text)))
+			strings.TrimSuffix(name, string(filepath.Separator)+lockName), fault.ErrLocked, strings.TrimSpace(string(text)))
 	}
 	err = f.Truncate(0)
 	if err == nil {

@@ -1,4 +1,4 @@
-package sketch
+package storage
 
 import (
 	"bytes"
@@ -20,10 +20,10 @@ import (
 	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
-// checkFiles reads the files of a Badger directory before Badger does and refuses those it would answer with a panic,
+// CheckFiles reads the files of a Badger directory before Badger does and refuses those it would answer with a panic,
 // an empty database or deleted tables. expected says that there must be a state. It changes nothing and opens one file
 // after the other.
-func checkFiles(ctx context.Context, dir string, expected bool) error {
+func CheckFiles(ctx context.Context, dir string, expected bool) error {
 	ids, err := checkManifest(dir, expected)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func checkFiles(ctx context.Context, dir string, expected bool) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		progressOf(ctx).report("bytes", read, total)
+		Report(ProgressOf(ctx), "bytes", read, total)
 		if err := checkTable(table.NewFilename(id, dir), id); err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
 //go:build simulation
 
-package sketch
+package storage
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 // process that ends is a part of one.
 var (
 	abandonedMu sync.Mutex
-	abandoned   []*disk
+	abandoned   []*Disk
 )
 
-func abandon(b backend) {
-	if d, ok := b.(*disk); ok {
+func Abandon(b Backend) {
+	if d, ok := b.(*Disk); ok {
 		abandonedMu.Lock()
 		defer abandonedMu.Unlock()
 		abandoned = append(abandoned, d)
@@ -29,11 +29,11 @@ func abandon(b backend) {
 func CloseAbandoned(below string) (err error) {
 	abandonedMu.Lock()
 	defer abandonedMu.Unlock()
-	abandoned = slices.DeleteFunc(abandoned, func(d *disk) bool {
+	abandoned = slices.DeleteFunc(abandoned, func(d *Disk) bool {
 		if !strings.HasPrefix(d.dir, below+"/") {
 			return false
 		}
-		err = errors.Join(err, d.close())
+		err = errors.Join(err, d.Close())
 		return true
 	})
 	return err

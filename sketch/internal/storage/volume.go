@@ -1,9 +1,11 @@
-package sketch
+package storage
 
 import (
 	"fmt"
 	"log/slog"
 	"runtime"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // A volume is a kind of file system by what keeps its files.
@@ -47,7 +49,7 @@ func checkVolume(v volume, dir string, allowNetwork bool, log *slog.Logger) erro
 	switch {
 	case v.network && !allowNetwork:
 		return fmt.Errorf("sketch: %s is on a file system of %s, where mapped files and locks are not reliable: %w",
-			dir, v.name, ErrNetwork)
+			dir, v.name, fault.ErrNetwork)
 	case v.network:
 		log.Warn("state is on a network file system: mapped files and locks are not reliable there", "dir", dir,
 			"file_system", v.name)

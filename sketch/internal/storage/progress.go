@@ -1,4 +1,4 @@
-package sketch
+package storage
 
 import "context"
 
@@ -6,8 +6,8 @@ import "context"
 // checked or "rows". Passes follow one another, each from 0.
 type Progress func(unit string, done, total int64)
 
-// progressEvery is how many rows lie between two calls.
-const progressEvery = 1 << 12
+// ProgressEvery is how many rows lie between two calls.
+const ProgressEvery = 1 << 12
 
 type progressKey struct{}
 
@@ -17,17 +17,14 @@ func WithProgress(ctx context.Context, p Progress) context.Context {
 	return context.WithValue(ctx, progressKey{}, p)
 }
 
-// SetProgress makes later passes over the store report their progress to p. It is not safe for concurrent use.
-func (s *Store) SetProgress(p Progress) { s.progress = p }
-
-// progressOf returns the Progress of ctx, nil if it has none.
-func progressOf(ctx context.Context) Progress {
+// ProgressOf returns the Progress of ctx, nil if it has none.
+func ProgressOf(ctx context.Context) Progress {
 	p, _ := ctx.Value(progressKey{}).(Progress)
 	return p
 }
 
-// report reports how far a pass is; p may be nil.
-func (p Progress) report(unit string, done, total int64) {
+// Report calls p, unless it is nil, with how far a pass is.
+func Report(p Progress, unit string, done, total int64) {
 	if p != nil {
 		p(unit, done, total)
 	}

@@ -1,4 +1,4 @@
-package sketch
+package storage
 
 import (
 	"bytes"
@@ -10,20 +10,20 @@ import (
 
 // TestMemoryIsInOrder sets, changes and deletes keys at random and reads them in order, whole and by prefix.
 func TestMemoryIsInOrder(t *testing.T) {
-	m, want, r := newMemory(), map[string]string{}, rand.New(rand.NewPCG(3, 3))
+	m, want, r := NewMemory(), map[string]string{}, rand.New(rand.NewPCG(3, 3))
 	for round := range 40 {
-		var ops []op
+		var ops []Op
 		for range r.IntN(30) {
 			key := fmt.Sprintf("%c%02d", 'a'+rune(r.IntN(3)), r.IntN(40))
 			if r.IntN(3) == 0 {
 				delete(want, key)
-				ops = append(ops, op{key: []byte(key)})
+				ops = append(ops, Op{Key: []byte(key)})
 				continue
 			}
 			want[key] = fmt.Sprint(round)
-			ops = append(ops, op{key: []byte(key), value: []byte(want[key])})
+			ops = append(ops, Op{Key: []byte(key), Value: []byte(want[key])})
 		}
-		if err := m.commit(ops); err != nil {
+		if err := m.Commit(ops); err != nil {
 			t.Fatal(err)
 		}
 		for _, prefix := range []string{"", "a", "b1", "c", "d"} {
@@ -34,8 +34,8 @@ func TestMemoryIsInOrder(t *testing.T) {
 				}
 			}
 			slices.Sort(expected)
-			err := m.view(func(c cut) error {
-				return c.each([]byte(prefix), func(key, value []byte) error {
+			err := m.View(func(c Cut) error {
+				return c.Each([]byte(prefix), func(key, value []byte) error {
 					keys, values = append(keys, string(key)), append(values, string(value))
 					return nil
 				})
@@ -44,7 +44,7 @@ func TestMemoryIsInOrder(t *testing.T) {
 				t.Fatalf("round %d, prefix %q: error %v, keys %v, want %v", round, prefix, err, keys, expected)
 			}
 			for i, key := range keys {
-				if got, err := m.get([]byte(key)); err != nil || values[i] != want[key] || string(got) != want[key] {
+				if got, err := m.Get([]byte(key)); err != nil || values[i] != want[key] || string(got) != want[key] {
 					t.Fatalf("round %d: %s is %q and %q, want %q (error %v)", round, key, values[i], got, want[key],
 						err)
 				}

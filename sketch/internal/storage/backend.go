@@ -1,4 +1,4 @@
-package sketch
+package storage
 
 import (
 	"bytes"
@@ -6,44 +6,44 @@ import (
 	"sync"
 )
 
-// An op sets a key, or deletes it if value is nil.
-type op struct {
-	key, value []byte
-	fresh      bool // the key was absent before this transaction
-	skip       bool // undone within the transaction
+// An Op sets a key, or deletes it if value is nil.
+type Op struct {
+	Key, Value []byte
+	Fresh      bool // the key was absent before this transaction
+	Skip       bool // undone within the transaction
 }
 
-// A backend stores the state as keys and values.
-type backend interface {
-	// commit writes all ops in one transaction that is durable when it returns. Keys and values may be reused
+// A Backend stores the state as keys and values.
+type Backend interface {
+	// Commit writes all ops in one transaction that is durable when it returns. Keys and values may be reused
 	// afterwards.
-	commit(ops []op) error
-	// view calls f with a consistent cut of the committed state. It may run concurrently with commit.
-	view(f func(cut) error) error
-	// limits returns how many entries and bytes one transaction may have.
-	limits() (entries, bytes int64)
-	close() error
+	Commit(ops []Op) error
+	// View calls f with a consistent cut of the committed state. It may run concurrently with commit.
+	View(f func(Cut) error) error
+	// Limits returns how many entries and bytes one transaction may have.
+	Limits() (entries, bytes int64)
+	Close() error
 }
 
-// A cut is the state after one commit. What it returns is valid until view returns.
-type cut interface {
-	get(key []byte) (value []byte, err error) // nil if absent
-	// each calls f for the keys that start with prefix, in order, until f fails. Key and value are valid during the
+// A Cut is the state after one commit. What it returns is valid until view returns.
+type Cut interface {
+	Get(key []byte) (value []byte, err error) // nil if absent
+	// Each calls f for the keys that start with prefix, in order, until f fails. Key and value are valid during the
 	// call.
-	each(prefix []byte, f func(key, value []byte) error) error
+	Each(prefix []byte, f func(key, value []byte) error) error
 }
 
-// stored reads a value of a cut; ok is false if the key is absent.
-func stored[T any](c cut, key []byte, decode func(key, value []byte) (T, error)) (v T, ok bool, err error) {
-	value, err := c.get(key)
+// Stored reads a value of a cut; ok is false if the key is absent.
+func Stored[T any](c Cut, key []byte, decode func(key, value []byte) (T, error)) (v T, ok bool, err error) {
+	value, err := c.Get(key)
 	if err == nil && value != nil {
 		v, err = decode(key, value)
 	}
 	return v, err == nil && value != nil, err
 }
 
-// memory is the backend of NewMemory.
-type memory struct {
+// Memory is the backend of NewMemory.
+type Memory struct {
 	mu     sync.RWMutex
 	values map[string]*stowed
 	sorted []*stowed // by key; those that were deleted since have no value
@@ -58,34 +58,34 @@ func (s *stowed) stow(key, value []byte) {
 	s.key, s.value = both[:len(key):len(key)], both[len(key):]
 }
 
-func newMemory() *memory { return &memory{values: map[string]*stowed{}} }
+func NewMemory() *Memory { return &Memory{values: map[string]*stowed{}} }
 
-func (m *memory) commit(ops []op) error {
+func (m *Memory) Commit(ops []Op) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range ops {
 		o := &ops[i]
-		if o.skip {
+		if o.Skip {
 			continue
 		}
-		at, ok := m.values[string(o.key)]
+		at, ok := m.values[string(o.Key)]
 		switch {
-		case o.value == nil && ok:
+		case o.Value == nil && ok:
 			at.value = nil
-			delete(m.values, string(o.key))
-		case o.value != nil && ok:
-			at.stow(o.key, o.value)
-		case o.value != nil:
+			delete(m.values, string(o.Key))
+		case o.Value != nil && ok:
+			at.stow(o.Key, o.Value)
+		case o.Value != nil:
 			at = &stowed{}
-			at.stow(o.key, o.value)
-			m.values[string(o.key)] = at
+			at.stow(o.Key, o.Value)
+			m.values[string(o.Key)] = at
 			m.fresh = append(m.fresh, at)
 		}
 	}
 	return nil
 }
 
-func (m *memory) view(f func(cut) error) error {
+func (m *Memory) View(f func(Cut) error) error {
 	for m.mu.RLock(); len(m.fresh) > 0; m.mu.RLock() {
 		m.mu.RUnlock()
 		m.sort()
@@ -95,7 +95,7 @@ func (m *memory) view(f func(cut) error) error {
 }
 
 // sort merges what is fresh into what is sorted.
-func (m *memory) sort() {
+func (m *Memory) sort() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	byKey := func(a, b *stowed) int { return bytes.Compare(a.key, b.key) }
@@ -114,14 +114,14 @@ func (m *memory) sort() {
 	m.sorted, m.fresh = merged, nil
 }
 
-func (m *memory) get(key []byte) ([]byte, error) {
+func (m *Memory) Get(key []byte) ([]byte, error) {
 	if at, ok := m.values[string(key)]; ok {
 		return at.value, nil
 	}
 	return nil, nil
 }
 
-func (m *memory) each(prefix []byte, f func(key, value []byte) error) error {
+func (m *Memory) Each(prefix []byte, f func(key, value []byte) error) error {
 	first, _ := slices.BinarySearchFunc(m.sorted, prefix,
 		func(at *stowed, prefix []byte) int { return bytes.Compare(at.key, prefix) })
 	rest := m.sorted[first:]
@@ -162,6 +162,6 @@ func readAll(block []*stowed) (sum byte) {
 	return sum
 }
 
-func (m *memory) limits() (entries, bytes int64) { return 1 << 16, 8 << 20 }
+func (m *Memory) Limits() (entries, bytes int64) { return 1 << 16, 8 << 20 }
 
-func (m *memory) close() error { return nil }
+func (m *Memory) Close() error { return nil }

@@ -1,4 +1,4 @@
-package sketch
+package storage
 
 import (
 	"errors"
@@ -18,23 +18,23 @@ import (
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
-// valueThreshold is the size from which on Badger would put a value into its value log; every value here is smaller.
-const valueThreshold = 1 << 20
+// ValueThreshold is the size from which on Badger would put a value into its value log; every value here is smaller.
+const ValueThreshold = 1 << 20
 
 // valueLogBytes bounds a file of the value log, which stays empty. Badger makes it twice as large.
 const valueLogBytes = 16 << 20
 
-// disk is the backend of Open.
-type disk struct {
+// Disk is the backend of Open.
+type Disk struct {
 	db            *badger.DB
 	dir           string
 	identity      os.FileInfo // of dir
 	memTableBytes int64
 }
 
-// openDisk opens Badger for one writer of small values. Commits are synced: without that, which only the error of a
+// OpenDisk opens Badger for one writer of small values. Commits are synced: without that, which only the error of a
 // failpoint brings about, a power cut loses acknowledged records.
-func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) {
+func OpenDisk(dir string, memTableBytes int64, log *slog.Logger) (*Disk, error) {
 	o := badger.DefaultOptions(dir).
 		WithSyncWrites(failpoint.At(failpoint.SketchSync) == nil).
 		WithDetectConflicts(false). // one writer
@@ -45,7 +45,7 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 		WithNumCompactors(2).
 		WithBlockCacheSize(0). // blocks are not compressed: the mapped files are the cache
 		WithIndexCacheSize(8 << 20).
-		WithValueThreshold(valueThreshold).
+		WithValueThreshold(ValueThreshold).
 		WithValueLogFileSize(valueLogBytes).
 		WithCompression(options.None).
 		WithMetricsEnabled(false).
@@ -71,9 +71,9 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 		if err != nil {
 			return nil, fault.Denied(errors.Join(err, db.Close()))
 		}
-		return &disk{db, dir, identity, memTableBytes}, nil
+		return &Disk{db, dir, identity, memTableBytes}, nil
 	case isLocked():
-		return nil, fmt.Errorf("sketch: open %s: %w", dir, ErrLocked)
+		return nil, fmt.Errorf("sketch: open %s: %w", dir, fault.ErrLocked)
 	case strings.Contains(err.Error(), syscall.ENOSPC.Error()), strings.Contains(err.Error(), syscall.EMFILE.Error()):
 		return nil, fmt.Errorf("sketch: open %s: %w", dir, err) // no damage, whatever file it is about
 	case strings.Contains(err.Error(), "Encryption key"),
@@ -108,24 +108,24 @@ func dropEmptyLogs(dir string) error {
 	return nil
 }
 
-// gone returns an error wrapping ErrGone if the files of the database are not where they were. Badger would keep
+// Gone returns an error wrapping ErrGone if the files of the database are not where they were. Badger would keep
 // writing to files that have no path any more, and then retry for ever to make a table there.
-func (d *disk) gone() error {
+func (d *Disk) Gone() error {
 	now, err := os.Stat(d.dir)
 	if err == nil && !os.SameFile(now, d.identity) {
-		return fmt.Errorf("sketch: %s is another directory than the one that was opened: %w", d.dir, ErrGone)
+		return fmt.Errorf("sketch: %s is another directory than the one that was opened: %w", d.dir, fault.ErrGone)
 	}
 	if err == nil {
 		_, err = os.Stat(filepath.Join(d.dir, badger.ManifestFilename))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("sketch: %w: %w", ErrGone, err)
+		return fmt.Errorf("sketch: %w: %w", fault.ErrGone, err)
 	}
 	return nil // whether it is there is unknown: the write will show it
 }
 
-func (d *disk) commit(ops []op) error {
-	if err := d.gone(); err != nil {
+func (d *Disk) Commit(ops []Op) error {
+	if err := d.Gone(); err != nil {
 		return err
 	}
 	txn := d.db.NewTransaction(true)
@@ -134,13 +134,13 @@ func (d *disk) commit(ops []op) error {
 		o := &ops[i]
 		var err error
 		switch {
-		case o.skip:
-		case o.value == nil:
-			err = txn.Delete(o.key)
-		case len(o.value) >= valueThreshold:
-			err = fmt.Errorf("value of %d bytes at key %q, less than %d are kept", len(o.value), o.key, valueThreshold)
+		case o.Skip:
+		case o.Value == nil:
+			err = txn.Delete(o.Key)
+		case len(o.Value) >= ValueThreshold:
+			err = fmt.Errorf("value of %d bytes at key %q, less than %d are kept", len(o.Value), o.Key, ValueThreshold)
 		default:
-			err = txn.Set(o.key, o.value)
+			err = txn.Set(o.Key, o.Value)
 		}
 		if err != nil { // ErrTxnTooBig too: a piece is never committed in parts
 			return err
@@ -149,25 +149,25 @@ func (d *disk) commit(ops []op) error {
 	return txn.Commit()
 }
 
-func (d *disk) view(f func(cut) error) error {
+func (d *Disk) View(f func(Cut) error) error {
 	return d.db.View(func(txn *badger.Txn) error { return f(diskCut{txn}) })
 }
 
-// limits leaves a quarter of what Badger allows as headroom.
-func (d *disk) limits() (entries, bytes int64) {
+// Limits leaves a quarter of what Badger allows as headroom.
+func (d *Disk) Limits() (entries, bytes int64) {
 	return d.db.MaxBatchCount() * 3 / 4, d.db.MaxBatchSize() * 3 / 4
 }
 
-// close writes the memory table. Without the space for it the files stay as after a kill, which loses nothing: Badger
+// Close writes the memory table. Without the space for it the files stay as after a kill, which loses nothing: Badger
 // would map a file that does not fit, and the process would end at the first byte too many.
-func (d *disk) close() error {
-	if err := d.gone(); err != nil {
+func (d *Disk) Close() error {
+	if err := d.Gone(); err != nil {
 		return err
 	}
 	if free, err := FreeBytes(d.dir); err == nil && free < openingBytes(d.memTableBytes) {
 		return fmt.Errorf(
 			"sketch: %s is left as it is, complete but unsorted: %d bytes of free space, %d are needed to close it: %w",
-			d.dir, free, openingBytes(d.memTableBytes), ErrSpace)
+			d.dir, free, openingBytes(d.memTableBytes), fault.ErrSpace)
 	}
 	if files, err := FreeFiles(d.dir); err == nil && files < LeastFreeFiles/4 {
 		return fmt.Errorf(
@@ -176,7 +176,7 @@ func (d *disk) close() error {
 			d.dir,
 			files,
 			LeastFreeFiles/4,
-			ErrInodes,
+			fault.ErrInodes,
 		)
 	}
 	return d.db.Close()
@@ -184,7 +184,7 @@ func (d *disk) close() error {
 
 type diskCut struct{ txn *badger.Txn }
 
-func (c diskCut) get(key []byte) ([]byte, error) {
+func (c diskCut) Get(key []byte) ([]byte, error) {
 	item, err := c.txn.Get(key)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil
@@ -195,7 +195,7 @@ func (c diskCut) get(key []byte) ([]byte, error) {
 	return item.ValueCopy(nil)
 }
 
-func (c diskCut) each(prefix []byte, f func(key, value []byte) error) error {
+func (c diskCut) Each(prefix []byte, f func(key, value []byte) error) error {
 	o := badger.DefaultIteratorOptions
 	o.Prefix = prefix
 	it := c.txn.NewIterator(o)
@@ -222,3 +222,16 @@ func (b badgerLog) Warningf(format string, args ...any) {
 
 func (b badgerLog) Infof(string, ...any)  {}
 func (b badgerLog) Debugf(string, ...any) {}
+
+// Purge writes the memory table and merges all tables: versions that a deletion or a newer one hides are left out of
+// the result. Dropping a prefix is Badger's only way to merge the tables of the top level whatever their number, and
+// needs a key to drop: one that the state has no other use for, with a value.
+func (d *Disk) Purge(key, value []byte) error {
+	if err := d.Commit([]Op{{Key: key, Value: value}}); err != nil {
+		return err
+	}
+	if err := d.db.DropPrefix(key); err != nil {
+		return err
+	}
+	return d.db.Flatten(1)
+}

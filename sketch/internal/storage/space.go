@@ -1,4 +1,4 @@
-package sketch
+package storage
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/refitd/refitd/sketch/internal/fault"
 )
 
 // FreeBytes returns what the file system of dir, or of the directory it will be made in, has free for this user.
@@ -62,17 +64,25 @@ func openingBytes(memTableBytes int64) int64 { return 2 * memTableBytes }
 // it fails somewhere else each time, and as something else.
 const leastOpenFiles = 256
 
-// preflight refuses what would end the process without a word once Badger has mapped its files, or leave it stuck: a
+// A Place is where a state is to be kept, and what it needs there.
+type Place struct {
+	Dir           string // made if absent, though not by this room
+	MemTableBytes int64  // Badger's memory table
+	MinFreeBytes  int64  // bytes that have to be free, or two memory tables if that is more
+	AllowNetwork  bool   // whether the file system of a network will do
+}
+
+// Preflight refuses what would end the process without a word once Badger has mapped its files, or leave it stuck: a
 // file system that is full, has no inodes or is read-only, limits on the size and number of files below what it takes,
 // and, for a daemon, a file system that is no local disk. It writes nothing.
-func preflight(o *Options, daemon bool, log *slog.Logger) error {
-	dir, least, memTableBytes := o.Dir, o.MinFreeBytes, o.MemTableBytes
+func (p Place) Preflight(daemon bool, log *slog.Logger) error {
+	dir, least, memTableBytes := p.Dir, p.MinFreeBytes, p.MemTableBytes
 	s, err := fileSystem(dir)
 	if err != nil {
 		return err
 	}
 	if daemon {
-		if err := checkVolume(volumeOf(uint32(s.Type)), dir, o.AllowNetwork, log); err != nil {
+		if err := checkVolume(volumeOf(uint32(s.Type)), dir, p.AllowNetwork, log); err != nil {
 			return err
 		}
 	}
@@ -82,11 +92,11 @@ func preflight(o *Options, daemon bool, log *slog.Logger) error {
 	}
 	if free := int64(s.Bavail) * int64(s.Bsize); free < max(least, openingBytes(memTableBytes)) {
 		return fmt.Errorf("sketch: %d bytes of free space for %s, at least %d are needed: %w",
-			free, dir, max(least, openingBytes(memTableBytes)), ErrSpace)
+			free, dir, max(least, openingBytes(memTableBytes)), fault.ErrSpace)
 	}
 	if s.Files > 0 && s.Ffree < LeastFreeFiles {
 		return fmt.Errorf("sketch: the file system of %s can take %d more files (inodes), at least %d are needed: %w",
-			dir, s.Ffree, LeastFreeFiles, ErrInodes)
+			dir, s.Ffree, LeastFreeFiles, fault.ErrInodes)
 	}
 	var limit syscall.Rlimit
 	need := uint64(max(2*memTableBytes, 2*valueLogBytes)) // the sizes Badger gives its logs when it makes them
