@@ -3,6 +3,7 @@ package sketch
 import (
 	"context"
 
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -20,7 +21,43 @@ type (
 	Progress = storage.Progress
 	// A Change is what one transaction replaces, for Undo.
 	Change = storage.Change
+	// A Fate is what became of a record. The zero value is invalid.
+	Fate = ledger.Fate
+	// A Role is what an applied event is for.
+	Role = ledger.Role
+	// A Digest is a SHA-256 sum.
+	Digest = ledger.Digest
+	// A LedgerRow accounts for the offsets Start..Next-1 of one partition.
+	LedgerRow = ledger.Row
+	// A Position is how far a partition has been applied.
+	Position = ledger.Position
+	// A TimeBound says that in a range of offsets no event may be newer than a time.
+	TimeBound = ledger.TimeBound
+	// A Marker says that the events of a subject are forgotten.
+	Marker = ledger.Marker
 )
+
+// The fates.
+const (
+	Applied  = ledger.Applied  // a valid event: it may enter the sample
+	Rejected = ledger.Rejected // not a valid event; Record.Reason says why
+	Control  = ledger.Control  // a transaction marker
+	Aborted  = ledger.Aborted  // of an aborted transaction
+)
+
+// The roles.
+const (
+	Train    = ledger.Train    // training rows
+	Select   = ledger.Select   // held out: choice of strength, basis size and stopping
+	Gate     = ledger.Gate     // held out: is a new model better than the champion?
+	NumRoles = ledger.NumRoles // the number of roles
+)
+
+// NoTime is the watermark of a partition of which no event was applied.
+const NoTime = ledger.NoTime
+
+// SubjectHash is the digest of the value of a field.
+func SubjectHash(field string, value []byte) Digest { return ledger.SubjectHash(field, value) }
 
 // LockDir locks a state directory that exists. The error wraps ErrLocked and names the process that holds it, or
 // fs.ErrNotExist if there is no such directory. If the directory is replaced during the call, the new one is locked.

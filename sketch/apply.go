@@ -3,6 +3,7 @@ package sketch
 import (
 	"fmt"
 
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -18,7 +19,7 @@ const (
 // wait for an Apply of an earlier part:
 // what that one will have applied counts as not there yet.
 func (s *Store) Classify(p *Part) {
-	s.classify(p, s.heads.of(partition{p.Topic, p.Partition}))
+	s.classify(p, s.heads.of(ledger.Partition{Topic: p.Topic, Number: p.Partition}))
 }
 
 func (s *Store) classify(p *Part, at head) {
@@ -81,15 +82,15 @@ func (s *Store) ApplyAll(parts []*Part, aux []byte) error {
 
 // admit returns why the parts cannot be applied in this order, if they cannot.
 func (s *Store) admit(parts []*Part) error {
-	reached := make(map[partition]int64, len(parts)) // by the parts before
+	reached := make(map[ledger.Partition]int64, len(parts)) // by the parts before
 	room := s.room()
 	for _, p := range parts {
-		at := partition{p.Topic, p.Partition}
-		place, ok := s.places[at]
+		at := ledger.Partition{Topic: p.Topic, Number: p.Partition}
+		place, ok := s.ledger.Current(p.Topic, p.Partition)
 		if !ok {
 			return fmt.Errorf("sketch: %s/%d: partition was not begun: %w", p.Topic, p.Partition, ErrPart)
 		}
-		next := max(s.ledger[place].Next, reached[at])
+		next := max(s.ledger.At(place).Next, reached[at])
 		if err := p.check(&s.settings); err != nil {
 			return err
 		}
@@ -113,8 +114,8 @@ func (s *Store) admit(parts []*Part) error {
 // take steps through a part that was admitted. A piece that gets too big is committed, without aux, for which there is
 // always room.
 func (s *Store) take(p *Part, aux []byte) error {
-	place := s.places[partition{p.Topic, p.Partition}]
-	l := &s.ledger[place]
+	place, _ := s.ledger.Current(p.Topic, p.Partition)
+	l := s.ledger.At(place)
 	if p.classified != s {
 		s.classify(p, head{next: l.Next, incarnation: l.Incarnation})
 	}
@@ -148,7 +149,7 @@ func (s *Store) take(p *Part, aux []byte) error {
 }
 
 // step accounts for one record and offers it to its reservoir.
-func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
+func (s *Store) step(l *ledger.Account, place int32, r *Record) error {
 	if r.Offset > l.Next {
 		l.Holes += r.Offset - l.Next
 	}
@@ -180,7 +181,7 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 			return err
 		}
 	}
-	l.chain(r)
+	l.Chain(r.Offset, r.CRC, r.Fate)
 	if l.Records()%s.checkpointEvery == 0 {
 		s.checkpoint(place)
 	}
@@ -188,7 +189,7 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 }
 
 // keep offers an applied record to the reservoir of its role.
-func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
+func (s *Store) keep(l *ledger.Account, place int32, r *Record) error {
 	if res := s.reservoir(r.Role, r.group); res != s.all[r.Role] {
 		res.eligible++
 		s.pending.counted = true
@@ -200,7 +201,7 @@ func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
 }
 
 // offer offers a row to the reservoir of its role, which takes it unless it has the row already, or better ones.
-func (s *Store) offer(l *LedgerRow, place int32, r *Record) error {
+func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 	res, key := s.reservoir(r.Role, r.group), makeRowKey(r.Role, r.id)
 	e := entry{
 		ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id},
@@ -214,7 +215,7 @@ func (s *Store) offer(l *LedgerRow, place int32, r *Record) error {
 		if err != nil || !newer {
 			return err
 		}
-		s.ledger[old.ledger].Rows[r.Role]--
+		s.ledger.At(old.ledger).Rows[r.Role]--
 		s.touch(old.ledger)
 		res.bytes += int64(e.size) - int64(old.size)
 		res.cost += int64(e.cost) - int64(old.cost)
@@ -231,7 +232,7 @@ func (s *Store) offer(l *LedgerRow, place int32, r *Record) error {
 		s.pending.putRow(key, true, l, r)
 	}
 	for i := range out {
-		s.ledger[out[i].ledger].Rows[r.Role]--
+		s.ledger.At(out[i].ledger).Rows[r.Role]--
 		s.touch(out[i].ledger)
 		s.pending.dropRow(makeRowKey(r.Role, out[i].id))
 	}
@@ -247,7 +248,7 @@ func (s *Store) costOf(payload []byte) int {
 }
 
 // replaces reports whether r is newer than the row kept under key: by event time, then topic, partition, offset.
-func (s *Store) replaces(key rowKey, l *LedgerRow, r *Record) (newer bool, err error) {
+func (s *Store) replaces(key rowKey, l *ledger.Account, r *Record) (newer bool, err error) {
 	compare := func(value []byte) error {
 		old, err := decodeRow(key[:], value)
 		if err != nil {

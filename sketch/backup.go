@@ -78,7 +78,7 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 		}
 		for i := range acc.ledger[:acc.current] {
 			l := &acc.ledger[i]
-			header.Positions = append(header.Positions, Position{l.Topic, l.Partition, l.Incarnation, l.Next})
+			header.Positions = append(header.Positions, l.Position())
 		}
 		text, err := json.Marshal(header)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/ledger"
 )
 
 // formatVersion is that of everything in this file. Readers refuse later ones. 2 added what the comments call so: what
@@ -108,7 +109,7 @@ func storedRowBytes(topic string, group identity, payload []byte) int {
 	return n
 }
 
-func appendRow(b, key []byte, l *LedgerRow, r *Record) []byte {
+func appendRow(b, key []byte, l *ledger.Account, r *Record) []byte {
 	from := len(b)
 	b = binary.BigEndian.AppendUint32(b, l.Incarnation)
 	b = binary.BigEndian.AppendUint32(b, uint32(l.Partition))
@@ -162,9 +163,9 @@ func ledgerKey(topic string, partition int32) []byte {
 }
 
 // key is where the row is stored: the current one of a partition, or that of an incarnation that is over.
-func (l *LedgerRow) key() []byte {
+func accountKey(l *ledger.Account) []byte {
 	b := ledgerKey(l.Topic, l.Partition)
-	if l.archived {
+	if l.Archived {
 		b[0] = prefixArchive
 		b = binary.BigEndian.AppendUint32(b, l.Incarnation)
 	}
@@ -172,14 +173,14 @@ func (l *LedgerRow) key() []byte {
 }
 
 // checkpointPrefix is of the checkpoints of the row's incarnation; checkpointKey of the one at its next.
-func (l *LedgerRow) checkpointPrefix() []byte {
+func checkpointPrefix(l *ledger.Account) []byte {
 	b := ledgerKey(l.Topic, l.Partition)
 	b[0] = prefixCheckpoint
 	return binary.BigEndian.AppendUint32(b, l.Incarnation)
 }
 
-func (l *LedgerRow) checkpointKey(next int64) []byte {
-	return binary.BigEndian.AppendUint64(l.checkpointPrefix(), uint64(next))
+func checkpointKey(l *ledger.Account, next int64) []byte {
+	return binary.BigEndian.AppendUint64(checkpointPrefix(l), uint64(next))
 }
 
 // keyTail is what follows the topic and its zero byte in the keys of ledger rows.
@@ -191,7 +192,7 @@ const (
 	ledgerFixedBytes = 4 + 4 + 32 + 8*ledgerInts
 )
 
-func (l *LedgerRow) ints() [ledgerInts]*int64 {
+func accountInts(l *ledger.Account) [ledgerInts]*int64 {
 	return [...]*int64{
 		&l.Start, &l.Next, &l.Applied, &l.Rejected, &l.Control, &l.Aborted, &l.Holes, &l.Gap, &l.LastOffset, &l.Watermark,
 		&l.Eligible[Train], &l.Eligible[Select], &l.Eligible[Gate], &l.Rows[Train], &l.Rows[Select], &l.Rows[Gate],
@@ -200,20 +201,20 @@ func (l *LedgerRow) ints() [ledgerInts]*int64 {
 
 // appendLedger appends incarnation u32 | CRC of the last record u32 | digest | the integers of ints | halt text | CRC
 // u32.
-func appendLedger(b, key []byte, l *LedgerRow) []byte {
+func appendLedger(b, key []byte, l *ledger.Account) []byte {
 	from := len(b)
 	b = binary.BigEndian.AppendUint32(b, l.Incarnation)
 	b = binary.BigEndian.AppendUint32(b, l.LastCRC)
 	b = append(b, l.Digest[:]...)
-	for _, v := range l.ints() {
+	for _, v := range accountInts(l) {
 		b = binary.BigEndian.AppendUint64(b, uint64(*v))
 	}
 	b = append(b, l.Halted...)
 	return seal(key, b, from)
 }
 
-func decodeLedger(key, value []byte) (LedgerRow, error) {
-	var l LedgerRow
+func decodeLedger(key, value []byte) (ledger.Account, error) {
+	var l ledger.Account
 	b, err := unseal(key, value)
 	if err != nil {
 		return l, err
@@ -222,12 +223,12 @@ func decodeLedger(key, value []byte) (LedgerRow, error) {
 		return l, fault.Corrupt("ledger row at key %q has %d bytes", key, len(b))
 	}
 	tail := len(key) - keyTail[key[0]]
-	l.Topic, l.archived = string(key[1:tail-1]), key[0] == prefixArchive
+	l.Topic, l.Archived = string(key[1:tail-1]), key[0] == prefixArchive
 	l.Partition = int32(binary.BigEndian.Uint32(key[tail:]))
 	l.Incarnation = binary.BigEndian.Uint32(b)
 	l.LastCRC = binary.BigEndian.Uint32(b[4:])
 	copy(l.Digest[:], b[8:])
-	for i, v := range l.ints() {
+	for i, v := range accountInts(&l) {
 		*v = int64(binary.BigEndian.Uint64(b[40+8*i:]))
 	}
 	l.Halted = string(b[ledgerFixedBytes:])

@@ -8,20 +8,22 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/refitd/refitd/sketch/internal/ledger"
 )
 
 // TestCodecs: what is encoded comes back, any flipped bit is noticed, and so is another key.
 func TestCodecs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Int64()
-		l := newLedgerRow(rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"),
-			rapid.Int32Min(0).Draw(t, "partition"), rapid.Uint32().Draw(t, "incarnation"), 0)
-		for _, v := range l.ints() {
+		l := ledger.Account{Row: ledger.NewRow(rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"),
+			rapid.Int32Min(0).Draw(t, "partition"), rapid.Uint32().Draw(t, "incarnation"), 0)}
+		for _, v := range accountInts(&l) {
 			*v = number.Draw(t, "count")
 		}
 		l.LastCRC, l.Halted = rapid.Uint32().Draw(t, "crc"), rapid.String().Draw(t, "halted")
-		l.archived = rapid.Bool().Draw(t, "archived")
-		key := l.key()
+		l.Archived = rapid.Bool().Draw(t, "archived")
+		key := accountKey(&l)
 		value := appendLedger(nil, key, &l)
 		if got, err := decodeLedger(key, value); err != nil || got != l {
 			t.Fatalf("ledger row %+v, %v, want %+v", got, err, l)
@@ -85,7 +87,7 @@ func TestCodecs(t *testing.T) {
 
 // FuzzDecode: stored bytes, sealed or not, are refused without a panic; what is accepted encodes to the same bytes.
 func FuzzDecode(f *testing.F) {
-	l := newLedgerRow("a", 1, 0, 5)
+	l := ledger.Account{Row: ledger.NewRow("a", 1, 0, 5)}
 	f.Add([]byte("la\x00\x00\x00\x00\x01"), appendLedger(nil, ledgerKey("a", 1), &l))
 	k := makeRowKey(Train, identity{1})
 	f.Add(k[:], appendRow(nil, k[:], &l, &Record{Weight: 1, Payload: []byte("x")}))
@@ -98,7 +100,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		value := seal(key, bytes.Clone(body), 0) // a fuzzer does not find checksums
 		if r, err := decodeRow(key, value); err == nil {
-			again := LedgerRow{Topic: string(r.topic), Partition: r.partition, Incarnation: r.incarnation}
+			again := ledger.Account{Row: LedgerRow{Topic: string(r.topic), Partition: r.partition,
+				Incarnation: r.incarnation}}
 			if got := appendRow(nil, key, &again, &Record{Offset: r.offset, Time: r.time, Weight: r.weight, Payload: r.payload,
 				group: r.group}); !bytes.Equal(got, value) {
 				t.Errorf("row %x encodes to %x", value, got)

@@ -96,7 +96,7 @@ func (w *oracle) checkRows(s *Store, state *State, v *view) error {
 		return fmt.Errorf("digest of State %v, of Sample %v", state.SampleDigest, sample.Digest)
 	}
 	for _, p := range w.partitions {
-		at := Position{p.topic, p.number, p.incarnation, p.next()}
+		at := Position{Topic: p.topic, Partition: p.number, Incarnation: p.incarnation, Next: p.next()}
 		if !p.over && !slices.Contains(sample.Cut, at) {
 			return fmt.Errorf("cut %v without %v", sample.Cut, at)
 		}

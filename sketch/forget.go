@@ -4,59 +4,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
-
-// A Marker says that the events of a subject are forgotten: those before Cut were taken out of the samples and are
-// not let in again, also when the log is read from its beginning. Later ones are events like any other. The accounts
-// count all of them.
-type Marker struct {
-	Field string     `json:"field"`
-	Hash  Digest     `json:"hash"` // of field and value, see SubjectHash; the value itself is not kept
-	Cut   []Position `json:"cut"`
-	Rows  int64      `json:"rows"` // taken out so far
-	Done  bool       `json:"done"` // all of them are
-	// Row is the identity hash of the rows to take out, where the field is Options.Identity, whose value rows do not
-	// carry.
-	Row []byte `json:"row,omitempty"`
-}
-
-// SubjectHash is the digest of the value of a field.
-func SubjectHash(field string, value []byte) Digest {
-	b := append([]byte("refitd subject\x00"), field...)
-	return sha256.Sum256(append(append(b, 0), value...))
-}
-
-// cut returns where the marker's events of a partition end, and in which incarnation; ok is false if it has none there.
-func (m *Marker) cut(topic string, number int32) (at Position, ok bool) {
-	for _, p := range m.Cut {
-		if p.Topic == topic && p.Partition == number {
-			return p, true
-		}
-	}
-	return at, false
-}
-
-// extend moves the ends of a marker to where those of another one of the subject are further.
-func (m *Marker) extend(cut []Position) (moved bool) {
-	for _, p := range cut {
-		i := slices.IndexFunc(m.Cut, func(q Position) bool { return q.Topic == p.Topic && q.Partition == p.Partition })
-		switch {
-		case i < 0:
-			m.Cut, moved = append(m.Cut, p), true
-		case p.Incarnation > m.Cut[i].Incarnation || p.Incarnation == m.Cut[i].Incarnation && p.Next > m.Cut[i].Next:
-			m.Cut[i], moved = p, true
-		}
-	}
-	return moved
-}
 
 // ForgetSubject writes down, durably, that the events of a subject up to now are to be forgotten, and starts a new
 // lineage. Erase then takes its rows out. A subject forgotten again is forgotten up to now.
@@ -77,7 +33,7 @@ func (s *Store) mark(field string, value []byte) (Marker, error) {
 	if field == "" || len(value) == 0 {
 		return Marker{}, fmt.Errorf("sketch: forget %q = %q: want a field and a value", field, value)
 	}
-	m := Marker{Field: field, Hash: SubjectHash(field, value), Cut: s.positions()}
+	m := Marker{Field: field, Hash: SubjectHash(field, value), Cut: s.ledger.Positions()}
 	if field == s.settings.Identity {
 		draw := newDrawer(s.settings.Seed, 0)
 		sum := draw.byBytes(domainIdentity, value)
@@ -85,9 +41,9 @@ func (s *Store) mark(field string, value []byte) (Marker, error) {
 	}
 	if old, ok := s.markers[m.Hash]; ok {
 		m.Rows = old.Rows
-		m.extend(old.Cut) // a state made anew has not come as far as the one that it was first forgotten in
+		ledger.Extend(&m, old.Cut) // a state made anew has not come as far as the one that it was first forgotten in
 	}
-	s.settings.renew(s.positions())
+	s.settings.renew(s.ledger.Positions())
 	s.sealAll()
 	if s.settings.CapBy != "" && s.settings.CapBy != field {
 		s.settings.NotOfLog = true // which rows the cap had put out before those that leave now is not known
@@ -131,9 +87,9 @@ func (s *Store) Forgets(topic string, number int32, offset int64, field string, 
 	if !ok {
 		return false
 	}
-	place, begun := s.places[partition{topic, number}]
-	at, ok := m.cut(topic, number)
-	return ok && begun && s.ledger[place].Incarnation == at.Incarnation && offset < at.Next
+	place, begun := s.ledger.Current(topic, number)
+	at, ok := ledger.CutOf(&m, topic, number)
+	return ok && begun && s.ledger.At(place).Incarnation == at.Incarnation && offset < at.Next
 }
 
 // Erase takes out the rows of all subjects that ForgetSubject was called for and whose rows are not out yet; values
@@ -178,7 +134,7 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker,
 	out := make([][]entry, len(s.all))
 	err := s.backend.View(func(c storage.Cut) error {
 		_, err := s.scan(ctx, c, func(row *scanned) error {
-			if at, ok := m.cut(string(row.topic), row.partition); !ok || row.incarnation > at.Incarnation ||
+			if at, ok := ledger.CutOf(m, string(row.topic), row.partition); !ok || row.incarnation > at.Incarnation ||
 				row.incarnation == at.Incarnation && row.offset >= at.Next {
 				return nil
 			}
@@ -187,7 +143,7 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker,
 				match = match || SubjectHash(m.Field, value) == m.Hash
 			}
 			if match {
-				place := s.place(string(row.topic), row.partition, row.incarnation)
+				place := s.ledger.Place(string(row.topic), row.partition, row.incarnation)
 				out[row.sample] = append(out[row.sample], s.entryOf(row, place))
 			}
 			return nil
@@ -220,7 +176,7 @@ func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int
 			r.lose(e.rank)
 			s.pending.counted = true
 		}
-		s.ledger[e.ledger].Rows[r.role]--
+		s.ledger.At(e.ledger).Rows[r.role]--
 		s.touch(e.ledger)
 		s.pending.dropRow(makeRowKey(r.role, e.id))
 		ids[e.id] = true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -137,7 +138,7 @@ func (h *history) join() error {
 func (h *history) addCounts(c *copied) error {
 	for _, p := range h.current() {
 		n := int64(len(c.got[p]))
-		err := h.store.change(p.topic, p.number, func(l *LedgerRow) error {
+		err := h.store.change(p.topic, p.number, func(l *ledger.Account) error {
 			l.Start, l.Holes = l.Start-n, l.Holes+n
 			return nil
 		})
@@ -150,7 +151,7 @@ func (h *history) addCounts(c *copied) error {
 
 // trustGroup is what a start must not do.
 func (h *history) trustGroup(p *oraclePartition) error {
-	return h.store.change(p.topic, p.number, func(l *LedgerRow) error {
+	return h.store.change(p.topic, p.number, func(l *ledger.Account) error {
 		if committed := h.logs[p].committed; committed > l.Next {
 			l.Holes += committed - l.Next
 			l.Next = committed

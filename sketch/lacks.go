@@ -1,5 +1,7 @@
 package sketch
 
+import "github.com/refitd/refitd/sketch/internal/ledger"
+
 // A held row is of a shard, and here or about to be.
 type held struct {
 	role Role
@@ -16,17 +18,17 @@ func (s *Store) Lacks(m *Share) (n int64) {
 	if err != nil {
 		return 0
 	}
-	rows, ends, of := map[incarnation]int64{}, map[incarnation]int64{}, map[held]incarnation{}
+	rows, ends, of := map[ledger.Incarnation]int64{}, map[ledger.Incarnation]int64{}, map[held]ledger.Incarnation{}
 	for i := range h.ledger {
 		l := &h.ledger[i]
-		at := incarnation{partition{l.Topic, l.Partition}, l.Incarnation}
+		at := l.At()
 		rows[at], ends[at] = l.Rows[Train]+l.Rows[Select]+l.Rows[Gate], l.Next
 	}
 	for i, r := range s.all[:int(NumRoles)+len(h.counters.classes)] {
 		evicted, threshold := h.counters.of(i)
 		for _, e := range r.heap {
-			l := &s.ledger[e.ledger]
-			from := incarnation{partition{l.Topic, l.Partition}, l.Incarnation}
+			l := s.ledger.At(e.ledger)
+			from := l.At()
 			if _, ok := rows[from]; ok && (!evicted || e.rank >= threshold) { // else the shard has put it out
 				of[held{r.role, e.id}] = from
 			}
@@ -43,7 +45,8 @@ func (s *Store) Lacks(m *Share) (n int64) {
 		if p.Value == nil || err != nil {
 			continue
 		}
-		from := incarnation{partition{string(row.topic), row.partition}, row.incarnation}
+		from := ledger.Incarnation{Partition: ledger.Partition{Topic: string(row.topic), Number: row.partition},
+			Count: row.incarnation}
 		if next, ok := ends[from]; ok && row.offset < next { // else it is of a process that ended before its head
 			of[held{role, id}] = from
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/ledger"
 )
 
 // TestFormat1: a state that a build of format 1 wrote, before there were checkpoints or markers, opens as it is, and is
@@ -325,7 +327,7 @@ func TestIncarnation(t *testing.T) {
 		t.Fatalf("state %+v", st)
 	}
 	if a := st.Archived[0]; a.Next != 1000 || a.Digest != old.Digest || a.Applied != old.Applied ||
-		a.Unaccounted() != 0 {
+		(&ledger.Account{Row: a}).Audit() != nil {
 		t.Errorf("archived %+v, was %+v", a, old)
 	}
 	if l := s.Ledger()[1]; l.Partition != 1 || l.Incarnation != 1 || l.Start != 3 {
@@ -369,29 +371,6 @@ func TestVerifyFromACheckpoint(t *testing.T) {
 		}
 	}
 	must(t, s.Close())
-}
-
-// TestCheckpointsAreFew: however many there were, at most 64 are kept, and the log is never far from one.
-func TestCheckpointsAreFew(t *testing.T) {
-	var kept []int64
-	for newest := int64(1); newest <= 5000; newest++ {
-		kept = append(kept, newest)
-		out := kept[:0]
-		for _, n := range kept {
-			if keepsCheckpoint(n, newest-n) {
-				out = append(out, n)
-			}
-		}
-		if kept = out; len(kept) > 64+8 {
-			t.Fatalf("%d checkpoints after %d", len(kept), newest)
-		}
-		for i := 1; i < len(kept); i++ {
-			if gap, age := kept[i]-kept[i-1], newest-kept[i-1]; gap > max(1, age/8+1) {
-				t.Fatalf("after %d, none between %d and %d", newest, kept[i-1], kept[i])
-			}
-		}
-	}
-	t.Logf("%d kept of 5000", len(kept))
 }
 
 // TestSmallerWithQuotas: a smaller size may leave more room to the rows without a quota, since those with one are

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -117,7 +118,7 @@ func (s *Store) Fingerprint() Digest {
 
 // account is a head, decoded.
 type account struct {
-	ledger   []LedgerRow // those of incarnations that are over first, as a Head has them
+	ledger   []ledger.Account // those of incarnations that are over first, as a Head has them
 	counters counters
 }
 
@@ -152,13 +153,13 @@ func (s *Store) read(m *Share) (*account, error) {
 		}
 		l, err := decodeLedger(p.Key, p.Value)
 		if err == nil {
-			err = l.audit()
+			err = l.Audit()
 		}
 		if err != nil {
 			return nil, foreign("%w", err)
 		}
-		if place := s.place(l.Topic, l.Partition, l.Incarnation); place >= 0 {
-			switch own := &s.ledger[place]; {
+		if place := s.ledger.Place(l.Topic, l.Partition, l.Incarnation); place >= 0 {
+			switch own := s.ledger.At(place); {
 			case own.Start != l.Start:
 				return nil, foreign("%s/%d begins at offset %d, here at %d", l.Topic, l.Partition, l.Start, own.Start)
 			case own.Next == l.Next && own.Digest != l.Digest:
@@ -217,8 +218,8 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 	row, err := s.check(p)
 	start := int64(0)
 	if row != nil {
-		if place := s.place(string(row.topic), row.partition, row.incarnation); place >= 0 {
-			start = s.ledger[place].Start
+		if place := s.ledger.Place(string(row.topic), row.partition, row.incarnation); place >= 0 {
+			start = s.ledger.At(place).Start
 		}
 	}
 	s.mu.Unlock()
@@ -294,30 +295,28 @@ func (s *Store) advance(h *account) map[string]int64 {
 	}
 	for i := range h.ledger {
 		l := &h.ledger[i]
-		place := s.place(l.Topic, l.Partition, l.Incarnation)
+		place := s.ledger.Place(l.Topic, l.Partition, l.Incarnation)
 		if place < 0 {
-			if current, ok := s.places[partition{l.Topic, l.Partition}]; ok && !l.archived {
+			if current, ok := s.ledger.Current(l.Topic, l.Partition); ok && !l.Archived {
 				s.archive(current)
 			}
 			fresh := *l
 			fresh.Rows = [NumRoles]int64{}
-			s.adopt(fresh)
-			place = int32(len(s.ledger) - 1)
-			s.touch(place)
+			s.touch(s.ledger.Adopt(fresh))
 			grew(l.Topic, l.Applied)
 			continue
 		}
-		own := &s.ledger[place]
-		if l.archived && !own.archived {
+		own := s.ledger.At(place)
+		if l.Archived && !own.Archived {
 			s.archive(place)
 		}
 		if own.Next == l.Next && own.Halted == l.Halted {
 			continue
 		}
 		grew(l.Topic, l.Applied-own.Applied)
-		rows, over := own.Rows, own.archived
+		rows, over := own.Rows, own.Archived
 		*own = *l
-		own.Rows, own.archived = rows, over
+		own.Rows, own.Archived = rows, over
 		s.touch(place)
 	}
 	return events
@@ -325,10 +324,8 @@ func (s *Store) advance(h *account) map[string]int64 {
 
 // archive ends the incarnation of a partition.
 func (s *Store) archive(place int32) {
-	l := &s.ledger[place]
-	s.pending.drop(l.key())
-	delete(s.places, partition{l.Topic, l.Partition})
-	l.archived, l.Halted = true, ""
+	s.pending.drop(accountKey(s.ledger.At(place)))
+	s.ledger.Archive(place)
 	s.touch(place)
 	if !s.settings.NotOfLog {
 		s.settings.NotOfLog = true
@@ -406,10 +403,10 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 	if err != nil {
 		return err
 	}
-	place := s.place(string(row.topic), row.partition, row.incarnation)
+	place := s.ledger.Place(string(row.topic), row.partition, row.incarnation)
 	// From Next on they are of a process that ended before its head: its successor sends them again. Below Start there
 	// is nothing.
-	if place < 0 || row.offset >= s.ledger[place].Next || row.offset < s.ledger[place].Start {
+	if place < 0 || row.offset >= s.ledger.At(place).Next || row.offset < s.ledger.At(place).Start {
 		return nil
 	}
 	if gone, err := s.isForgotten(&row, id, values); err != nil || gone {
@@ -419,7 +416,7 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 		return err
 	}
 	return s.offer(
-		&s.ledger[place],
+		s.ledger.At(place),
 		place,
 		&Record{Offset: row.offset, Time: row.time, Weight: row.weight, Payload: row.payload, Role: role,
 			id: id, group: row.group},
@@ -430,7 +427,7 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 func (s *Store) isForgotten(row *storedRow, id identity,
 	values func(field string, payload []byte) ([][]byte, error)) (bool, error) {
 	for _, m := range s.markers {
-		at, ok := m.cut(string(row.topic), row.partition)
+		at, ok := ledger.CutOf(&m, string(row.topic), row.partition)
 		if !ok || row.incarnation > at.Incarnation || row.incarnation == at.Incarnation && row.offset >= at.Next {
 			continue
 		}

@@ -443,7 +443,7 @@ func (s *Store) raise(r *reservoir, t Threshold) (dropped int, err error) {
 		}
 	}
 	if len(r.heap)-len(below) < r.capacity && r.maxCost == 0 && !s.settings.Partial {
-		s.settings.Partial, s.settings.Since = true, s.positions()
+		s.settings.Partial, s.settings.Since = true, s.ledger.Positions()
 		s.pending.putSettings(&s.settings)
 	}
 	slices.SortFunc(

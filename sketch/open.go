@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -165,7 +166,7 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 	}
 	rows, _ := s.Size()
 	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", rows[Train]+rows[Select]+rows[Gate],
-		"partitions", len(s.ledger), "seconds", time.Since(start).Seconds())
+		"partitions", s.ledger.Size(), "seconds", time.Since(start).Seconds())
 	return s, nil
 }
 
@@ -203,7 +204,7 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 			if !s.home.witnesses {
 				break
 			}
-			if newest, _ := s.incarnation(t.Topic); newest > t.Incarnation {
+			if newest, _ := s.ledger.Incarnation(t.Topic); newest > t.Incarnation {
 				continue
 			}
 			if err := s.Begin(t.Topic, t.Partition, t.Start); err != nil {
@@ -245,8 +246,7 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 		progress:        storage.ProgressOf(ctx),
 		settings:        current,
 		backend:         b,
-		places:          map[partition]int32{},
-		checkpoints:     map[int32][]mark{},
+		ledger:          ledger.NewBook(),
 		bounds:          map[int32]*bound{},
 		markers:         map[Digest]Marker{},
 		outboxRows:      o.OutboxRows,
@@ -259,8 +259,8 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 	if err := b.View(func(c storage.Cut) error { return s.fill(ctx, c) }); err != nil {
 		return nil, err
 	}
-	for place := range s.ledger {
-		s.show(int32(place))
+	for place := range int32(s.ledger.Size()) {
+		s.show(place)
 	}
 	s.show()
 	if err := s.findNotes(); err != nil {
@@ -297,7 +297,7 @@ func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 		return err
 	}
 	for _, l := range acc.ledger {
-		s.adopt(l)
+		s.ledger.Adopt(l)
 	}
 	for i, r := range s.all {
 		r.evicted, r.threshold = acc.of(i)
@@ -319,7 +319,8 @@ func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 	if err := s.loadBounds(c); err != nil {
 		return err
 	}
-	if err := scanDeadLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {
+	waiting := func(key []byte) { s.outbox = append(s.outbox, string(key)) }
+	if err := scanDeadLetters(c, s.ledger.All(), waiting); err != nil {
 		return err
 	}
 	aux, _, err := storage.Stored(c, []byte{prefixAux}, unseal)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -38,11 +39,11 @@ type DeadLetter struct {
 func (s *Store) FitOutbox(p *Part) (cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	place, ok := s.places[partition{p.Topic, p.Partition}]
+	place, ok := s.ledger.Current(p.Topic, p.Partition)
 	if !ok {
 		return false
 	}
-	_, i := p.fit(s.ledger[place].Next, s.room())
+	_, i := p.fit(s.ledger.At(place).Next, s.room())
 	if i < 0 {
 		return false
 	}
@@ -79,7 +80,7 @@ func (p *Part) fit(next int64, room int) (left, unfit int) {
 }
 
 // post puts a rejected record into the outbox.
-func (s *Store) post(l *LedgerRow, r *Record) {
+func (s *Store) post(l *ledger.Account, r *Record) {
 	if s.outboxRows == 0 || r.Quiet {
 		return
 	}
@@ -190,12 +191,12 @@ func (s *Store) dropDeadLetters(choose func(key string) (bool, error)) (dropped 
 }
 
 // scanDeadLetters reads the outbox of a cut and checks that each dead letter is of a record that the ledger counts.
-func scanDeadLetters(c storage.Cut, ledger []LedgerRow, visit func(key []byte)) error {
-	rows := make(map[partition]*LedgerRow, len(ledger))
-	for i := range ledger {
-		at := partition{ledger[i].Topic, ledger[i].Partition}
-		if newer := rows[at]; newer == nil || newer.Incarnation < ledger[i].Incarnation {
-			rows[at] = &ledger[i]
+func scanDeadLetters(c storage.Cut, accounts []ledger.Account, visit func(key []byte)) error {
+	rows := make(map[ledger.Partition]*ledger.Account, len(accounts))
+	for i := range accounts {
+		at := ledger.Partition{Topic: accounts[i].Topic, Number: accounts[i].Partition}
+		if newer := rows[at]; newer == nil || newer.Incarnation < accounts[i].Incarnation {
+			rows[at] = &accounts[i]
 		}
 	}
 	return c.Each([]byte{prefixDeadLetter}, func(key, value []byte) error {
@@ -203,7 +204,7 @@ func scanDeadLetters(c storage.Cut, ledger []LedgerRow, visit func(key []byte)) 
 		if err != nil {
 			return err
 		}
-		l := rows[partition{letter.Topic, letter.Partition}]
+		l := rows[ledger.Partition{Topic: letter.Topic, Number: letter.Partition}]
 		if l == nil || letter.Incarnation > l.Incarnation ||
 			letter.Incarnation == l.Incarnation && letter.Offset >= l.Next {
 			return fault.Corrupt("the outbox has %s/%d offset %d, which the ledger has not", letter.Topic, letter.Partition,

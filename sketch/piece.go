@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
@@ -68,7 +69,7 @@ func (p *piece) putSettings(settings *settings) {
 	p.put([]byte{prefixSettings}, false, func(b, key []byte) []byte { return appendSettings(b, key, settings) })
 }
 
-func (p *piece) putRow(k rowKey, fresh bool, l *LedgerRow, r *Record) {
+func (p *piece) putRow(k rowKey, fresh bool, l *ledger.Account, r *Record) {
 	if i, ok := p.rows[k]; ok {
 		fresh = p.ops[i].Fresh
 		p.ops[i].Skip = true
@@ -102,7 +103,7 @@ func (s *Store) touch(place int32) {
 	if !p.touched[place] {
 		p.touched[place] = true
 		p.changed = append(p.changed, place)
-		l := &s.ledger[place]
+		l := s.ledger.At(place)
 		p.bytes += int64(2*len(l.Topic) + len(l.Halted) + 2*ledgerFixedBytes)
 	}
 }
@@ -114,14 +115,14 @@ func (s *Store) commit(aux []byte) error {
 		return nil
 	}
 	for _, place := range p.changed {
-		l := &s.ledger[place]
-		if err := l.audit(); err != nil {
+		l := s.ledger.At(place)
+		if err := l.Audit(); err != nil {
 			return s.stop(err)
 		}
-		p.put(l.key(), false, func(b, key []byte) []byte { return appendLedger(b, key, l) })
+		p.put(accountKey(l), false, func(b, key []byte) []byte { return appendLedger(b, key, l) })
 	}
 	for _, b := range p.bounds {
-		key := binary.BigEndian.AppendUint64(s.ledger[b.place].boundPrefix(), uint64(b.From))
+		key := binary.BigEndian.AppendUint64(boundPrefix(s.ledger.At(b.place)), uint64(b.From))
 		p.put(key, false, func(dst, key []byte) []byte { return appendBound(dst, key, &b.TimeBound) })
 	}
 	if p.counted {

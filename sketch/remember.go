@@ -3,6 +3,8 @@ package sketch
 import (
 	"fmt"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/ledger"
 )
 
 // The markers of a state go with it when it is lost or an older one takes its place. So they are also kept in files
@@ -48,7 +50,7 @@ func (s *Store) Knows(w *Witness) bool {
 	return !slices.ContainsFunc(markers, func(m Marker) bool {
 		old, ok := s.markers[m.Hash]
 		old.Cut = slices.Clone(old.Cut)
-		return !ok || old.extend(m.Cut)
+		return !ok || ledger.Extend(&old, m.Cut)
 	})
 }
 
@@ -59,7 +61,7 @@ func (s *Store) markersOf(w *Witness) []Marker {
 	markers := w.Forgotten
 	if w.Lineage != s.settings.origin() { // the other state counted incarnations separately
 		markers = w.carriedTo(func(topic string) uint32 {
-			incarnation, _ := s.incarnation(topic)
+			incarnation, _ := s.ledger.Incarnation(topic)
 			return incarnation
 		})
 	}
@@ -82,14 +84,14 @@ func (s *Store) Remember(markers []Marker) error {
 	}
 	for _, m := range markers {
 		old, ok := s.markers[m.Hash]
-		if old.Cut = slices.Clone(old.Cut); !old.extend(m.Cut) && ok {
+		if old.Cut = slices.Clone(old.Cut); !ledger.Extend(&old, m.Cut) && ok {
 			continue // it reaches as far
 		}
 		m.Cut, m.Rows, m.Done = old.Cut, old.Rows, false
 		if m.Row == nil {
 			m.Row = old.Row
 		}
-		s.settings.renew(s.positions())
+		s.settings.renew(s.ledger.Positions())
 		s.putMarker(&m)
 		s.sealAll()
 		s.pending.putSettings(&s.settings)

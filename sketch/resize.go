@@ -17,7 +17,7 @@ func (s *Store) resize(chosen settings) error {
 	}
 	s.sealAll()
 	partial, since := chosen.Partial, chosen.Since
-	chosen.renew(s.positions())
+	chosen.renew(s.ledger.Positions())
 	if !chosen.size(s.all) {
 		chosen.Partial, chosen.Since = partial, since
 	}
@@ -51,7 +51,7 @@ func (s *Store) trim() error {
 		}
 		if r.perGroup > 0 && r.evicted && len(r.heap) < r.capacity {
 			s.settings.Partial = true // a smaller cap put out rows in whose place others once stood
-			s.settings.Since = s.positions()
+			s.settings.Since = s.ledger.Positions()
 		}
 	}
 	s.settings.Unsettled = false

@@ -115,10 +115,9 @@ func (s *Store) Sample() (*Sample, error) {
 		}
 		for i := range acc.ledger {
 			l := &acc.ledger[i]
-			out.Ledger = append(out.Ledger, *l)
+			out.Ledger = append(out.Ledger, l.Row)
 			if i < acc.current {
-				out.Cut = append(out.Cut,
-					Position{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next})
+				out.Cut = append(out.Cut, l.Position())
 			}
 			out.Watermark = max(out.Watermark, l.Watermark)
 		}

@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // accounts are a consistent cut of ledger and counters. The ledger is ordered by topic and partition, the first current
 // rows; those of incarnations that are over follow.
 type accounts struct {
-	ledger   []LedgerRow
+	ledger   []ledger.Account
 	current  int
 	markers  []Marker
 	settings *settings
@@ -37,18 +38,12 @@ func (s *Store) entryOf(row *scanned, place int32) entry {
 	return entry{ranked{row.rank, row.id}, place, row.size(), uint32(s.costOf(row.payload))}
 }
 
-// incarnation is a partition of a topic that may have been made again.
-type incarnation struct {
-	partition
-	number uint32
-}
-
 // scan reads a cut: the accounts, then every sample row in the order of role and identity. It checks what can be
 // checked along the way: checksums, that the accounts add up, that each row belongs to a partition and was applied, and
 // that there are as many as the ledger says.
 // A database that lost rows iterates without an error; the counts are what notices.
 func (s *Store) scan(ctx context.Context, c storage.Cut, visit func(*scanned) error) (*accounts, error) {
-	v := scanner{accounts: &accounts{}, store: s, places: map[incarnation]int{}, perGroup: map[identity]int{}}
+	v := scanner{accounts: &accounts{}, store: s, places: map[ledger.Incarnation]int{}, perGroup: map[identity]int{}}
 	if err := v.readAccounts(c); err != nil {
 		return nil, err
 	}
@@ -88,8 +83,8 @@ func (a *accounts) numRows() (n int64) {
 type scanner struct {
 	*accounts
 	store    *Store
-	places   map[incarnation]int // in the ledger
-	counts   [][NumRoles]int64   // rows by place
+	places   map[ledger.Incarnation]int // in the ledger
+	counts   [][NumRoles]int64          // rows by place
 	perGroup map[identity]int
 	row      scanned // the last one
 }
@@ -100,7 +95,8 @@ func (v *scanner) placeOf(row *storedRow) (place int, ok bool) {
 		v.ledger[last.place].Topic == string(row.topic) {
 		return last.place, true
 	}
-	place, ok = v.places[incarnation{partition{string(row.topic), row.partition}, row.incarnation}]
+	place, ok = v.places[ledger.Incarnation{Partition: ledger.Partition{Topic: string(row.topic), Number: row.partition},
+		Count: row.incarnation}]
 	return place, ok
 }
 
@@ -111,9 +107,9 @@ func (v *scanner) readAccounts(c storage.Cut) error {
 		if err != nil {
 			return err
 		}
-		v.places[incarnation{partition{l.Topic, l.Partition}, l.Incarnation}] = len(v.ledger)
+		v.places[l.At()] = len(v.ledger)
 		v.ledger = append(v.ledger, l)
-		return l.audit()
+		return l.Audit()
 	}
 	if err := c.Each([]byte{prefixLedger}, addLedger); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -49,7 +50,8 @@ func (s *Store) State() (*State, error) {
 			return err
 		}
 		out.Rows, out.SampleBytes, out.SampleDigest = digest.rows, digest.bytes, digest.sum()
-		out.RejectedByReason, out.Partitions, out.Archived = acc.reasons, acc.ledger[:acc.current], acc.ledger[acc.current:]
+		out.RejectedByReason = acc.reasons
+		out.Partitions, out.Archived = ledger.RowsOf(acc.ledger[:acc.current]), ledger.RowsOf(acc.ledger[acc.current:])
 		out.Forgotten = acc.markers
 		settings := acc.settings
 		out.Lineage, out.ConfigHash, out.OfLog = settings.Lineage, settings.ConfigHash, !settings.NotOfLog

@@ -342,7 +342,7 @@ func (h *history) recreate(topic string) error {
 // recreateAgain brings a state that has lost its end to the topics that there are now.
 func (h *history) recreateAgain() error {
 	for _, p := range h.partitions { // in the order of incarnations
-		if h.store.place(p.topic, p.number, p.incarnation) < 0 {
+		if h.store.ledger.Place(p.topic, p.number, p.incarnation) < 0 {
 			starts := map[int32]int64{}
 			for _, q := range h.partitions {
 				if q.topic == p.topic && q.incarnation == p.incarnation {
@@ -350,7 +350,7 @@ func (h *history) recreateAgain() error {
 				}
 			}
 			var err error
-			if newest, begun := h.store.incarnation(p.topic); !begun || newest == p.incarnation {
+			if newest, begun := h.store.ledger.Incarnation(p.topic); !begun || newest == p.incarnation {
 				err = h.store.Begin(p.topic, p.number, p.start)
 			} else {
 				err = h.store.RaiseIncarnation(p.topic, starts)
@@ -362,7 +362,7 @@ func (h *history) recreateAgain() error {
 	}
 	for _, p := range h.partitions {
 		if p.over {
-			p.got = p.got[:h.store.ledger[h.store.place(p.topic, p.number, p.incarnation)].Next-p.start]
+			p.got = p.got[:h.store.ledger.At(h.store.ledger.Place(p.topic, p.number, p.incarnation)).Next-p.start]
 		}
 	}
 	return nil

@@ -29,12 +29,12 @@ func (s *Store) Taken() error {
 		s.pending.drop(shareKey(shard))
 	}
 	s.shares, s.pending.counted = nil, true
-	s.settings.Partial, s.settings.NotOfLog, s.settings.Since = true, true, s.positions()
+	s.settings.Partial, s.settings.NotOfLog, s.settings.Since = true, true, s.ledger.Positions()
 	s.pending.putSettings(&s.settings)
 	if err := s.commit(nil); err != nil {
 		return err
 	}
-	clear(s.checkpoints)
+	s.ledger.ClearCheckpoints()
 	clear(s.bounds)
 	return s.backend.View(func(c storage.Cut) error {
 		if err := s.loadCheckpoints(c); err != nil {

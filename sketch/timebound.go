@@ -5,16 +5,9 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
-
-// A TimeBound says that of the offsets From..To-1 of a partition no event may be newer than Latest, milliseconds: those
-// that said so were given another time before they were applied (Record.Bound). It is kept because the clock that
-// decided it has moved on when the log is read again.
-type TimeBound struct {
-	From, To int64
-	Latest   int64
-}
 
 // bound is the last TimeBound of a partition.
 type bound struct {
@@ -34,17 +27,17 @@ func (s *Store) bind(place int32, r *Record) {
 	if !b.pending {
 		b.pending = true
 		s.pending.bounds = append(s.pending.bounds, b)
-		s.pending.bytes += int64(len(s.ledger[place].Topic) + boundBytes)
+		s.pending.bytes += int64(len(s.ledger.At(place).Topic) + boundBytes)
 	}
 }
 
 // TimeBounds returns the bounds of a partition, in the order of offsets.
 func (s *Store) TimeBounds(topic string, number int32) (out []TimeBound, err error) {
 	s.mu.Lock()
-	place, ok := s.places[partition{topic, number}]
+	place, ok := s.ledger.Current(topic, number)
 	var prefix []byte
 	if ok {
-		prefix = s.ledger[place].boundPrefix()
+		prefix = boundPrefix(s.ledger.At(place))
 	}
 	s.mu.Unlock()
 	if !ok {
@@ -63,7 +56,7 @@ func (s *Store) TimeBounds(topic string, number int32) (out []TimeBound, err err
 // Newest returns the newest event time that is applied of a partition at the last commit, in milliseconds; NoTime if
 // no applied event has a time. It does not wait for an Apply.
 func (s *Store) Newest(topic string, number int32) int64 {
-	if h := s.heads.of(partition{topic, number}); h.begun {
+	if h := s.heads.of(ledger.Partition{Topic: topic, Number: number}); h.begun {
 		return h.watermark
 	}
 	return NoTime
@@ -71,14 +64,14 @@ func (s *Store) Newest(topic string, number int32) int64 {
 
 // loadBounds finds the last bound of the partitions begun.
 func (s *Store) loadBounds(c storage.Cut) error {
-	for place := range s.ledger {
-		l := &s.ledger[place]
-		if l.archived {
+	for place := range int32(s.ledger.Size()) {
+		l := s.ledger.At(place)
+		if l.Archived {
 			continue
 		}
-		err := c.Each(l.boundPrefix(), func(key, value []byte) error {
+		err := c.Each(boundPrefix(l), func(key, value []byte) error {
 			b, err := decodeBound(key, value)
-			s.bounds[int32(place)] = &bound{TimeBound: b, place: int32(place)}
+			s.bounds[place] = &bound{TimeBound: b, place: place}
 			return err
 		})
 		if err != nil {
@@ -89,8 +82,8 @@ func (s *Store) loadBounds(c storage.Cut) error {
 }
 
 // The key of a time bound is that of a checkpoint at its first offset, but for the prefix.
-func (l *LedgerRow) boundPrefix() []byte {
-	b := l.checkpointPrefix()
+func boundPrefix(l *ledger.Account) []byte {
+	b := checkpointPrefix(l)
 	b[0] = prefixBound
 	return b
 }

@@ -218,12 +218,12 @@ func (s *Store) Rollbacks() []Rollback {
 func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 	var behind []Rollback
 	for _, t := range w.Partitions {
-		if newest, _ := s.incarnation(t.Topic); newest > t.Incarnation {
+		if newest, _ := s.ledger.Incarnation(t.Topic); newest > t.Incarnation {
 			continue // the topic was made again, which was accepted after the witness wrote
 		}
 		next := t.Start
-		if i, ok := s.places[partition{t.Topic, t.Partition}]; ok {
-			l := &s.ledger[i]
+		if i, ok := s.ledger.Current(t.Topic, t.Partition); ok {
+			l := s.ledger.At(i)
 			switch {
 			case l.Incarnation < t.Incarnation:
 				return nil, fault.Corrupt("%s has incarnation %d of %s/%d, but %s says %d", dir, l.Incarnation, t.Topic,

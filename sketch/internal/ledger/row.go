@@ -1,4 +1,4 @@
-package sketch
+package ledger
 
 import (
 	"crypto/sha256"
@@ -34,10 +34,10 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A LedgerRow accounts for the offsets Start..Next-1 of one partition:
+// A Row accounts for the offsets Start..Next-1 of one partition:
 //
 //	Applied + Rejected + Control + Aborted + Holes + Gap = Next - Start
-type LedgerRow struct {
+type Row struct {
 	Topic       string
 	Partition   int32
 	Incarnation uint32 // of a recreated topic, from 0; part of the identity of events
@@ -58,12 +58,11 @@ type LedgerRow struct {
 	Watermark  int64  // newest event time applied, milliseconds; NoTime if none
 	Digest     Digest // chained over the applied and rejected records
 	Halted     string // why reading stopped for an operator to decide; "" = it did not
-
-	archived bool // of an incarnation that is over
 }
 
-func newLedgerRow(topic string, partition int32, incarnation uint32, start int64) LedgerRow {
-	r := LedgerRow{
+// NewRow returns the row of a partition of which nothing was read.
+func NewRow(topic string, partition int32, incarnation uint32, start int64) Row {
+	r := Row{
 		Topic:       topic,
 		Partition:   partition,
 		Incarnation: incarnation,
@@ -80,38 +79,38 @@ func newLedgerRow(topic string, partition int32, incarnation uint32, start int64
 }
 
 // AtStart returns the row as it was when its incarnation of the partition was begun.
-func (l *LedgerRow) AtStart() LedgerRow {
-	return newLedgerRow(l.Topic, l.Partition, l.Incarnation, l.Start)
+func (l *Row) AtStart() Row {
+	return NewRow(l.Topic, l.Partition, l.Incarnation, l.Start)
 }
 
 // Records is the number of records that the digest is chained over.
-func (l *LedgerRow) Records() int64 { return l.Applied + l.Rejected }
+func (l *Row) Records() int64 { return l.Applied + l.Rejected }
 
-// Unaccounted returns the offsets between Start and Next that the accounts do not explain: 0, or the state is damaged
+// unaccounted returns the offsets between Start and Next that the accounts do not explain: 0, or the state is damaged
 // (I3).
-func (l *LedgerRow) Unaccounted() int64 { return l.Next - l.Start - l.accounted() }
+func (l *Row) unaccounted() int64 { return l.Next - l.Start - l.accounted() }
 
-// chain binds a record to the digest: d' = SHA-256(d ‖ offset ‖ CRC ‖ fate), one block. Only applied and rejected
+// Chain binds a record to the digest: d' = SHA-256(d ‖ offset ‖ CRC ‖ fate), one block. Only applied and rejected
 // records are bound:
 // markers and aborted records vanish when the broker compacts, and independent clients do not show them.
-func (l *LedgerRow) chain(r *Record) {
+func (l *Account) Chain(offset int64, crc uint32, fate Fate) {
 	var b [45]byte
 	copy(b[:], l.Digest[:])
-	binary.BigEndian.PutUint64(b[32:], uint64(r.Offset))
-	binary.BigEndian.PutUint32(b[40:], r.CRC)
-	b[44] = byte(r.Fate)
+	binary.BigEndian.PutUint64(b[32:], uint64(offset))
+	binary.BigEndian.PutUint32(b[40:], crc)
+	b[44] = byte(fate)
 	l.Digest = sha256.Sum256(b[:])
-	l.LastOffset, l.LastCRC = r.Offset, r.CRC
+	l.LastOffset, l.LastCRC = offset, crc
 }
 
 // accounted is the left side of I3.
-func (l *LedgerRow) accounted() int64 {
+func (l *Row) accounted() int64 {
 	return l.Applied + l.Rejected + l.Control + l.Aborted + l.Holes + l.Gap
 }
 
-// audit returns an error unless the accounts add up (I3).
-func (l *LedgerRow) audit() error {
-	if l.Unaccounted() != 0 {
+// Audit returns an error unless the accounts add up (I3).
+func (l *Account) Audit() error {
+	if l.unaccounted() != 0 {
 		return fault.Corrupt("ledger of %s/%d accounts for %d offsets between %d and %d", l.Topic, l.Partition, l.accounted(),
 			l.Start, l.Next)
 	}
@@ -128,4 +127,20 @@ func (l *LedgerRow) audit() error {
 			l.Applied)
 	}
 	return nil
+}
+
+// Position is how far a partition has been applied.
+type Position struct {
+	Topic       string `json:"topic"`
+	Partition   int32  `json:"partition"`
+	Incarnation uint32 `json:"incarnation,omitempty"`
+	Next        int64  `json:"next"`
+}
+
+// A TimeBound says that of the offsets From..To-1 of a partition no event may be newer than Latest, milliseconds: those
+// that said so were given another time before they were applied (Record.Bound). It is kept because the clock that
+// decided it has moved on when the log is read again.
+type TimeBound struct {
+	From, To int64
+	Latest   int64
 }
