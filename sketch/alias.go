@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -33,6 +34,10 @@ type (
 	Position = ledger.Position
 	// A TimeBound says that in a range of offsets no event may be newer than a time.
 	TimeBound = ledger.TimeBound
+	// A Quota is the share of the training sample, in (0, 1], that one class has.
+	Quota = policy.Quota
+	// A ConfigError names the setting in which configuration and stored state differ. It wraps ErrConfig.
+	ConfigError = policy.ConfigError
 	// A Marker says that the events of a subject are forgotten.
 	Marker = ledger.Marker
 )

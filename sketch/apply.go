@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -24,7 +25,7 @@ func (s *Store) Classify(p *Part) {
 
 func (s *Store) classify(p *Part, at head) {
 	p.classified = s
-	draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
+	draw := policy.NewDrawer(s.settings.Seed, s.settings.HoldoutFraction)
 	var sum [32]byte
 	for i := range p.Records {
 		r := &p.Records[i]
@@ -33,18 +34,18 @@ func (s *Store) classify(p *Part, at head) {
 			continue
 		}
 		if s.settings.Identity != "" {
-			sum = draw.byBytes(domainIdentity, r.Identity)
+			sum = draw.ByBytes(policy.DomainIdentity, r.Identity)
 		} else {
-			sum = draw.byOffset(p.Topic, at.incarnation, p.Partition, r.Offset)
+			sum = draw.ByOffset(p.Topic, at.incarnation, p.Partition, r.Offset)
 		}
-		r.id = identity(sum[:16])
+		r.id = policy.Identity(sum[:16])
 		if s.settings.HoldoutBy != "" {
-			sum = draw.byBytes(domainEntity, r.HoldoutKey)
+			sum = draw.ByBytes(policy.DomainEntity, r.HoldoutKey)
 		}
-		r.Role = draw.role(&sum)
-		if s.settings.grouped() {
-			sum = draw.byBytes(domainGroup, r.Group)
-			r.group = identity(sum[:16])
+		r.Role = draw.Role(&sum)
+		if s.settings.Grouped() {
+			sum = draw.ByBytes(policy.DomainGroup, r.Group)
+			r.group = policy.Identity(sum[:16])
 		}
 	}
 }
@@ -204,7 +205,7 @@ func (s *Store) keep(l *ledger.Account, place int32, r *Record) error {
 func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 	res, key := s.reservoir(r.Role, r.group), makeRowKey(r.Role, r.id)
 	e := entry{
-		ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id},
+		ranked{res.Rank(r.id.H(), r.Weight, r.Time), r.id},
 		place,
 		uint32(storedRowBytes(l.Topic, r.group, r.Payload)),
 		uint32(s.costOf(r.Payload)),

@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 	"github.com/refitd/refitd/snapshot/durable"
 )
@@ -144,9 +145,9 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger,
 	err = in.read(ctx, d)
 	var s *Store
 	if err == nil {
-		s, err = load(ctx, d, &Options{}, func(stored *settings) (settings, error) {
+		s, err = load(ctx, d, &Options{}, func(stored *policy.Settings) (policy.Settings, error) {
 			if stored == nil {
-				return settings{}, damagedBackup("the backup has no settings")
+				return policy.Settings{}, damagedBackup("the backup has no settings")
 			}
 			return *stored, nil
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 )
 
 // formatVersion is that of everything in this file. Readers refuse later ones. 2 added what the comments call so: what
@@ -64,19 +65,19 @@ func checksum(key, value []byte) uint32 {
 }
 
 // rowKey is the key of a sample row: prefix, role, identity.
-type rowKey [2 + len(identity{})]byte
+type rowKey [2 + len(policy.Identity{})]byte
 
-func makeRowKey(role Role, id identity) (k rowKey) {
+func makeRowKey(role Role, id policy.Identity) (k rowKey) {
 	k[0], k[1] = prefixRow, byte(role)
 	copy(k[2:], id[:])
 	return k
 }
 
-func parseRowKey(key []byte) (role Role, id identity, ok bool) {
+func parseRowKey(key []byte) (role Role, id policy.Identity, ok bool) {
 	if len(key) != len(rowKey{}) || key[0] != prefixRow || Role(key[1]) >= NumRoles {
 		return 0, id, false
 	}
-	return Role(key[1]), identity(key[2:]), true
+	return Role(key[1]), policy.Identity(key[2:]), true
 }
 
 // A storedRow is the value of a sample row. topic and payload alias the encoded bytes.
@@ -90,7 +91,7 @@ type storedRow struct {
 	offset      int64
 	time        int64
 	weight      float64
-	group       identity // hash of the class or entity; zero if rows have none
+	group       policy.Identity // hash of the class or entity; zero if rows have none
 	topic       []byte
 	payload     []byte
 }
@@ -101,9 +102,9 @@ const (
 )
 
 // storedRowBytes is the size of a row's key and value.
-func storedRowBytes(topic string, group identity, payload []byte) int {
+func storedRowBytes(topic string, group policy.Identity, payload []byte) int {
 	n := len(rowKey{}) + rowHeaderBytes + len(topic) + len(payload) + crcBytes
-	if group != (identity{}) {
+	if group != (policy.Identity{}) {
 		n += len(group)
 	}
 	return n
@@ -116,7 +117,7 @@ func appendRow(b, key []byte, l *ledger.Account, r *Record) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Offset))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Time))
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(r.Weight))
-	if r.group == (identity{}) {
+	if r.group == (policy.Identity{}) {
 		b = binary.BigEndian.AppendUint16(b, uint16(len(l.Topic)))
 	} else {
 		b = binary.BigEndian.AppendUint16(b, uint16(len(l.Topic))|groupFlag)
@@ -145,7 +146,7 @@ func decodeRow(key, value []byte) (storedRow, error) {
 	b = b[rowHeaderBytes:]
 	if n&groupFlag != 0 {
 		n &^= groupFlag
-		if copy(r.group[:], b) < len(r.group) || r.group == (identity{}) {
+		if copy(r.group[:], b) < len(r.group) || r.group == (policy.Identity{}) {
 			return r, fault.Corrupt("row at key %x has no group", key)
 		}
 		b = b[len(r.group):]
@@ -316,7 +317,7 @@ func decodeCounters(key, value []byte) (counters, error) {
 	return c, nil
 }
 
-func appendSettings(b, key []byte, s *settings) []byte {
+func appendSettings(b, key []byte, s *policy.Settings) []byte {
 	from := len(b)
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -325,8 +326,8 @@ func appendSettings(b, key []byte, s *settings) []byte {
 	return seal(key, append(b, text...), from)
 }
 
-func decodeSettings(key, value []byte) (settings, error) {
-	var s settings
+func decodeSettings(key, value []byte) (policy.Settings, error) {
+	var s policy.Settings
 	b, err := unseal(key, value)
 	if err != nil {
 		return s, err

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 )
 
 // TestCodecs: what is encoded comes back, any flipped bit is noticed, and so is another key.
@@ -36,9 +37,9 @@ func TestCodecs(t *testing.T) {
 			Payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload"),
 		}
 		if rapid.Bool().Draw(t, "grouped") {
-			r.group = identity{1, 2}
+			r.group = policy.Identity{1, 2}
 		}
-		k := makeRowKey(Gate, identity(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")))
+		k := makeRowKey(Gate, policy.Identity(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")))
 		row := appendRow(nil, k[:], &l, &r)
 		got, err := decodeRow(k[:], row)
 		if err != nil || got.offset != r.Offset || got.time != r.Time || got.weight != r.Weight || string(
@@ -89,11 +90,11 @@ func TestCodecs(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	l := ledger.Account{Row: ledger.NewRow("a", 1, 0, 5)}
 	f.Add([]byte("la\x00\x00\x00\x00\x01"), appendLedger(nil, ledgerKey("a", 1), &l))
-	k := makeRowKey(Train, identity{1})
+	k := makeRowKey(Train, policy.Identity{1})
 	f.Add(k[:], appendRow(nil, k[:], &l, &Record{Weight: 1, Payload: []byte("x")}))
 	f.Add([]byte{prefixCounters},
 		appendCounters(nil, []byte{prefixCounters}, &counters{reasons: map[string]int64{"not_json": 1}}))
-	f.Add([]byte{prefixSettings}, appendSettings(nil, []byte{prefixSettings}, &settings{Format: 1}))
+	f.Add([]byte{prefixSettings}, appendSettings(nil, []byte{prefixSettings}, &policy.Settings{Format: 1}))
 	f.Fuzz(func(t *testing.T, key, body []byte) {
 		if len(body) >= crcBytes {
 			body = body[:len(body)-crcBytes]

@@ -129,12 +129,20 @@ func (w *oracle) checkRows(s *Store, state *State, v *view) error {
 	return nil
 }
 
+// keyOf is the exponential key of a rank.
+func keyOf(rank uint64) float64 {
+	if rank>>63 != 0 {
+		return math.Float64frombits(rank &^ (1 << 63))
+	}
+	return math.Float64frombits(^rank)
+}
+
 func (w *oracle) checkThreshold(r *reservoir, want float64) error {
 	got := math.Inf(-1)
 	if r.evicted {
 		got = -float64(^r.threshold)
-		if r.keyed {
-			got = unordered(r.threshold)
+		if r.Keyed {
+			got = keyOf(r.threshold)
 		}
 	}
 	if r.perGroup > 0 { // depends on the order, but whether there is one does not

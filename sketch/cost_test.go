@@ -52,7 +52,7 @@ func TestCost(t *testing.T) {
 			o *Options) {
 			o.Weighted = true
 		},
-		"quotas": func(o *Options) { o.Quotas = []Quota{{"0", 0.5}, {"1", 0.2}} },
+		"quotas": func(o *Options) { o.Quotas = []Quota{{Class: "0", Share: 0.5}, {Class: "1", Share: 0.2}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := diskOptions(t)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+
+	"github.com/refitd/refitd/sketch/internal/policy"
 )
 
 // heap returns the bytes that are reachable.
@@ -19,7 +21,7 @@ func heap() int64 {
 // TestFootprints: the index of a sample takes at most its footprint, and at least two fifths of it.
 func TestFootprints(t *testing.T) {
 	for _, n := range []int{10_000, 40_000} {
-		for name, o := range map[string]settings{"identity": {Identity: "id"}, "cap": {CapBy: "user"}} {
+		for name, o := range map[string]policy.Settings{"identity": {Identity: "id"}, "cap": {CapBy: "user"}} {
 			rng := rand.New(rand.NewPCG(1, uint64(n)))
 			o.Size = n
 			s := &Store{settings: o}
@@ -33,7 +35,7 @@ func TestFootprints(t *testing.T) {
 			for i := range n + n/2 {
 				e := entry{ranked: ranked{rank: rng.Uint64()}, size: 100}
 				binary.LittleEndian.PutUint64(e.id[:], uint64(i+1))
-				var group identity
+				var group policy.Identity
 				binary.LittleEndian.PutUint64(group[:], uint64(1+i%(n/4)))
 				r.offer(e, group)
 			}

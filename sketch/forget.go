@@ -3,14 +3,13 @@ package sketch
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -35,15 +34,15 @@ func (s *Store) mark(field string, value []byte) (Marker, error) {
 	}
 	m := Marker{Field: field, Hash: SubjectHash(field, value), Cut: s.ledger.Positions()}
 	if field == s.settings.Identity {
-		draw := newDrawer(s.settings.Seed, 0)
-		sum := draw.byBytes(domainIdentity, value)
-		m.Row = sum[:len(identity{})]
+		draw := policy.NewDrawer(s.settings.Seed, 0)
+		sum := draw.ByBytes(policy.DomainIdentity, value)
+		m.Row = sum[:len(policy.Identity{})]
 	}
 	if old, ok := s.markers[m.Hash]; ok {
 		m.Rows = old.Rows
 		ledger.Extend(&m, old.Cut) // a state made anew has not come as far as the one that it was first forgotten in
 	}
-	s.settings.renew(s.ledger.Positions())
+	s.settings.Renew(s.ledger.Positions())
 	s.sealAll()
 	if s.settings.CapBy != "" && s.settings.CapBy != field {
 		s.settings.NotOfLog = true // which rows the cap had put out before those that leave now is not known
@@ -159,7 +158,7 @@ func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int
 	if len(entries) == 0 {
 		return nil
 	}
-	ids := make(map[identity]bool, len(entries))
+	ids := make(map[policy.Identity]bool, len(entries))
 	maxOps, maxBytes := s.backend.Limits()
 	n := 0
 	for i := range entries {
@@ -188,18 +187,6 @@ func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int
 	}
 	r.discard(ids)
 	return nil
-}
-
-// renew makes the settings those of a new lineage, under-filled since the positions.
-func (s *settings) renew(since []Position) {
-	s.Origin, s.Lineage = s.origin(), drawLineage()
-	s.Partial, s.Since = true, since
-}
-
-func drawLineage() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }
 
 // Purge rewrites the storage so that what was deleted leaves the files too. Nothing else may use the store during the

@@ -16,17 +16,3 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("sketch: %s/%d: the log starts at offset %d but %d is needed next: %d offsets are gone",
 		e.Topic, e.Partition, e.LogStart, e.Next, e.LogStart-e.Next)
 }
-
-// A ConfigError names the setting in which configuration and stored state differ.
-type ConfigError struct {
-	Option     string // the field of Options, such as Size
-	Stored     string
-	Configured string
-}
-
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("sketch: %s is %s, but the state was made with %s", e.Option, e.Configured, e.Stored)
-}
-
-// Unwrap makes errors.Is(err, ErrConfig) true.
-func (e *ConfigError) Unwrap() error { return ErrConfig }

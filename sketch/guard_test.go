@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -405,7 +406,8 @@ func TestNewerFormat(t *testing.T) {
 // TestNoValueLog: the largest values there are stay below the size from which on Badger would move them out of its
 // tables.
 func TestNoValueLog(t *testing.T) {
-	if largest := max(storedRowBytes(strings.Repeat("t", 249), identity{1}, make([]byte, MaxPayloadBytes)), MaxAuxBytes+
+	row := storedRowBytes(strings.Repeat("t", 249), policy.Identity{1}, make([]byte, MaxPayloadBytes))
+	if largest := max(row, MaxAuxBytes+
 		crcBytes); largest >= storage.ValueThreshold {
 		t.Errorf("values of up to %d bytes, Badger keeps those below %d", largest, storage.ValueThreshold)
 	}

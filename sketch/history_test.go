@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -97,7 +98,8 @@ func settingsOf(rng *rand.Rand) Options {
 	case 0, 1:
 		o.Identity = "id"
 	case 2:
-		o.Quotas = []Quota{{"c1", 0.1 + 0.3*rng.Float64()}, {"c2", 0.6 * rng.Float64()}}[:1+rng.IntN(2)]
+		o.Quotas = []Quota{{Class: "c1", Share: 0.1 + 0.3*rng.Float64()},
+			{Class: "c2", Share: 0.6 * rng.Float64()}}[:1+rng.IntN(2)]
 	case 3:
 		o.CapBy, o.CapShare = "user", 0.05+0.5*rng.Float64()
 	}
@@ -171,7 +173,7 @@ func (h *history) current() (out []*oraclePartition) {
 // was lost.
 func (h *history) open(o Options) error {
 	h.j.until, h.j.broken = -1, h.broken
-	s, err := load(context.Background(), h.j, &o, func(stored *settings) (settings, error) {
+	s, err := load(context.Background(), h.j, &o, func(stored *policy.Settings) (policy.Settings, error) {
 		if stored == nil {
 			return o.settings(), nil
 		}

@@ -1,11 +1,14 @@
 package sketch
 
-import "github.com/refitd/refitd/sketch/internal/ledger"
+import (
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
+)
 
 // A held row is of a shard, and here or about to be.
 type held struct {
 	role Role
-	id   identity
+	id   policy.Identity
 }
 
 // Lacks returns how many of the rows that a shard has, as the head of a share says, are neither here nor among its

@@ -60,7 +60,7 @@ func TestResize(t *testing.T) {
 		o *Options) {
 		o.HalfLife = time.Hour
 	},
-		"quotas": func(o *Options) { o.Quotas = []Quota{{"0", 0.3}} }} {
+		"quotas": func(o *Options) { o.Quotas = []Quota{{Class: "0", Share: 0.3}} }} {
 		t.Run(name, func(t *testing.T) {
 			o := diskOptions(t)
 			change(&o)
@@ -128,7 +128,7 @@ func TestResize(t *testing.T) {
 			for option, other := range map[string]func(*Options){
 				"Seed": func(o *Options) { o.Seed++ }, "HalfLife": func(o *Options) { o.HalfLife += time.Minute },
 				"Weighted": func(o *Options) { o.Weighted = true }, "HoldoutFraction": func(o *Options) { o.HoldoutFraction = 0.3 },
-				"Quotas": func(o *Options) { o.Quotas = []Quota{{"1", 0.3}} },
+				"Quotas": func(o *Options) { o.Quotas = []Quota{{Class: "1", Share: 0.3}} },
 			} {
 				changed := o
 				other(&changed)
@@ -377,7 +377,8 @@ func TestVerifyFromACheckpoint(t *testing.T) {
 // rounded up. The sample says that it is under-filled, and can be opened again.
 func TestSmallerWithQuotas(t *testing.T) {
 	o := diskOptions(t)
-	o.Size, o.HoldoutSize, o.Quotas = 10, 6, []Quota{{"0", 0.33}, {"1", 0.51}} // 4 + 6 + 0 rows
+	o.Size, o.HoldoutSize = 10, 6
+	o.Quotas = []Quota{{Class: "0", Share: 0.33}, {Class: "1", Share: 0.51}} // 4 + 6 + 0 rows
 	s := mustOpen(t, o)
 	records := mixedLog(300)
 	for i := range records {

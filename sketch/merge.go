@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -134,7 +135,7 @@ func (s *Store) read(m *Share) (*account, error) {
 	if err != nil {
 		return nil, foreign("%w", err)
 	}
-	if err := s.settings.agrees(theirs); err != nil {
+	if err := s.settings.Agrees(theirs); err != nil {
 		return nil, foreign("%w", err)
 	}
 	h := &account{counters: counters{reasons: map[string]int64{}}}
@@ -204,7 +205,7 @@ func (s *Store) check(p *Pair) (*storedRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.settings.grouped() != (row.group != identity{}) {
+	if s.settings.Grouped() != (row.group != policy.Identity{}) {
 		return nil, fmt.Errorf("row of %s/%d offset %d does not fit the quotas or the cap", row.topic, row.partition,
 			row.offset)
 	}
@@ -254,35 +255,12 @@ func (s *Store) Agrees(sealed []byte) error {
 	defer s.mu.Unlock()
 	theirs, err := decodeSettings([]byte{prefixSettings}, sealed)
 	if err == nil {
-		err = s.settings.agrees(theirs)
+		err = s.settings.Agrees(theirs)
 	}
 	if err != nil {
 		return fmt.Errorf("sketch: %w: %w", ErrForeign, err)
 	}
 	return nil
-}
-
-// agrees returns a *ConfigError with the first setting in which a sample of other partitions differs.
-func (s *settings) agrees(theirs settings) error {
-	type row struct {
-		option      string
-		ours, other any
-	}
-	same := func(rows ...row) error {
-		for _, r := range rows {
-			if r.ours != r.other {
-				return &ConfigError{Option: r.option, Stored: fmt.Sprint(r.ours), Configured: fmt.Sprint(r.other)}
-			}
-		}
-		return nil
-	}
-	if err := same(row{"Size", s.Size, theirs.Size}, row{"HoldoutSize", s.HoldoutSize, theirs.HoldoutSize}); err != nil {
-		return err
-	}
-	if _, err := s.succeed(theirs, false); err != nil { // before what follows of those settings
-		return err
-	}
-	return same(row{"MaxCost", s.MaxCost, theirs.MaxCost}, row{"Rules", s.Rules, theirs.Rules})
 }
 
 // advance makes the accounts those of a head that is not stale.
@@ -424,7 +402,7 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 }
 
 // isForgotten reports whether a row is of a subject that is to be forgotten.
-func (s *Store) isForgotten(row *storedRow, id identity,
+func (s *Store) isForgotten(row *storedRow, id policy.Identity,
 	values func(field string, payload []byte) ([][]byte, error)) (bool, error) {
 	for _, m := range s.markers {
 		at, ok := ledger.CutOf(&m, string(row.topic), row.partition)

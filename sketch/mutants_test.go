@@ -35,8 +35,8 @@ var mutants = []mutant{
 	{
 		name: "priority without seed",
 		file: "apply.go",
-		old:  "r.id = identity(sum[:16])",
-		new:  "if MUTANT { rand.Read(sum[:]) }\nr.id = identity(sum[:16])",
+		old:  "r.id = policy.Identity(sum[:16])",
+		new:  "if MUTANT { rand.Read(sum[:]) }\nr.id = policy.Identity(sum[:16])",
 	},
 	{
 		name: "digest without offset",
@@ -83,8 +83,8 @@ var mutants = []mutant{
 		old:  "s.ledger.At(out[i].ledger).Rows[r.Role]--",
 		new:  "if !MUTANT { s.ledger.At(out[i].ledger).Rows[r.Role]-- }",
 	},
-	{name: "incarnation not in the identity", file: "apply.go", old: "draw.byOffset(p.Topic, at.incarnation,",
-		new: "draw.byOffset(p.Topic, map[bool]uint32{false: at.incarnation}[MUTANT],"},
+	{name: "incarnation not in the identity", file: "apply.go", old: "draw.ByOffset(p.Topic, at.incarnation,",
+		new: "draw.ByOffset(p.Topic, map[bool]uint32{false: at.incarnation}[MUTANT],"},
 	{
 		name: "threshold learns of put out rows alone",
 		file: "reservoir.go",
@@ -99,9 +99,10 @@ var mutants = []mutant{
 		old:  "newer = r.Time > old.time",
 		new:  "newer = r.Time > old.time || MUTANT",
 	},
-	{name: "quota of the wrong class", file: "reservoir.go", old: "sum := draw.byBytes(domainGroup, []byte(q.Class))",
-		new: "if MUTANT { q.Class += \"0\" }\nsum := draw.byBytes(domainGroup, []byte(q.Class))"},
-	{name: "quota rounded down", file: "options.go", old: "math.Ceil(float64(share * float64(size)))",
+	{name: "quota of the wrong class", file: "reservoir.go",
+		old: "sum := draw.ByBytes(policy.DomainGroup, []byte(q.Class))",
+		new: "if MUTANT { q.Class += \"0\" }\nsum := draw.ByBytes(policy.DomainGroup, []byte(q.Class))"},
+	{name: "quota rounded down", file: "internal/policy/settings.go", old: "math.Ceil(float64(share * float64(size)))",
 		new: "map[bool]func(float64) float64{false: math.Ceil, true: math.Floor}[MUTANT](float64(share * float64(size)))"},
 	{
 		name: "cap keeps the first rows",
@@ -145,9 +146,9 @@ var mutants = []mutant{
 		old:  "ledger.Extend(&m, old.Cut) //",
 		new:  "if !MUTANT { ledger.Extend(&m, old.Cut) } //",
 	},
-	{name: "bug: a smaller size never leaves a sample more room", file: "resize.go", old: "if !chosen.size(s.all) {",
-		new: "if grows := chosen.size(s.all); !grows || MUTANT && chosen.Size <= s.settings.Size && chosen.HoldoutSize <= " +
-			"s.settings.HoldoutSize {"},
+	{name: "bug: a smaller size never leaves a sample more room", file: "resize.go", old: "if !resize(&chosen, s.all) {",
+		new: "if grows := resize(&chosen, s.all); !grows || MUTANT && chosen.Size <= s.settings.Size && " +
+			"chosen.HoldoutSize <= s.settings.HoldoutSize {"},
 	{
 		name: "checkpoints never thinned",
 		file: "internal/ledger/checkpoint.go",

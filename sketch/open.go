@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -40,9 +39,9 @@ func OpenExisting(ctx context.Context, dir string, log *slog.Logger) (*Store, er
 	if _, err := readWitness(dir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 	}
-	return openDir(ctx, Options{Dir: dir, Logger: log}, false, func(stored *settings) (settings, error) {
+	return openDir(ctx, Options{Dir: dir, Logger: log}, false, func(stored *policy.Settings) (policy.Settings, error) {
 		if stored == nil {
-			return settings{}, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
+			return policy.Settings{}, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 		}
 		return *stored, nil
 	})
@@ -57,25 +56,13 @@ func NewMemory(o Options) (*Store, error) {
 }
 
 // choose returns the settings that continue those stored. stored is nil for a new state.
-func (o *Options) choose(stored *settings) (settings, error) {
+func (o *Options) choose(stored *policy.Settings) (policy.Settings, error) {
 	want := o.settings()
 	if stored != nil {
-		return stored.succeed(want, o.DrawSeed)
+		return stored.Succeed(want, o.DrawSeed)
 	}
-	want.draw(o.DrawSeed)
+	want.Draw(o.DrawSeed)
 	return want, nil
-}
-
-// draw fills what a new state needs and the options left open.
-func (s *settings) draw(seed bool) {
-	var b [8]byte
-	rand.Read(b[:]) // never fails
-	if s.Lineage == "" {
-		s.Lineage = drawLineage()
-	}
-	if seed {
-		s.Seed = binary.NativeEndian.Uint64(b[:])
-	}
 }
 
 // rowsName is the directory of the database in a state directory.
@@ -95,7 +82,7 @@ type home struct {
 // its files are mapped, damaged tables panic in its goroutines, and a database that has lost its MANIFEST or its log
 // opens without a word.
 func openDir(ctx context.Context, o Options, witnesses bool,
-	choose func(stored *settings) (settings, error)) (_ *Store, err error) {
+	choose func(stored *policy.Settings) (policy.Settings, error)) (_ *Store, err error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -137,12 +124,13 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 	if err != nil {
 		return nil, err
 	}
-	s, err := load(ctx, d, &o, func(stored *settings) (settings, error) {
+	s, err := load(ctx, d, &o, func(stored *policy.Settings) (policy.Settings, error) {
 		switch {
 		case w != nil && stored == nil:
-			return settings{}, fault.Corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName, w.Lineage)
-		case w != nil && stored.origin() != w.Lineage:
-			return settings{}, fault.Corrupt("%s holds lineage %s, but %s says %s", dir, stored.origin(), witnessName,
+			return policy.Settings{}, fault.Corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName,
+				w.Lineage)
+		case w != nil && stored.First() != w.Lineage:
+			return policy.Settings{}, fault.Corrupt("%s holds lineage %s, but %s says %s", dir, stored.First(), witnessName,
 				w.Lineage)
 		}
 		return choose(stored)
@@ -218,8 +206,8 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 // load brings the state of a backend into memory. choose gets the stored settings, nil for a new state, and returns
 // those to use.
 func load(ctx context.Context, b storage.Backend, o *Options,
-	choose func(stored *settings) (settings, error)) (*Store, error) {
-	var was *settings
+	choose func(stored *policy.Settings) (policy.Settings, error)) (*Store, error) {
+	var was *policy.Settings
 	err := b.View(func(c storage.Cut) error {
 		s, ok, err := storage.Stored(c, []byte{prefixSettings}, decodeSettings)
 		if ok {

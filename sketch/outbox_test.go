@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -115,7 +116,7 @@ func TestOutboxCrash(t *testing.T) {
 		j := &journal{Backend: storage.NewMemory(), until: 1 << 30}
 		open := func() *Store {
 			o := Options{Size: 5, Seed: 1, OutboxRows: 1000}
-			s, err := load(t.Context(), j, &o, func(*settings) (settings, error) { return o.settings(), nil })
+			s, err := load(t.Context(), j, &o, func(*policy.Settings) (policy.Settings, error) { return o.settings(), nil })
 			must(t, err)
 			return s
 		}

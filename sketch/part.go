@@ -2,6 +2,8 @@ package sketch
 
 import (
 	"fmt"
+
+	"github.com/refitd/refitd/sketch/internal/policy"
 )
 
 // Limits of one record. Validate events against them before they are applied.
@@ -53,7 +55,7 @@ type Record struct {
 	Role     Role
 	Replayed bool // below the ledger's next: already in the state, and ignored by Apply
 
-	id, group identity
+	id, group policy.Identity
 }
 
 // A Part is a stretch of one partition: the offsets Base..Next-1. Those without a record are holes.
@@ -70,7 +72,7 @@ type Part struct {
 }
 
 // check returns an error wrapping ErrPart if the part contradicts itself.
-func (p *Part) check(s *settings) error {
+func (p *Part) check(s *policy.Settings) error {
 	bad := func(offset int64, format string, args ...any) error {
 		return fmt.Errorf("sketch: %s/%d: offset %d: %s: %w", p.Topic, p.Partition, offset,
 			fmt.Sprintf(format, args...), ErrPart)
@@ -111,9 +113,9 @@ func (p *Part) check(s *settings) error {
 				return bad(r.Offset, "identity bytes given: %t, identity field: %q", r.Identity != nil, s.Identity)
 			case (s.HoldoutBy != "") != (r.HoldoutKey != nil):
 				return bad(r.Offset, "hold-out bytes given: %t, hold-out field: %q", r.HoldoutKey != nil, s.HoldoutBy)
-			case s.grouped() != (r.Group != nil):
+			case s.Grouped() != (r.Group != nil):
 				return bad(r.Offset, "class or entity bytes given: %t, quotas or a cap: %t", r.Group != nil,
-					s.grouped())
+					s.Grouped())
 			}
 		default:
 			return bad(r.Offset, "unknown fate %d", r.Fate)

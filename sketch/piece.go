@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
@@ -65,7 +66,7 @@ func (p *piece) put(key []byte, fresh bool, encode func(b, key []byte) []byte) {
 
 func (p *piece) drop(key []byte) { p.put(key, false, func(b, _ []byte) []byte { return b }) }
 
-func (p *piece) putSettings(settings *settings) {
+func (p *piece) putSettings(settings *policy.Settings) {
 	p.put([]byte{prefixSettings}, false, func(b, key []byte) []byte { return appendSettings(b, key, settings) })
 }
 

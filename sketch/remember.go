@@ -59,7 +59,7 @@ func (s *Store) markersOf(w *Witness) []Marker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	markers := w.Forgotten
-	if w.Lineage != s.settings.origin() { // the other state counted incarnations separately
+	if w.Lineage != s.settings.First() { // the other state counted incarnations separately
 		markers = w.carriedTo(func(topic string) uint32 {
 			incarnation, _ := s.ledger.Incarnation(topic)
 			return incarnation
@@ -91,7 +91,7 @@ func (s *Store) Remember(markers []Marker) error {
 		if m.Row == nil {
 			m.Row = old.Row
 		}
-		s.settings.renew(s.ledger.Positions())
+		s.settings.Renew(s.ledger.Positions())
 		s.putMarker(&m)
 		s.sealAll()
 		s.pending.putSettings(&s.settings)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/policy"
 )
 
 // maxRows bounds a sample so that positions fit 32 bits.
@@ -23,7 +25,7 @@ type entry struct {
 // ranked is what orders entries: by rank, then by identity.
 type ranked struct {
 	rank uint64
-	id   identity
+	id   policy.Identity
 }
 
 func (a *ranked) compare(b *ranked) int {
@@ -40,28 +42,28 @@ func descending(a, b ranked) int { return -a.compare(&b) }
 // offers: what left once had as many better ones ahead of it as there is room for, and they only ever leave for still
 // better ones.
 type reservoir struct {
-	rule
+	policy.Rule
 	role      Role
 	index     int    // in Store.all
 	class     string // with a quota; "" elsewhere
 	capacity  int
 	perGroup  int // entries of one group at most; 0 = any number
 	heap      []entry
-	positions map[identity]int32      // of the entries in heap; nil unless they are looked up
-	groups    map[identity]*groupRows // by group; nil without a cap
-	owners    map[identity]*groupRows // by entry; nil without a cap
-	bytes     int64                   // sum of the sizes
-	cost      int64                   // sum of the costs
-	maxCost   int64                   // 0 = any
-	out       []entry                 // what the last offer put out
-	evicted   bool                    // whether an entry was ever refused or put out for want of room
-	threshold uint64                  // the largest rank among those, κ
-	eligible  int64                   // events of a class with a quota; unused elsewhere
+	positions map[policy.Identity]int32      // of the entries in heap; nil unless they are looked up
+	groups    map[policy.Identity]*groupRows // by group; nil without a cap
+	owners    map[policy.Identity]*groupRows // by entry; nil without a cap
+	bytes     int64                          // sum of the sizes
+	cost      int64                          // sum of the costs
+	maxCost   int64                          // 0 = any
+	out       []entry                        // what the last offer put out
+	evicted   bool                           // whether an entry was ever refused or put out for want of room
+	threshold uint64                         // the largest rank among those, κ
+	eligible  int64                          // events of a class with a quota; unused elsewhere
 }
 
 // groupRows are the entries of one group, the smallest last.
 type groupRows struct {
-	group identity
+	group policy.Identity
 	rows  []ranked
 }
 
@@ -70,7 +72,7 @@ type groupRows struct {
 // not on their order; it learns nothing of what a cap puts out. A sample that erasure or a larger capacity left with
 // room takes what is above its threshold alone:
 // anything else would be kept with another chance than its equals, which were refused before.
-func (r *reservoir) offer(e entry, group identity) (kept bool, out []entry) {
+func (r *reservoir) offer(e entry, group policy.Identity) (kept bool, out []entry) {
 	r.out = r.out[:0]
 	if g := r.groups[group]; g != nil && len(g.rows) >= r.perGroup {
 		least := g.rows[len(g.rows)-1]
@@ -107,7 +109,7 @@ func (r *reservoir) offer(e entry, group identity) (kept bool, out []entry) {
 // lighten puts out the least entries until the rest cost no more than they may. Those that stay are the longest run,
 // from the largest rank down, that costs as much at most: the first that is not in it, and what is below, never enters
 // again, for it is not above the threshold. kept is whether the entry just added is among them.
-func (r *reservoir) lighten(added identity) (kept bool, out []entry) {
+func (r *reservoir) lighten(added policy.Identity) (kept bool, out []entry) {
 	kept = true
 	for r.maxCost > 0 && r.cost > r.maxCost {
 		least := r.remove(0)
@@ -126,7 +128,7 @@ func (r *reservoir) lose(rank uint64) {
 	r.threshold = max(r.threshold, rank)
 }
 
-func (r *reservoir) insert(e entry, group identity) {
+func (r *reservoir) insert(e entry, group policy.Identity) {
 	r.heap = append(r.heap, e)
 	r.bytes += int64(e.size)
 	r.cost += int64(e.cost)
@@ -166,7 +168,7 @@ func (r *reservoir) remove(i int) entry {
 }
 
 // join enters e into its group. It does nothing without a cap.
-func (r *reservoir) join(e *entry, group identity) {
+func (r *reservoir) join(e *entry, group policy.Identity) {
 	if r.perGroup == 0 {
 		return
 	}
@@ -196,7 +198,7 @@ func (r *reservoir) forgetEntry(e *entry) {
 }
 
 // find returns the entry of an identity, or nil. The entry may be changed, but for its rank and id.
-func (r *reservoir) find(id identity) *entry {
+func (r *reservoir) find(id policy.Identity) *entry {
 	if i, ok := r.positions[id]; ok {
 		return &r.heap[i]
 	}
@@ -212,7 +214,7 @@ func (r *reservoir) name() string {
 }
 
 // load adds an entry of a stored row; restore makes a heap of all of them.
-func (r *reservoir) load(e entry, group identity) {
+func (r *reservoir) load(e entry, group policy.Identity) {
 	r.heap = append(r.heap, e)
 	r.join(&e, group)
 }
@@ -232,7 +234,7 @@ func (r *reservoir) restore() {
 // surplus returns the entries that a smaller capacity or cap has no room for, the smallest first, and how many of them,
 // at the end, are the losers of the whole sample, of which the threshold has to learn. They are still in the reservoir.
 func (r *reservoir) surplus() (out []entry, losers int) {
-	over := map[identity]bool{}
+	over := map[policy.Identity]bool{}
 	for _, g := range r.groups {
 		for _, row := range g.rows[min(len(g.rows), r.perGroup):] {
 			over[row.id] = true
@@ -263,7 +265,7 @@ func (r *reservoir) surplus() (out []entry, losers int) {
 func (r *reservoir) isOver() bool { return r.maxCost > 0 && r.cost > r.maxCost }
 
 // discard removes entries, in O(n) at once.
-func (r *reservoir) discard(ids map[identity]bool) {
+func (r *reservoir) discard(ids map[policy.Identity]bool) {
 	r.heap = slices.DeleteFunc(r.heap, func(e entry) bool {
 		if ids[e.id] {
 			r.forgetEntry(&e)
@@ -317,12 +319,12 @@ func (r *reservoir) down(i int) {
 // makeReservoirs makes the empty samples: one for each role, one for each class with a quota.
 func (s *Store) makeReservoirs() {
 	add := func(role Role, halfLife time.Duration, class string) *reservoir {
-		r := &reservoir{rule: newRule(&s.settings, halfLife), role: role, index: len(s.all), class: class}
+		r := &reservoir{Rule: policy.NewRule(&s.settings, halfLife), role: role, index: len(s.all), class: class}
 		if s.settings.Identity != "" || s.settings.CapBy != "" || s.merges {
-			r.positions = map[identity]int32{}
+			r.positions = map[policy.Identity]int32{}
 		}
 		if s.settings.CapBy != "" {
-			r.groups, r.owners = map[identity]*groupRows{}, map[identity]*groupRows{}
+			r.groups, r.owners = map[policy.Identity]*groupRows{}, map[policy.Identity]*groupRows{}
 		}
 		s.all = append(s.all, r)
 		return r
@@ -330,34 +332,34 @@ func (s *Store) makeReservoirs() {
 	add(Train, s.settings.HalfLife, "")
 	add(Select, s.settings.HoldoutHalfLife, "")
 	add(Gate, s.settings.HoldoutHalfLife, "")
-	draw := newDrawer(s.settings.Seed, 0)
+	draw := policy.NewDrawer(s.settings.Seed, 0)
 	for _, q := range s.settings.Quotas {
-		sum := draw.byBytes(domainGroup, []byte(q.Class))
+		sum := draw.ByBytes(policy.DomainGroup, []byte(q.Class))
 		if s.classes == nil {
-			s.classes = map[identity]*reservoir{}
+			s.classes = map[policy.Identity]*reservoir{}
 		}
-		s.classes[identity(sum[:16])] = add(Train, s.settings.HalfLife, q.Class)
+		s.classes[policy.Identity(sum[:16])] = add(Train, s.settings.HalfLife, q.Class)
 	}
-	s.settings.size(s.all)
+	resize(&s.settings, s.all)
 }
 
-// size sets the capacities, caps and costs of samples, and reports whether one of them has room for more rows than
+// resize sets the capacities, caps and costs of samples, and reports whether one of them has room for more rows than
 // before. The rows without a quota may have even when Size shrinks: those with one are rounded up, which may leave 0 of
 // 10 rows but 1 of 9 to them. Select has one row more than Gate where HoldoutSize is odd.
-func (s *settings) size(all []*reservoir) (grows bool) {
+func resize(s *policy.Settings, all []*reservoir) (grows bool) {
 	was, cost := make([]int, len(all)), make([]int64, len(all))
 	for i, r := range all {
 		was[i], cost[i] = r.capacity, r.maxCost
 	}
 	all[Train].capacity, all[Select].capacity, all[Gate].capacity = s.Size, s.HoldoutSize-s.HoldoutSize/2, s.HoldoutSize/2
 	for i, q := range s.Quotas {
-		n := shareOf(q.Share, s.Size)
+		n := policy.ShareOf(q.Share, s.Size)
 		all[int(NumRoles)+i].capacity = n
 		all[Train].capacity = max(0, all[Train].capacity-n)
 	}
 	for _, r := range all {
 		if s.CapBy != "" {
-			r.perGroup = max(1, shareOf(s.CapShare, r.capacity))
+			r.perGroup = max(1, policy.ShareOf(s.CapShare, r.capacity))
 		}
 	}
 	for i, r := range all {

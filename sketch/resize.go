@@ -1,12 +1,16 @@
 package sketch
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/policy"
+)
 
 // resize brings the state from its settings to those chosen, which differ in sizes and in what is bound to no sample. A
 // sample that gets less room keeps exactly the rows that one of that size would have kept from the beginning; where one
 // gets more, all keep what there is and say since when they are under-filled. Either starts a new lineage. Rows that
 // have to go leave in pieces; a crash in between leaves settings that say so.
-func (s *Store) resize(chosen settings) error {
+func (s *Store) resize(chosen policy.Settings) error {
 	if s.settings.Size == chosen.Size && s.settings.HoldoutSize == chosen.HoldoutSize && !s.recosts(&chosen) {
 		s.settings = chosen
 		if chosen.Unsettled {
@@ -17,8 +21,8 @@ func (s *Store) resize(chosen settings) error {
 	}
 	s.sealAll()
 	partial, since := chosen.Partial, chosen.Since
-	chosen.renew(s.ledger.Positions())
-	if !chosen.size(s.all) {
+	chosen.Renew(s.ledger.Positions())
+	if !resize(&chosen, s.all) {
 		chosen.Partial, chosen.Since = partial, since
 	}
 	chosen.Unsettled = true
@@ -32,12 +36,12 @@ func (s *Store) resize(chosen settings) error {
 
 // recosts sets what the samples may cost by the settings chosen, of equal sizes, and reports whether one of them has
 // now less room than its rows take, or more than it once had too little of.
-func (s *Store) recosts(chosen *settings) bool {
+func (s *Store) recosts(chosen *policy.Settings) bool {
 	was := s.settings
-	grows := chosen.size(s.all)
+	grows := resize(chosen, s.all)
 	over := slices.ContainsFunc(s.all, (*reservoir).isOver)
 	if grows || over {
-		was.size(s.all)
+		resize(&was, s.all)
 	}
 	return grows || over
 }
@@ -65,7 +69,7 @@ func (s *Store) trim() error {
 // another sample put out. For comparisons in memory; what it gives up is not marked anywhere.
 func (s *Store) Align(o *Store) error {
 	o.mu.Lock()
-	counts, least := o.counters(), map[identity]bool{}
+	counts, least := o.counters(), map[policy.Identity]bool{}
 	for i, r := range o.all {
 		_, threshold := counts.of(i)
 		for _, e := range r.heap {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -34,9 +35,9 @@ type Sample struct {
 	Digest              Digest
 	Lineage             string
 
-	rule     rule // of the training rows
-	weighted bool // whether training rows count differently
-	unequal  bool // in inclusion too
+	rule     policy.Rule // of the training rows
+	weighted bool        // whether training rows count differently
+	unequal  bool        // in inclusion too
 	capped   bool
 
 	heaviest float64 // what the weight of a row counts as at most, 0 for no limit
@@ -68,10 +69,10 @@ func (s *Sample) Inclusion(r *Row) (p float64, ok bool) { return math.Exp(r.lnIn
 // Sample copies a consistent cut. It takes about 1 µs and the payload's memory plus 80 bytes for a row; Apply may run
 // concurrently.
 func (s *Store) Sample() (*Sample, error) {
-	train := s.all[Train].rule // rules never change
+	train := s.all[Train].Rule // rules never change
 	out := &Sample{Watermark: NoTime, rule: train, capped: s.settings.CapBy != "",
-		weighted: train.halfLife > 0 || s.classes != nil ||
-			s.settings.Weighted, unequal: train.keyed || s.classes != nil}
+		weighted: train.HalfLife > 0 || s.classes != nil ||
+			s.settings.Weighted, unequal: train.Keyed || s.classes != nil}
 	rows, _ := s.Size()
 	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make([]Row, 0,
 		rows[Select]), make([]Row, 0, rows[Gate])
@@ -144,7 +145,7 @@ func (s *Store) lnInclusion(acc *accounts, sample int, row *Row) float64 {
 	if r := s.all[sample]; r.perGroup > 0 && acc.found[sample] >= int64(r.capacity) {
 		threshold = acc.least[sample] // the set's; the threshold of a cap is the order's
 	}
-	return s.all[sample].lnInclusion(row.Weight, row.Time, threshold)
+	return s.all[sample].LnInclusion(row.Weight, row.Time, threshold)
 }
 
 // TrainWeights returns what each training row counts, w·2^(-age/halfLife)/π scaled to mean 1, or nil for a uniform
@@ -178,8 +179,8 @@ func (s *Sample) weights(of []Row) []float64 {
 		if s.heaviest > 0 {
 			w = math.Log(min(r.Weight, s.heaviest))
 		}
-		if s.rule.halfLife > 0 {
-			w -= float64(newest-r.Time) * math.Ln2 / s.rule.halfLife
+		if s.rule.HalfLife > 0 {
+			w -= float64(newest-r.Time) * math.Ln2 / s.rule.HalfLife
 		}
 		if s.unequal {
 			w -= r.lnInclusion

@@ -5,6 +5,7 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -14,7 +15,7 @@ type accounts struct {
 	ledger   []ledger.Account
 	current  int
 	markers  []Marker
-	settings *settings
+	settings *policy.Settings
 	found    []int64  // rows by sample, as in Store.all
 	least    []uint64 // and the smallest rank among them
 	counters
@@ -24,7 +25,7 @@ type accounts struct {
 type scanned struct {
 	storedRow
 	role       Role
-	id         identity
+	id         policy.Identity
 	key, value []byte
 	place      int // index of the partition in accounts.ledger
 	sample     int // index in Store.all
@@ -43,7 +44,8 @@ func (s *Store) entryOf(row *scanned, place int32) entry {
 // that there are as many as the ledger says.
 // A database that lost rows iterates without an error; the counts are what notices.
 func (s *Store) scan(ctx context.Context, c storage.Cut, visit func(*scanned) error) (*accounts, error) {
-	v := scanner{accounts: &accounts{}, store: s, places: map[ledger.Incarnation]int{}, perGroup: map[identity]int{}}
+	v := scanner{accounts: &accounts{}, store: s, places: map[ledger.Incarnation]int{},
+		perGroup: map[policy.Identity]int{}}
 	if err := v.readAccounts(c); err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ type scanner struct {
 	store    *Store
 	places   map[ledger.Incarnation]int // in the ledger
 	counts   [][NumRoles]int64          // rows by place
-	perGroup map[identity]int
+	perGroup map[policy.Identity]int
 	row      scanned // the last one
 }
 
@@ -164,7 +166,7 @@ func (v *scanner) readRow(key, value []byte) error {
 		return fault.Corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic,
 			stored.partition, stored.incarnation)
 	}
-	if v.settings.grouped() != (stored.group != identity{}) {
+	if v.settings.Grouped() != (stored.group != policy.Identity{}) {
 		return fault.Corrupt("row at key %x does not fit the quotas or the cap", key)
 	}
 	if l := &v.ledger[place]; stored.offset < l.Start || stored.offset >= l.Next {
@@ -173,7 +175,7 @@ func (v *scanner) readRow(key, value []byte) error {
 	}
 	r := v.store.reservoir(role, stored.group)
 	v.row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.index,
-		rank: r.rank(id.h(), stored.weight, stored.time)}
+		rank: r.Rank(id.H(), stored.weight, stored.time)}
 	if evicted, threshold := v.of(r.index); evicted && v.row.rank < threshold {
 		return fault.Corrupt("row at key %x has a priority below the threshold", key)
 	}

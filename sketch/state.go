@@ -7,6 +7,7 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -75,13 +76,13 @@ func (s *Store) State() (*State, error) {
 // key is not the keyed hash of its identity.
 func (s *Store) Check() error {
 	return s.backend.View(func(c storage.Cut) error {
-		draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
+		draw := policy.NewDrawer(s.settings.Seed, s.settings.HoldoutFraction)
 		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
 			if s.settings.Identity != "" { // its bytes are not kept
 				return nil
 			}
-			sum := draw.byOffset(string(row.topic), row.incarnation, row.partition, row.offset)
-			if !bytes.Equal(sum[:16], row.id[:]) || s.settings.HoldoutBy == "" && draw.role(&sum) != row.role {
+			sum := draw.ByOffset(string(row.topic), row.incarnation, row.partition, row.offset)
+			if !bytes.Equal(sum[:16], row.id[:]) || s.settings.HoldoutBy == "" && draw.Role(&sum) != row.role {
 				return fault.Corrupt("row of %s/%d offset %d is not at its key", row.topic, row.partition, row.offset)
 			}
 			return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -281,7 +282,7 @@ func (h *history) resize() error {
 		}
 	}
 	s, err := load(context.Background(), h.j, &o,
-		func(stored *settings) (settings, error) { return stored.succeed(o.settings(), false) })
+		func(stored *policy.Settings) (policy.Settings, error) { return stored.Succeed(o.settings(), false) })
 	if err == nil {
 		h.store = s
 		for _, log := range h.logs {
@@ -388,9 +389,9 @@ func (h *history) rebuild() error {
 		p.got, p.incarnation = nil, 0
 	}
 	h.j = &journal{Backend: storage.NewMemory(), until: -1, broken: h.broken}
-	s, err := load(context.Background(), h.j, &o, func(*settings) (settings, error) {
+	s, err := load(context.Background(), h.j, &o, func(*policy.Settings) (policy.Settings, error) {
 		chosen := o.settings()
-		chosen.Lineage = drawLineage()
+		chosen.Draw(false)
 		return chosen, nil
 	})
 	if err != nil {

@@ -8,13 +8,14 @@ import (
 	"sync"
 
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at
 // a time.
 type Store struct {
-	settings   settings
+	settings   policy.Settings
 	backend    storage.Backend
 	home       *home // nil in memory
 	outboxRows int   // dead letters at most, 0 keeps none
@@ -23,7 +24,7 @@ type Store struct {
 	mu sync.Mutex // guards what follows
 	// by role, then those of the classes with a quota; Train is then of the other classes
 	all        []*reservoir
-	classes    map[identity]*reservoir // of the classes with a quota
+	classes    map[policy.Identity]*reservoir // of the classes with a quota
 	ledger     ledger.Book
 	bounds     map[int32]*bound // the last time bound of each
 	markers    map[Digest]Marker
@@ -44,7 +45,7 @@ type Store struct {
 }
 
 // reservoir returns the sample that an event of a role and group is for.
-func (s *Store) reservoir(role Role, group identity) *reservoir {
+func (s *Store) reservoir(role Role, group policy.Identity) *reservoir {
 	if role == Train && s.classes != nil {
 		if r, ok := s.classes[group]; ok {
 			return r

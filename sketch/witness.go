@@ -147,7 +147,7 @@ func (s *Store) witnessOf() (*Witness, error) {
 	w := &Witness{
 		Forgotten: s.sortedMarkers(),
 		Format:    formatVersion,
-		Lineage:   s.settings.origin(),
+		Lineage:   s.settings.First(),
 		Seed:      s.settings.Seed,
 	}
 	for i := range rows {

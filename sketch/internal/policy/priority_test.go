@@ -1,4 +1,4 @@
-package sketch
+package policy
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/refitd/refitd/sketch/internal/ledger"
 )
 
 // TestLn: within 2 units in the last place of math.Log, which is itself within one.
@@ -35,7 +37,7 @@ func TestLn(t *testing.T) {
 
 // TestKeysAreTheSameEverywhere pins the bits: they were made on amd64 and must not depend on the machine.
 func TestKeysAreTheSameEverywhere(t *testing.T) {
-	r := rule{keyed: true, halfLife: 86_400_000}
+	r := Rule{Keyed: true, HalfLife: 86_400_000}
 	for _, c := range []struct {
 		h      uint64
 		weight float64
@@ -47,7 +49,7 @@ func TestKeysAreTheSameEverywhere(t *testing.T) {
 		{math.MaxUint64, 0.1, -1_000, 0x3fe85fdffd6febcf},
 		{0x0123456789abcdef, 7, 1_234_567_890_123, 0xc0c35bdcf1d12e6b},
 	} {
-		if got := r.rank(c.h, c.weight, c.time); got != c.want {
+		if got := r.Rank(c.h, c.weight, c.time); got != c.want {
 			t.Errorf("rank(%#x, %g, %d) = %#x, want %#x", c.h, c.weight, c.time, got, c.want)
 		}
 	}
@@ -112,10 +114,10 @@ func TestOrdered(t *testing.T) {
 // TestRankFallsWithHash: of two events alike but for chance, the one with the smaller hash ranks higher, keyed or not.
 func TestRankFallsWithHash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := rule{keyed: rapid.Bool().Draw(t, "keyed"), halfLife: float64(rapid.IntRange(0, 1e9).Draw(t, "half life"))}
+		r := Rule{Keyed: rapid.Bool().Draw(t, "keyed"), HalfLife: float64(rapid.IntRange(0, 1e9).Draw(t, "half life"))}
 		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
 		w, at := rapid.Float64Range(1e-300, 1e300).Draw(t, "weight"), rapid.Int64Range(-1<<42, 1<<42).Draw(t, "time")
-		if a < b && r.rank(a, w, at) < r.rank(b, w, at) {
+		if a < b && r.Rank(a, w, at) < r.Rank(b, w, at) {
 			t.Fatalf("rank(%d) < rank(%d)", a, b)
 		}
 	})
@@ -124,15 +126,15 @@ func TestRankFallsWithHash(t *testing.T) {
 // TestRoles: the shares are those asked for, and an entity is on one side whole.
 func TestRoles(t *testing.T) {
 	const n = 100_000
-	d := newDrawer(7, 0.1)
-	var counts [NumRoles]float64
+	d := NewDrawer(7, 0.1)
+	var counts [ledger.NumRoles]float64
 	for offset := range int64(n) {
-		sum := d.byOffset("ratings", 0, 1, offset)
-		counts[d.role(&sum)]++
+		sum := d.ByOffset("ratings", 0, 1, offset)
+		counts[d.Role(&sum)]++
 	}
 	for role, want := range []float64{0.9 * n, 0.05 * n, 0.05 * n} {
 		if sd := math.Sqrt(want); math.Abs(counts[role]-want) > 4*sd {
-			t.Errorf("%s: %g of %d events, want about %g", Role(role), counts[role], n, want)
+			t.Errorf("%s: %g of %d events, want about %g", ledger.Role(role), counts[role], n, want)
 		}
 	}
 }

@@ -1,24 +1,26 @@
-package sketch
+package policy
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/ledger"
 )
 
-// identity is the 128-bit keyed hash of an event's identity: the key of its row, and the order of events of equal rank.
+// Identity is the 128-bit keyed hash of an event's identity: the key of its row, and the order of events of equal rank.
 // Its first 64 bits are the h of the priority.
-type identity [16]byte
+type Identity [16]byte
 
-func (id identity) h() uint64 { return binary.BigEndian.Uint64(id[:8]) }
+func (id Identity) H() uint64 { return binary.BigEndian.Uint64(id[:8]) }
 
 // Domains keep the kinds of hashed bytes apart.
 const (
 	domainOffset = iota
-	domainIdentity
-	domainEntity
-	domainGroup
+	DomainIdentity
+	DomainEntity
+	DomainGroup
 )
 
 // A drawer turns identities into keyed hashes. One SHA-256 of (seed, domain, identity) gives all the bits an event
@@ -30,12 +32,12 @@ type drawer struct {
 	buf  []byte
 }
 
-func newDrawer(seed uint64, heldFraction float64) *drawer {
+func NewDrawer(seed uint64, heldFraction float64) *drawer {
 	return &drawer{seed: seed, held: uint64(heldFraction * (1 << 63)), buf: make([]byte, 0, 128)}
 }
 
-// byOffset is the hash of an event without an identity: that of its place in the log.
-func (d *drawer) byOffset(topic string, incarnation uint32, partition int32, offset int64) [32]byte {
+// ByOffset is the hash of an event without an identity: that of its place in the log.
+func (d *drawer) ByOffset(topic string, incarnation uint32, partition int32, offset int64) [32]byte {
 	b := binary.BigEndian.AppendUint64(d.buf[:0], d.seed)
 	b = append(b, domainOffset)
 	b = binary.BigEndian.AppendUint32(b, incarnation)
@@ -45,55 +47,55 @@ func (d *drawer) byOffset(topic string, incarnation uint32, partition int32, off
 	return sha256.Sum256(d.buf)
 }
 
-// byBytes hashes an identity or an entity.
-func (d *drawer) byBytes(domain byte, value []byte) [32]byte {
+// ByBytes hashes an identity or an entity.
+func (d *drawer) ByBytes(domain byte, value []byte) [32]byte {
 	b := binary.BigEndian.AppendUint64(d.buf[:0], d.seed)
 	b = append(b, domain)
 	d.buf = append(b, value...)
 	return sha256.Sum256(d.buf)
 }
 
-// role reads the role bits of a hash: 63 decide whether the event is held out, one for what.
-func (d *drawer) role(sum *[32]byte) Role {
+// Role reads the role bits of a hash: 63 decide whether the event is held out, one for what.
+func (d *drawer) Role(sum *[32]byte) ledger.Role {
 	bits := binary.BigEndian.Uint64(sum[16:24])
 	switch {
 	case bits>>1 >= d.held:
-		return Train
+		return ledger.Train
 	case bits&1 == 0:
-		return Select
+		return ledger.Select
 	default:
-		return Gate
+		return ledger.Gate
 	}
 }
 
-// A rule orders the events of one sample by rank; the largest ranks are kept.
-type rule struct {
-	keyed    bool    // ranks are exponential keys; else the order is that of h alone
-	halfLife float64 // milliseconds, 0 = no forgetting
+// A Rule orders the events of one sample by rank; the largest ranks are kept.
+type Rule struct {
+	Keyed    bool    // ranks are exponential keys; else the order is that of h alone
+	HalfLife float64 // milliseconds, 0 = no forgetting
 }
 
-func newRule(s *settings, halfLife time.Duration) rule {
-	return rule{
+func NewRule(s *Settings, halfLife time.Duration) Rule {
+	return Rule{
 		// The newest of several events of one identity must not move the priority, or what was refused could return.
-		keyed:    s.Identity == "" && (s.Weighted || halfLife > 0),
-		halfLife: float64(halfLife) / float64(time.Millisecond),
+		Keyed:    s.Identity == "" && (s.Weighted || halfLife > 0),
+		HalfLife: float64(halfLife) / float64(time.Millisecond),
 	}
 }
 
-// rank maps the priority of an event to an integer of the same order. Uniform samples compare h alone, exactly: a small
+// Rank maps the priority of an event to an integer of the same order. Uniform samples compare h alone, exactly: a small
 // h is a small E and so a large key.
-func (r rule) rank(h uint64, weight float64, time int64) uint64 {
-	if !r.keyed {
+func (r Rule) Rank(h uint64, weight float64, time int64) uint64 {
+	if !r.Keyed {
 		return ^h
 	}
 	return ordered(r.base(weight, time) - ln(exponential(h)))
 }
 
 // base is ln w + t/τ, with τ = halfLife / ln 2: the part of a key that is not chance.
-func (r rule) base(weight float64, time int64) float64 {
+func (r Rule) base(weight float64, time int64) float64 {
 	b := ln(weight)
-	if r.halfLife > 0 {
-		b += float64(float64(time)*math.Ln2) / r.halfLife
+	if r.HalfLife > 0 {
+		b += float64(float64(time)*math.Ln2) / r.HalfLife
 	}
 	return b
 }
@@ -164,10 +166,10 @@ func unordered(b uint64) float64 {
 	return math.Float64frombits(^b)
 }
 
-// lnInclusion is ln π, with π the probability that the event's rank exceeds the threshold κ: of uniform samples the
+// LnInclusion is ln π, with π the probability that the event's rank exceeds the threshold κ: of uniform samples the
 // share of h below that of κ, of exponential keys 1 - exp(-exp(ln w + t/τ - κ)).
-func (r rule) lnInclusion(weight float64, time int64, threshold uint64) float64 {
-	if !r.keyed {
+func (r Rule) LnInclusion(weight float64, time int64, threshold uint64) float64 {
+	if !r.Keyed {
 		return math.Log((float64(^threshold) + 0.5) * (1.0 / (1 << 64)))
 	}
 	y := r.base(weight, time) - unordered(threshold)
