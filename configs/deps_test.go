@@ -204,13 +204,15 @@ daemon/web
 	daemon/report daemon/web/inference snapshot snapshot/format snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
 sketch
-	sketch/internal/fault sketch/internal/ledger sketch/internal/policy sketch/internal/storage snapshot/durable
-	snapshot/failpoint
+	sketch/internal/fault sketch/internal/ledger sketch/internal/policy sketch/internal/reservoir
+	sketch/internal/storage snapshot/durable snapshot/failpoint
 sketch/internal/fault
 sketch/internal/ledger
 	sketch/internal/fault
 sketch/internal/policy
 	sketch/internal/fault sketch/internal/ledger
+sketch/internal/reservoir
+	sketch/internal/ledger sketch/internal/policy
 sketch/internal/storage
 	sketch/internal/fault snapshot/failpoint
 solver

@@ -5,6 +5,7 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -191,8 +192,8 @@ func (s *Store) step(l *ledger.Account, place int32, r *Record) error {
 
 // keep offers an applied record to the reservoir of its role.
 func (s *Store) keep(l *ledger.Account, place int32, r *Record) error {
-	if res := s.reservoir(r.Role, r.group); res != s.all[r.Role] {
-		res.eligible++
+	if res := s.samples.Of(r.Role, r.group); res != s.samples.All[r.Role] {
+		res.Eligible++
 		s.pending.counted = true
 	}
 	if r.Forgotten {
@@ -203,39 +204,38 @@ func (s *Store) keep(l *ledger.Account, place int32, r *Record) error {
 
 // offer offers a row to the reservoir of its role, which takes it unless it has the row already, or better ones.
 func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
-	res, key := s.reservoir(r.Role, r.group), makeRowKey(r.Role, r.id)
-	e := entry{
-		ranked{res.Rank(r.id.H(), r.Weight, r.Time), r.id},
+	res, key := s.samples.Of(r.Role, r.group), makeRowKey(r.Role, r.id)
+	e := reservoir.MakeEntry(
+		res.Rank(r.id.H(), r.Weight, r.Time),
+		r.id,
 		place,
 		uint32(storedRowBytes(l.Topic, r.group, r.Payload)),
 		uint32(s.costOf(r.Payload)),
-	}
-	if old := res.find(r.id); old != nil {
+	)
+	if old := res.Find(r.id); old != nil {
 		s.duplicates++
 		newer, err := s.replaces(key, l, r)
 		if err != nil || !newer {
 			return err
 		}
-		s.ledger.At(old.ledger).Rows[r.Role]--
-		s.touch(old.ledger)
-		res.bytes += int64(e.size) - int64(old.size)
-		res.cost += int64(e.cost) - int64(old.cost)
-		old.ledger, old.size, old.cost = place, e.size, e.cost
+		s.ledger.At(old.Place).Rows[r.Role]--
+		s.touch(old.Place)
+		res.Replace(old, &e)
 		l.Rows[r.Role]++
 		s.pending.putRow(key, false, l, r)
 		return nil
 	}
-	threshold, evicted := res.threshold, res.evicted
-	kept, out := res.offer(e, r.group)
-	s.pending.counted = s.pending.counted || threshold != res.threshold || evicted != res.evicted
+	threshold, evicted := res.Threshold, res.Evicted
+	kept, out := res.Offer(e, r.group)
+	s.pending.counted = s.pending.counted || threshold != res.Threshold || evicted != res.Evicted
 	if kept {
 		l.Rows[r.Role]++
 		s.pending.putRow(key, true, l, r)
 	}
 	for i := range out {
-		s.ledger.At(out[i].ledger).Rows[r.Role]--
-		s.touch(out[i].ledger)
-		s.pending.dropRow(makeRowKey(r.Role, out[i].id))
+		s.ledger.At(out[i].Place).Rows[r.Role]--
+		s.touch(out[i].Place)
+		s.pending.dropRow(makeRowKey(r.Role, out[i].ID))
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 )
 
 // check compares a store with the oracle in everything that can be seen.
@@ -70,20 +72,20 @@ func (w *oracle) check(s *Store) error {
 	if state.UnderFilled != (w.partial && short) {
 		return fmt.Errorf("under-filled: %t, decided %t, short of rows %t", state.UnderFilled, w.partial, short)
 	}
-	for _, r := range s.all {
-		if err := w.checkThreshold(r, v.threshold[r.sample()]); err != nil {
-			return fmt.Errorf("%s: %w", r.sample(), err)
+	for _, r := range s.samples.All {
+		if err := w.checkThreshold(r, v.threshold[sampleOf(r)]); err != nil {
+			return fmt.Errorf("%s: %w", sampleOf(r), err)
 		}
 	}
 	return w.checkRows(s, state, &v)
 }
 
 // sample is the oracle's name of a sample.
-func (r *reservoir) sample() string {
-	if r.class != "" {
-		return "train of " + r.class
+func sampleOf(r *reservoir.Reservoir) string {
+	if r.Class != "" {
+		return "train of " + r.Class
 	}
-	return r.role.String()
+	return r.Role.String()
 }
 
 // checkRows compares the samples row by row, and with them the cut and the probabilities.
@@ -137,15 +139,15 @@ func keyOf(rank uint64) float64 {
 	return math.Float64frombits(^rank)
 }
 
-func (w *oracle) checkThreshold(r *reservoir, want float64) error {
+func (w *oracle) checkThreshold(r *reservoir.Reservoir, want float64) error {
 	got := math.Inf(-1)
-	if r.evicted {
-		got = -float64(^r.threshold)
+	if r.Evicted {
+		got = -float64(^r.Threshold)
 		if r.Keyed {
-			got = keyOf(r.threshold)
+			got = keyOf(r.Threshold)
 		}
 	}
-	if r.perGroup > 0 { // depends on the order, but whether there is one does not
+	if r.PerGroup > 0 { // depends on the order, but whether there is one does not
 		got, want = min(got, 0), min(want, 0)
 		if math.IsInf(got, -1) == math.IsInf(want, -1) {
 			return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -110,7 +111,7 @@ func (s *Store) Erase(ctx context.Context, values func(field string, payload []b
 			return rows, err
 		}
 		for r, entries := range victims {
-			if err := s.expel(s.all[r], entries, len(entries), func(n int) {
+			if err := s.expel(s.samples.All[r], entries, len(entries), func(n int) {
 				m.Rows += int64(n)
 				s.putMarker(&m)
 			}); err != nil {
@@ -127,10 +128,10 @@ func (s *Store) Erase(ctx context.Context, values func(field string, payload []b
 	return rows, nil
 }
 
-// rowsOf returns the entries of a marker's rows by reservoir, in the order of s.all.
+// rowsOf returns the entries of a marker's rows by reservoir, in the order of s.samples.all.
 func (s *Store) rowsOf(ctx context.Context, m *Marker,
-	values func(field string, payload []byte) [][]byte) ([][]entry, error) {
-	out := make([][]entry, len(s.all))
+	values func(field string, payload []byte) [][]byte) ([][]reservoir.Entry, error) {
+	out := make([][]reservoir.Entry, len(s.samples.All))
 	err := s.backend.View(func(c storage.Cut) error {
 		_, err := s.scan(ctx, c, func(row *scanned) error {
 			if at, ok := ledger.CutOf(m, string(row.topic), row.partition); !ok || row.incarnation > at.Incarnation ||
@@ -154,7 +155,7 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker,
 
 // expel takes entries out of a reservoir, in pieces, each with the accounts it changes; the threshold learns of those
 // from the index losers on. note is called with the number of rows of each piece before it is committed.
-func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int)) error {
+func (s *Store) expel(r *reservoir.Reservoir, entries []reservoir.Entry, losers int, note func(n int)) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -172,20 +173,20 @@ func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int
 			n = 0
 		}
 		if i >= losers {
-			r.lose(e.rank)
+			r.Lose(e.Rank)
 			s.pending.counted = true
 		}
-		s.ledger.At(e.ledger).Rows[r.role]--
-		s.touch(e.ledger)
-		s.pending.dropRow(makeRowKey(r.role, e.id))
-		ids[e.id] = true
+		s.ledger.At(e.Place).Rows[r.Role]--
+		s.touch(e.Place)
+		s.pending.dropRow(makeRowKey(r.Role, e.ID))
+		ids[e.ID] = true
 		n++
 	}
 	note(n)
 	if err := s.commit(nil); err != nil {
 		return err
 	}
-	r.discard(ids)
+	r.Discard(ids)
 	return nil
 }
 

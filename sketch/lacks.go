@@ -27,13 +27,13 @@ func (s *Store) Lacks(m *Share) (n int64) {
 		at := l.At()
 		rows[at], ends[at] = l.Rows[Train]+l.Rows[Select]+l.Rows[Gate], l.Next
 	}
-	for i, r := range s.all[:int(NumRoles)+len(h.counters.classes)] {
+	for i, r := range s.samples.All[:int(NumRoles)+len(h.counters.classes)] {
 		evicted, threshold := h.counters.of(i)
-		for _, e := range r.heap {
-			l := s.ledger.At(e.ledger)
+		for _, e := range r.Entries {
+			l := s.ledger.At(e.Place)
 			from := l.At()
-			if _, ok := rows[from]; ok && (!evicted || e.rank >= threshold) { // else the shard has put it out
-				of[held{r.role, e.id}] = from
+			if _, ok := rows[from]; ok && (!evicted || e.Rank >= threshold) { // else the shard has put it out
+				of[held{r.Role, e.ID}] = from
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 			return nil, s.stop(err)
 		}
 	}
-	for i, r := range s.all[:int(NumRoles)+len(h.counters.classes)] {
+	for i, r := range s.samples.All[:int(NumRoles)+len(h.counters.classes)] {
 		evicted, threshold := h.counters.of(i)
 		if _, err := s.raise(r, Threshold{evicted, threshold}); err != nil {
 			return nil, err
@@ -326,8 +326,8 @@ func shareKey(shard uint32) []byte { return binary.BigEndian.AppendUint32([]byte
 
 func (s *Store) addUp() {
 	s.reasons = map[string]int64{}
-	for _, r := range s.all[NumRoles:] {
-		r.eligible = 0
+	for _, r := range s.samples.All[NumRoles:] {
+		r.Eligible = 0
 	}
 	for _, shard := range slices.Sorted(maps.Keys(s.shares)) {
 		c := s.shares[shard]
@@ -335,7 +335,7 @@ func (s *Store) addUp() {
 			s.reasons[reason] += n
 		}
 		for i := range c.classes {
-			s.all[int(NumRoles)+i].eligible += c.classes[i].eligible
+			s.samples.All[int(NumRoles)+i].Eligible += c.classes[i].eligible
 		}
 	}
 }

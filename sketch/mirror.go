@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -389,12 +390,9 @@ type Threshold struct {
 func (s *Store) Thresholds() []Threshold {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Threshold, len(s.all))
-	for i, r := range s.all {
-		out[i] = Threshold{r.evicted, r.threshold}
-		if r.perGroup > 0 && r.evicted && len(r.heap) >= r.capacity && r.capacity > 0 {
-			out[i].Rank = max(r.threshold, r.heap[0].rank-1) // as seal has it
-		}
+	out := make([]Threshold, len(s.samples.All))
+	for i, r := range s.samples.All {
+		out[i] = Threshold{r.Evicted, r.Sealed()}
 	}
 	return out
 }
@@ -404,9 +402,8 @@ func (s *Store) Thresholds() []Threshold {
 func (s *Store) Full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.all, func(r *reservoir) bool {
-		heavy := r.maxCost > 0 && r.cost > r.maxCost-r.maxCost/8 // what was put out last left at most a row's room
-		return r.role == Train && r.evicted && r.capacity > 0 && (len(r.heap) >= r.capacity || heavy)
+	return slices.ContainsFunc(s.samples.All, func(r *reservoir.Reservoir) bool {
+		return r.Role == Train && r.IsFull()
 	})
 }
 
@@ -419,11 +416,11 @@ func (s *Store) Raise(t []Threshold) (dropped int, err error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	if len(t) != len(s.all) {
-		return 0, fmt.Errorf("sketch: raise %d thresholds of %d samples: %w", len(t), len(s.all), ErrPart)
+	if len(t) != len(s.samples.All) {
+		return 0, fmt.Errorf("sketch: raise %d thresholds of %d samples: %w", len(t), len(s.samples.All), ErrPart)
 	}
 	for i := range t {
-		n, err := s.raise(s.all[i], t[i])
+		n, err := s.raise(s.samples.All[i], t[i])
 		dropped += n
 		if err != nil {
 			return dropped, err
@@ -432,28 +429,20 @@ func (s *Store) Raise(t []Threshold) (dropped int, err error) {
 	return dropped, s.commit(nil)
 }
 
-func (s *Store) raise(r *reservoir, t Threshold) (dropped int, err error) {
-	if !t.Evicted || r.evicted && t.Rank <= r.threshold {
+func (s *Store) raise(r *reservoir.Reservoir, t Threshold) (dropped int, err error) {
+	if !t.Evicted || r.Evicted && t.Rank <= r.Threshold {
 		return 0, nil
 	}
-	var below []entry
-	for _, e := range r.heap {
-		if e.rank < t.Rank {
-			below = append(below, e)
-		}
-	}
-	if len(r.heap)-len(below) < r.capacity && r.maxCost == 0 && !s.settings.Partial {
+	below := r.Below(t.Rank)
+	if len(r.Entries)-len(below) < r.Capacity && r.MaxCost == 0 && !s.settings.Partial {
 		s.settings.Partial, s.settings.Since = true, s.ledger.Positions()
 		s.pending.putSettings(&s.settings)
 	}
-	slices.SortFunc(
-		below,
-		func(a, b entry) int { return a.compare(&b.ranked) },
-	) // a crash in between leaves none below the threshold
+	// From the smallest up, so that a crash in between leaves none below the threshold.
 	if err := s.expel(r, below, 0, func(int) {}); err != nil {
 		return 0, err
 	}
-	r.lose(t.Rank)
+	r.Lose(t.Rank)
 	s.pending.counted = true
 	return len(below), nil
 }

@@ -10,13 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -243,7 +243,7 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 		merges:          o.Merges,
 	}
 	s.pending.rows = map[rowKey]int32{}
-	s.makeReservoirs()
+	s.samples = reservoir.NewSamples(&s.settings, s.merges)
 	if err := b.View(func(c storage.Cut) error { return s.fill(ctx, c) }); err != nil {
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 		s.settings = chosen
 		s.pending.putSettings(&chosen)
 		err = s.commit(nil)
-	} else if chosen.Unsettled || !reflect.DeepEqual(*was, chosen) || slices.ContainsFunc(s.all, (*reservoir).isOver) {
+	} else if chosen.Unsettled || !reflect.DeepEqual(*was, chosen) || s.samples.AreOver() {
 		err = s.resize(chosen)
 	}
 	if err == nil && o.Mirror {
@@ -278,7 +278,7 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 // fill takes what a cut has into memory.
 func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 	acc, err := s.scan(ctx, c, func(row *scanned) error {
-		s.all[row.sample].load(s.entryOf(row, int32(row.place)), row.group)
+		s.samples.All[row.sample].Load(s.entryOf(row, int32(row.place)), row.group)
 		return nil
 	})
 	if err != nil {
@@ -287,12 +287,12 @@ func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 	for _, l := range acc.ledger {
 		s.ledger.Adopt(l)
 	}
-	for i, r := range s.all {
-		r.evicted, r.threshold = acc.of(i)
+	for i, r := range s.samples.All {
+		r.Evicted, r.Threshold = acc.of(i)
 		if i >= int(NumRoles) {
-			r.eligible = acc.classes[i-int(NumRoles)].eligible
+			r.Eligible = acc.classes[i-int(NumRoles)].eligible
 		}
-		r.restore()
+		r.Restore()
 	}
 	for _, m := range acc.markers {
 		s.markers[m.Hash] = m

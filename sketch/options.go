@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 )
 
 // What one row may cost; see Options.Cost. A row puts out as many others as it costs more than they do, in one
@@ -93,14 +94,14 @@ func (o *Options) Validate() error {
 	bad := func(field string, value any, want string) {
 		errs = append(errs, fmt.Errorf("sketch: %s is %v, want %s", field, value, want))
 	}
-	if o.Size < 1 || o.Size > maxRows {
-		bad("Size", o.Size, fmt.Sprintf("1 to %d", maxRows))
+	if o.Size < 1 || o.Size > reservoir.MaxRows {
+		bad("Size", o.Size, fmt.Sprintf("1 to %d", reservoir.MaxRows))
 	}
 	if !(o.HoldoutFraction >= 0 && o.HoldoutFraction < 1) {
 		bad("HoldoutFraction", o.HoldoutFraction, "a number in [0, 1)")
 	}
-	if o.HoldoutSize < 0 || o.HoldoutSize > maxRows || o.HoldoutFraction > 0 && o.HoldoutSize < 2 {
-		bad("HoldoutSize", o.HoldoutSize, fmt.Sprintf("2 to %d", maxRows))
+	if o.HoldoutSize < 0 || o.HoldoutSize > reservoir.MaxRows || o.HoldoutFraction > 0 && o.HoldoutSize < 2 {
+		bad("HoldoutSize", o.HoldoutSize, fmt.Sprintf("2 to %d", reservoir.MaxRows))
 	}
 	if o.HalfLife < 0 || o.HalfLife > 0 && o.HalfLife < time.Millisecond {
 		bad("HalfLife", o.HalfLife, "0 or at least 1ms")

@@ -181,11 +181,11 @@ func (s *Store) stop(err error) error {
 
 func (s *Store) counters() counters {
 	c := counters{reasons: s.reasons}
-	for role, r := range s.all[:NumRoles] {
-		c.evicted[role], c.threshold[role] = r.evicted, r.threshold
+	for role, r := range s.samples.All[:NumRoles] {
+		c.evicted[role], c.threshold[role] = r.Evicted, r.Threshold
 	}
-	for _, r := range s.all[NumRoles:] {
-		c.classes = append(c.classes, classCount{r.evicted, r.threshold, r.eligible})
+	for _, r := range s.samples.All[NumRoles:] {
+		c.classes = append(c.classes, classCount{r.Evicted, r.Threshold, r.Eligible})
 	}
 	return c
 }

@@ -1,9 +1,8 @@
 package sketch
 
 import (
-	"slices"
-
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 )
 
 // resize brings the state from its settings to those chosen, which differ in sizes and in what is bound to no sample. A
@@ -22,7 +21,7 @@ func (s *Store) resize(chosen policy.Settings) error {
 	s.sealAll()
 	partial, since := chosen.Partial, chosen.Since
 	chosen.Renew(s.ledger.Positions())
-	if !resize(&chosen, s.all) {
+	if !s.samples.Resize(&chosen) {
 		chosen.Partial, chosen.Since = partial, since
 	}
 	chosen.Unsettled = true
@@ -38,22 +37,22 @@ func (s *Store) resize(chosen policy.Settings) error {
 // now less room than its rows take, or more than it once had too little of.
 func (s *Store) recosts(chosen *policy.Settings) bool {
 	was := s.settings
-	grows := resize(chosen, s.all)
-	over := slices.ContainsFunc(s.all, (*reservoir).isOver)
+	grows := s.samples.Resize(chosen)
+	over := s.samples.AreOver()
 	if grows || over {
-		resize(&was, s.all)
+		s.samples.Resize(&was)
 	}
 	return grows || over
 }
 
 // trim takes out the rows for which the capacities have no room, then removes the remark that there may be some.
 func (s *Store) trim() error {
-	for _, r := range s.all {
-		entries, losers := r.surplus()
+	for _, r := range s.samples.All {
+		entries, losers := r.Surplus()
 		if err := s.expel(r, entries, len(entries)-losers, func(int) {}); err != nil {
 			return err
 		}
-		if r.perGroup > 0 && r.evicted && len(r.heap) < r.capacity {
+		if r.PerGroup > 0 && r.Evicted && len(r.Entries) < r.Capacity {
 			s.settings.Partial = true // a smaller cap put out rows in whose place others once stood
 			s.settings.Since = s.ledger.Positions()
 		}
@@ -70,25 +69,25 @@ func (s *Store) trim() error {
 func (s *Store) Align(o *Store) error {
 	o.mu.Lock()
 	counts, least := o.counters(), map[policy.Identity]bool{}
-	for i, r := range o.all {
+	for i, r := range o.samples.All {
 		_, threshold := counts.of(i)
-		for _, e := range r.heap {
-			if e.rank == threshold {
-				least[e.id] = true
+		for _, e := range r.Entries {
+			if e.Rank == threshold {
+				least[e.ID] = true
 			}
 		}
 	}
 	o.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, r := range s.all {
+	for i, r := range s.samples.All {
 		evicted, threshold := counts.of(i)
 		if !evicted {
 			continue
 		}
-		var out []entry
-		for _, e := range r.heap {
-			if e.rank < threshold || e.rank == threshold && !least[e.id] {
+		var out []reservoir.Entry
+		for _, e := range r.Entries {
+			if e.Rank < threshold || e.Rank == threshold && !least[e.ID] {
 				out = append(out, e)
 			}
 		}

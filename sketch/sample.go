@@ -69,10 +69,10 @@ func (s *Sample) Inclusion(r *Row) (p float64, ok bool) { return math.Exp(r.lnIn
 // Sample copies a consistent cut. It takes about 1 µs and the payload's memory plus 80 bytes for a row; Apply may run
 // concurrently.
 func (s *Store) Sample() (*Sample, error) {
-	train := s.all[Train].Rule // rules never change
+	train := s.samples.All[Train].Rule // rules never change
 	out := &Sample{Watermark: NoTime, rule: train, capped: s.settings.CapBy != "",
-		weighted: train.HalfLife > 0 || s.classes != nil ||
-			s.settings.Weighted, unequal: train.Keyed || s.classes != nil}
+		weighted: train.HalfLife > 0 || len(s.settings.Quotas) > 0 ||
+			s.settings.Weighted, unequal: train.Keyed || len(s.settings.Quotas) > 0}
 	rows, _ := s.Size()
 	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make([]Row, 0,
 		rows[Select]), make([]Row, 0, rows[Gate])
@@ -142,10 +142,10 @@ func (s *Store) lnInclusion(acc *accounts, sample int, row *Row) float64 {
 	if !evicted {
 		return 0
 	}
-	if r := s.all[sample]; r.perGroup > 0 && acc.found[sample] >= int64(r.capacity) {
+	if r := s.samples.All[sample]; r.PerGroup > 0 && acc.found[sample] >= int64(r.Capacity) {
 		threshold = acc.least[sample] // the set's; the threshold of a cap is the order's
 	}
-	return s.all[sample].LnInclusion(row.Weight, row.Time, threshold)
+	return s.samples.All[sample].LnInclusion(row.Weight, row.Time, threshold)
 }
 
 // TrainWeights returns what each training row counts, w·2^(-age/halfLife)/π scaled to mean 1, or nil for a uniform

@@ -6,6 +6,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -35,8 +36,8 @@ type scanned struct {
 func (row *scanned) size() uint32 { return uint32(len(row.key) + len(row.value)) }
 
 // entryOf returns what is kept in memory of a row, whose partition has a place in Store.ledger.
-func (s *Store) entryOf(row *scanned, place int32) entry {
-	return entry{ranked{row.rank, row.id}, place, row.size(), uint32(s.costOf(row.payload))}
+func (s *Store) entryOf(row *scanned, place int32) reservoir.Entry {
+	return reservoir.MakeEntry(row.rank, row.id, place, row.size(), uint32(s.costOf(row.payload)))
 }
 
 // scan reads a cut: the accounts, then every sample row in the order of role and identity. It checks what can be
@@ -49,8 +50,8 @@ func (s *Store) scan(ctx context.Context, c storage.Cut, visit func(*scanned) er
 	if err := v.readAccounts(c); err != nil {
 		return nil, err
 	}
-	v.found, v.least, v.counts = make([]int64, len(s.all)), make([]uint64,
-		len(s.all)), make([][NumRoles]int64, len(v.ledger))
+	v.found, v.least, v.counts = make([]int64, len(s.samples.All)), make([]uint64,
+		len(s.samples.All)), make([][NumRoles]int64, len(v.ledger))
 	n, total := int64(0), v.numRows()
 	err := c.Each([]byte{prefixRow}, func(key, value []byte) error {
 		if n%storage.ProgressEvery == 0 {
@@ -142,7 +143,7 @@ func (v *scanner) readAccounts(c storage.Cut) error {
 	if !ok {
 		v.reasons = map[string]int64{}
 	}
-	if n := len(v.store.all) - int(NumRoles); n != len(v.classes) {
+	if n := len(v.store.samples.All) - int(NumRoles); n != len(v.classes) {
 		if v.classes != nil {
 			return fault.Corrupt("counters are of %d classes, the quotas of %d", len(v.classes), n)
 		}
@@ -173,30 +174,30 @@ func (v *scanner) readRow(key, value []byte) error {
 		return fault.Corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.offset, l.Start,
 			l.Next-1)
 	}
-	r := v.store.reservoir(role, stored.group)
-	v.row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.index,
+	r := v.store.samples.Of(role, stored.group)
+	v.row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.Index,
 		rank: r.Rank(id.H(), stored.weight, stored.time)}
-	if evicted, threshold := v.of(r.index); evicted && v.row.rank < threshold {
+	if evicted, threshold := v.of(r.Index); evicted && v.row.rank < threshold {
 		return fault.Corrupt("row at key %x has a priority below the threshold", key)
 	}
-	if r.perGroup > 0 {
+	if r.PerGroup > 0 {
 		of := stored.group
 		of[0] ^= byte(role) // the groups of another role are others
-		if v.perGroup[of]++; v.perGroup[of] > r.perGroup && !v.settings.Unsettled {
+		if v.perGroup[of]++; v.perGroup[of] > r.PerGroup && !v.settings.Unsettled {
 			return fault.Corrupt("row at key %x is more than the cap allows", key)
 		}
 	}
 	v.counts[place][role]++
-	if v.found[r.index] == 0 || v.row.rank < v.least[r.index] {
-		v.least[r.index] = v.row.rank
+	if v.found[r.Index] == 0 || v.row.rank < v.least[r.Index] {
+		v.least[r.Index] = v.row.rank
 	}
-	v.found[r.index]++
+	v.found[r.Index]++
 	return nil
 }
 
 // count compares the rows found, by partition, with the ledger and with what the samples must hold (I4).
 func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
-	eligible := make([]int64, len(s.all))
+	eligible := make([]int64, len(s.samples.All))
 	for i, l := range acc.ledger {
 		if counts[i] != l.Rows {
 			return fault.Corrupt("%s/%d has %d rows by role, the ledger says %d", l.Topic, l.Partition, counts[i], l.Rows)
@@ -209,20 +210,20 @@ func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
 		eligible[int(NumRoles)+i] = class.eligible
 		eligible[Train] -= class.eligible
 	}
-	for i, r := range s.all {
-		capacity := int64(r.capacity)
+	for i, r := range s.samples.All {
+		capacity := int64(r.Capacity)
 		evicted, _ := acc.of(i)
 		// Events of one identity share a row, a cap refuses some that there would be room for, and a sample that lost
 		// rows to an erasure, or that was given more room, is not full: of those only the bounds are known. A sample
 		// that costs as much as it may has fewer rows than there is room for.
-		costs := evicted && r.maxCost > 0
-		exact := acc.settings.Identity == "" && r.perGroup == 0 && !acc.settings.Partial && !costs
+		costs := evicted && r.MaxCost > 0
+		exact := acc.settings.Identity == "" && r.PerGroup == 0 && !acc.settings.Partial && !costs
 		if acc.settings.Unsettled { // more rows than that are on their way out
 			capacity, exact = acc.found[i], false
 		}
 		if exact && acc.found[i] != min(capacity, eligible[i]) || acc.found[i] > min(capacity, eligible[i]) ||
 			evicted && acc.found[i] < capacity && !acc.settings.Partial && !costs {
-			return fault.Corrupt("sample %s has %d rows of %d events, capacity %d", r.name(), acc.found[i], eligible[i],
+			return fault.Corrupt("sample %s has %d rows of %d events, capacity %d", r.Name(), acc.found[i], eligible[i],
 				capacity)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -57,7 +58,9 @@ func (s *Store) State() (*State, error) {
 		settings := acc.settings
 		out.Lineage, out.ConfigHash, out.OfLog = settings.Lineage, settings.ConfigHash, !settings.NotOfLog
 		if settings.Partial &&
-			slices.ContainsFunc(s.all, func(r *reservoir) bool { return acc.found[r.index] < int64(r.capacity) }) {
+			slices.ContainsFunc(s.samples.All, func(r *reservoir.Reservoir) bool {
+				return acc.found[r.Index] < int64(r.Capacity)
+			}) {
 			out.UnderFilled, out.Since = true, settings.Since
 		}
 		for i := range acc.ledger {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -21,10 +22,8 @@ type Store struct {
 	outboxRows int   // dead letters at most, 0 keeps none
 	heads      heads
 
-	mu sync.Mutex // guards what follows
-	// by role, then those of the classes with a quota; Train is then of the other classes
-	all        []*reservoir
-	classes    map[policy.Identity]*reservoir // of the classes with a quota
+	mu         sync.Mutex // guards what follows
+	samples    reservoir.Samples
 	ledger     ledger.Book
 	bounds     map[int32]*bound // the last time bound of each
 	markers    map[Digest]Marker
@@ -44,14 +43,10 @@ type Store struct {
 	merges          bool
 }
 
-// reservoir returns the sample that an event of a role and group is for.
-func (s *Store) reservoir(role Role, group policy.Identity) *reservoir {
-	if role == Train && s.classes != nil {
-		if r, ok := s.classes[group]; ok {
-			return r
-		}
-	}
-	return s.all[role]
+// sealAll seals the samples, before rows are taken out of them for another reason than a better one.
+func (s *Store) sealAll() {
+	s.samples.Seal()
+	s.pending.counted = true
 }
 
 // Begin makes the ledger row of a partition, durably. It does nothing if there is one: start is decided once. start
@@ -103,9 +98,9 @@ func (s *Store) Ledger() []LedgerRow {
 func (s *Store) Size() (rows [NumRoles]int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.all {
-		rows[r.role] += len(r.heap)
-		bytes += r.bytes
+	for _, r := range s.samples.All {
+		rows[r.Role] += len(r.Entries)
+		bytes += r.Bytes
 	}
 	return rows, bytes
 }

@@ -90,8 +90,8 @@ var mutantsOfTeams = []wrong{
 		"a threshold falls",
 		"produce,kill",
 		2,
-		mutant.Edit{File: "sketch/mirror.go", Old: "if !t.Evicted || r.evicted && t.Rank <= r.threshold {",
-			New: "if MUTANT && t.Evicted { r.threshold = t.Rank }\n\tif !t.Evicted || r.evicted && t.Rank <= r.threshold {"},
+		mutant.Edit{File: "sketch/mirror.go", Old: "if !t.Evicted || r.Evicted && t.Rank <= r.Threshold {",
+			New: "if MUTANT && t.Evicted { r.Threshold = t.Rank }\n\tif !t.Evicted || r.Evicted && t.Rank <= r.Threshold {"},
 	},
 	{
 		"lost rows are not missed",
@@ -149,8 +149,8 @@ var mutantsOfTeams = []wrong{
 	{"what waits of others is not read again", "stop between,produce", 1, mutant.Edit{File: "daemon/shard/incoming.go",
 		Old: "i != number && other.waiting != nil", New: "i != number && other.waiting != nil && !MUTANT"}},
 	{"rows beyond the accounts are taken", "fall back,produce", 1, mutant.Edit{File: "sketch/merge.go",
-		Old: "place < 0 || row.offset >= s.ledger[place].Next", New: "place < 0 || row.offset >= s.ledger[place].Next && " +
-			"!MUTANT"}},
+		Old: "place < 0 || row.offset >= s.ledger.At(place).Next",
+		New: "place < 0 || row.offset >= s.ledger.At(place).Next && !MUTANT"}},
 	{"a version of less than was published", "lost start,produce", 2, mutant.Edit{File: "daemon/model/state/state.go",
 		Old: "\tfor _, c := range s.Published {", New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.Published {"}},
 }
