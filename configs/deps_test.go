@@ -204,8 +204,10 @@ daemon/web
 	daemon/report daemon/web/inference snapshot snapshot/format snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
 sketch
-	sketch/internal/fault sketch/internal/ledger sketch/internal/policy sketch/internal/reservoir
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/policy sketch/internal/reservoir
 	sketch/internal/storage snapshot/durable snapshot/failpoint
+sketch/internal/codec
+	sketch/internal/fault sketch/internal/ledger sketch/internal/policy sketch/internal/storage
 sketch/internal/fault
 sketch/internal/ledger
 	sketch/internal/fault

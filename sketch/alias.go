@@ -3,6 +3,7 @@ package sketch
 import (
 	"context"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
@@ -38,6 +39,12 @@ type (
 	Quota = policy.Quota
 	// A ConfigError names the setting in which configuration and stored state differ. It wraps ErrConfig.
 	ConfigError = policy.ConfigError
+	// An Entity is what the caller keeps of one entity of a partition in addition to the sample: bytes that change with
+	// the records, in their transactions. It outlives the incarnation of a topic.
+	Entity = codec.Entity
+	// A Schema is what is needed to read records again, in addition to the records: it is stored in the transaction of
+	// the first record that needs it. Key and Value are the caller's.
+	Schema = codec.Schema
 	// A Marker says that the events of a subject are forgotten.
 	Marker = ledger.Marker
 )

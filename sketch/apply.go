@@ -3,6 +3,7 @@ package sketch
 import (
 	"fmt"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
@@ -204,12 +205,12 @@ func (s *Store) keep(l *ledger.Account, place int32, r *Record) error {
 
 // offer offers a row to the reservoir of its role, which takes it unless it has the row already, or better ones.
 func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
-	res, key := s.samples.Of(r.Role, r.group), makeRowKey(r.Role, r.id)
+	res, key := s.samples.Of(r.Role, r.group), codec.MakeRowKey(r.Role, r.id)
 	e := reservoir.MakeEntry(
 		res.Rank(r.id.H(), r.Weight, r.Time),
 		r.id,
 		place,
-		uint32(storedRowBytes(l.Topic, r.group, r.Payload)),
+		uint32(codec.RowBytes(l.Topic, r.group, r.Payload)),
 		uint32(s.costOf(r.Payload)),
 	)
 	if old := res.Find(r.id); old != nil {
@@ -222,7 +223,7 @@ func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 		s.touch(old.Place)
 		res.Replace(old, &e)
 		l.Rows[r.Role]++
-		s.pending.putRow(key, false, l, r)
+		s.pending.putRow(key, false, l.Topic, storedOf(l, r))
 		return nil
 	}
 	threshold, evicted := res.Threshold, res.Evicted
@@ -230,14 +231,20 @@ func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 	s.pending.counted = s.pending.counted || threshold != res.Threshold || evicted != res.Evicted
 	if kept {
 		l.Rows[r.Role]++
-		s.pending.putRow(key, true, l, r)
+		s.pending.putRow(key, true, l.Topic, storedOf(l, r))
 	}
 	for i := range out {
 		s.ledger.At(out[i].Place).Rows[r.Role]--
 		s.touch(out[i].Place)
-		s.pending.dropRow(makeRowKey(r.Role, out[i].ID))
+		s.pending.dropRow(codec.MakeRowKey(r.Role, out[i].ID))
 	}
 	return nil
+}
+
+// storedOf returns what is stored of a record, but for the topic.
+func storedOf(l *ledger.Account, r *Record) *codec.Row {
+	return &codec.Row{Incarnation: l.Incarnation, Partition: l.Partition, Offset: r.Offset, Time: r.Time,
+		Weight: r.Weight, Group: r.group, Payload: r.Payload}
 }
 
 // costOf returns what a row costs.
@@ -249,21 +256,21 @@ func (s *Store) costOf(payload []byte) int {
 }
 
 // replaces reports whether r is newer than the row kept under key: by event time, then topic, partition, offset.
-func (s *Store) replaces(key rowKey, l *ledger.Account, r *Record) (newer bool, err error) {
+func (s *Store) replaces(key codec.RowKey, l *ledger.Account, r *Record) (newer bool, err error) {
 	compare := func(value []byte) error {
-		old, err := decodeRow(key[:], value)
+		old, err := codec.DecodeRow(key[:], value)
 		if err != nil {
 			return err
 		}
-		switch topic := string(old.topic); {
-		case r.Time != old.time:
-			newer = r.Time > old.time
+		switch topic := string(old.Topic); {
+		case r.Time != old.Time:
+			newer = r.Time > old.Time
 		case l.Topic != topic:
 			newer = l.Topic > topic
-		case l.Partition != old.partition:
-			newer = l.Partition > old.partition
+		case l.Partition != old.Partition:
+			newer = l.Partition > old.Partition
 		default:
-			newer = r.Offset > old.offset
+			newer = r.Offset > old.Offset
 		}
 		return nil
 	}

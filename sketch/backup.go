@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
@@ -57,7 +58,7 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := io.MultiWriter(buffered, sum)
 	header := &BackupHeader{
-		Format:     formatVersion,
+		Format:     codec.FormatVersion,
 		Lineage:    s.settings.Lineage,
 		ConfigHash: s.settings.ConfigHash,
 		Positions:  []Position{},
@@ -221,9 +222,9 @@ func (b *backupReader) read(ctx context.Context, d *storage.Disk) error {
 	if err := json.Unmarshal(text, &b.header); err != nil {
 		return damagedBackup("header of the backup: %v", err)
 	}
-	if b.header.Format > formatVersion {
+	if b.header.Format > codec.FormatVersion {
 		return fmt.Errorf("sketch: backup: format %d is newer than %d, the newest this build reads: %w",
-			b.header.Format, formatVersion, ErrFormat)
+			b.header.Format, codec.FormatVersion, ErrFormat)
 	}
 	w := pairWriter{disk: d}
 	for {

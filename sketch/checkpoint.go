@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
@@ -17,8 +18,9 @@ const DefaultCheckpointEvery = 1_000_000
 func (s *Store) checkpoint(place int32) {
 	l := *s.ledger.At(place)
 	l.Rows, l.Halted = [NumRoles]int64{}, ""
-	s.pending.put(checkpointKey(&l, l.Next), false, func(b, key []byte) []byte { return appendLedger(b, key, &l) })
-	s.ledger.AddCheckpoint(place, s.checkpointEvery, func(next int64) { s.pending.drop(checkpointKey(&l, next)) })
+	s.pending.put(codec.CheckpointKey(&l, l.Next), false,
+		func(b, key []byte) []byte { return codec.AppendAccount(b, key, &l) })
+	s.ledger.AddCheckpoint(place, s.checkpointEvery, func(next int64) { s.pending.drop(codec.CheckpointKey(&l, next)) })
 }
 
 // Checkpoints returns the accounts of a partition as they were at earlier offsets, in the order of Next: where a
@@ -30,7 +32,7 @@ func (s *Store) Checkpoints(topic string, number int32) ([]LedgerRow, error) {
 	place, ok := s.ledger.Current(topic, number)
 	var prefix []byte
 	if ok {
-		prefix = checkpointPrefix(s.ledger.At(place))
+		prefix = codec.CheckpointPrefix(s.ledger.At(place))
 	}
 	s.mu.Unlock()
 	if !ok {
@@ -39,7 +41,7 @@ func (s *Store) Checkpoints(topic string, number int32) ([]LedgerRow, error) {
 	var out []LedgerRow
 	err := s.backend.View(func(c storage.Cut) error {
 		return c.Each(prefix, func(key, value []byte) error {
-			l, err := decodeLedger(key, value)
+			l, err := codec.DecodeAccount(key, value)
 			if err != nil {
 				return err
 			}
@@ -57,8 +59,8 @@ func (s *Store) loadCheckpoints(c storage.Cut) error {
 		if l.Archived {
 			continue
 		}
-		err := c.Each(checkpointPrefix(l), func(key, value []byte) error {
-			p, err := decodeLedger(key, value)
+		err := c.Each(codec.CheckpointPrefix(l), func(key, value []byte) error {
+			p, err := codec.DecodeAccount(key, value)
 			s.ledger.LoadCheckpoint(place, &p.Row)
 			return err
 		})
@@ -114,7 +116,7 @@ func (s *Store) RaiseIncarnation(topic string, starts map[int32]int64) error {
 		if l.Topic != topic || l.Archived {
 			continue
 		}
-		s.pending.drop(accountKey(l))
+		s.pending.drop(codec.AccountKey(l))
 		s.ledger.Archive(place)
 		s.touch(place)
 	}

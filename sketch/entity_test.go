@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -109,8 +110,8 @@ func TestRevise(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	must(t, s.Check())
-	key := append(entityPrefix("t", 0), make([]byte, len(Digest{}))...)
-	must(t, s.backend.Commit([]storage.Op{{Key: key, Value: seal(key, []byte("x"), 1)}}))
+	key := append(codec.EntityPrefix("t", 0), make([]byte, len(Digest{}))...)
+	must(t, s.backend.Commit([]storage.Op{{Key: key, Value: codec.Seal(key, []byte("x"), 1)}}))
 	if err := s.Check(); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a damaged entity: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
@@ -54,8 +55,8 @@ func (s *Store) mark(field string, value []byte) (Marker, error) {
 }
 
 func (s *Store) putMarker(m *Marker) {
-	s.pending.put(append([]byte{prefixMarker}, m.Hash[:]...), false,
-		func(b, key []byte) []byte { return appendMarker(b, key, m) })
+	s.pending.put(append([]byte{codec.PrefixMarker}, m.Hash[:]...), false,
+		func(b, key []byte) []byte { return codec.AppendMarker(b, key, m) })
 	s.markers[m.Hash] = *m
 }
 
@@ -134,16 +135,16 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker,
 	out := make([][]reservoir.Entry, len(s.samples.All))
 	err := s.backend.View(func(c storage.Cut) error {
 		_, err := s.scan(ctx, c, func(row *scanned) error {
-			if at, ok := ledger.CutOf(m, string(row.topic), row.partition); !ok || row.incarnation > at.Incarnation ||
-				row.incarnation == at.Incarnation && row.offset >= at.Next {
+			if at, ok := ledger.CutOf(m, string(row.Topic), row.Partition); !ok || row.Incarnation > at.Incarnation ||
+				row.Incarnation == at.Incarnation && row.Offset >= at.Next {
 				return nil
 			}
 			match := m.Row != nil && string(m.Row) == string(row.id[:])
-			for _, value := range values(m.Field, row.payload) {
+			for _, value := range values(m.Field, row.Payload) {
 				match = match || SubjectHash(m.Field, value) == m.Hash
 			}
 			if match {
-				place := s.ledger.Place(string(row.topic), row.partition, row.incarnation)
+				place := s.ledger.Place(string(row.Topic), row.Partition, row.Incarnation)
 				out[row.sample] = append(out[row.sample], s.entryOf(row, place))
 			}
 			return nil
@@ -178,7 +179,7 @@ func (s *Store) expel(r *reservoir.Reservoir, entries []reservoir.Entry, losers 
 		}
 		s.ledger.At(e.Place).Rows[r.Role]--
 		s.touch(e.Place)
-		s.pending.dropRow(makeRowKey(r.Role, e.ID))
+		s.pending.dropRow(codec.MakeRowKey(r.Role, e.ID))
 		ids[e.ID] = true
 		n++
 	}
@@ -197,8 +198,8 @@ func (s *Store) Purge() error {
 	if !ok {
 		return nil
 	}
-	key := []byte{prefixPurge}
-	if err := d.Purge(key, seal(key, nil, 0)); err != nil {
+	key := []byte{codec.PrefixPurge}
+	if err := d.Purge(key, codec.Seal(key, nil, 0)); err != nil {
 		return fmt.Errorf("sketch: purge: %w", err)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
@@ -386,14 +387,14 @@ func TestNewerFormat(t *testing.T) {
 	must(t, rereadLog(s, 1000), s.Close())
 	w, err := readWitness(o.Dir)
 	must(t, err)
-	w.Format = formatVersion + 1
+	w.Format = codec.FormatVersion + 1
 	must(t, w.write(o.Dir))
 	before := fingerprint(t, o.Dir)
 	for _, open := range []func() (*Store, error){
 		func() (*Store, error) { return Open(t.Context(), o) },
 		func() (*Store, error) { return OpenExisting(t.Context(), o.Dir, nil) },
 	} {
-		want := fmt.Sprintf("format %d is newer than %d", formatVersion+1, formatVersion)
+		want := fmt.Sprintf("format %d is newer than %d", codec.FormatVersion+1, codec.FormatVersion)
 		if _, err := open(); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want ErrFormat with %q", err, want)
 		}
@@ -406,9 +407,9 @@ func TestNewerFormat(t *testing.T) {
 // TestNoValueLog: the largest values there are stay below the size from which on Badger would move them out of its
 // tables.
 func TestNoValueLog(t *testing.T) {
-	row := storedRowBytes(strings.Repeat("t", 249), policy.Identity{1}, make([]byte, MaxPayloadBytes))
+	row := codec.RowBytes(strings.Repeat("t", 249), policy.Identity{1}, make([]byte, MaxPayloadBytes))
 	if largest := max(row, MaxAuxBytes+
-		crcBytes); largest >= storage.ValueThreshold {
+		codec.CRCBytes); largest >= storage.ValueThreshold {
 		t.Errorf("values of up to %d bytes, Badger keeps those below %d", largest, storage.ValueThreshold)
 	}
 	s := mustOpen(t, damageOptions(t.TempDir()))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
@@ -36,7 +37,7 @@ func (j *journal) Commit(ops []storage.Op) error {
 	}
 	var kept []storage.Op
 	for i, o := range ops {
-		if j.broken.withoutLedger && o.Key[0] == prefixLedger || j.broken.withoutRows && o.Key[0] == prefixRow ||
+		if j.broken.withoutLedger && o.Key[0] == codec.PrefixLedger || j.broken.withoutRows && o.Key[0] == codec.PrefixRow ||
 			crash && j.broken.torn && i > len(ops)/2 {
 			continue
 		}

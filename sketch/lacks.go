@@ -1,6 +1,7 @@
 package sketch
 
 import (
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
 )
@@ -27,8 +28,8 @@ func (s *Store) Lacks(m *Share) (n int64) {
 		at := l.At()
 		rows[at], ends[at] = l.Rows[Train]+l.Rows[Select]+l.Rows[Gate], l.Next
 	}
-	for i, r := range s.samples.All[:int(NumRoles)+len(h.counters.classes)] {
-		evicted, threshold := h.counters.of(i)
+	for i, r := range s.samples.All[:int(NumRoles)+len(h.counters.Classes)] {
+		evicted, threshold := h.counters.Of(i)
 		for _, e := range r.Entries {
 			l := s.ledger.At(e.Place)
 			from := l.At()
@@ -39,18 +40,18 @@ func (s *Store) Lacks(m *Share) (n int64) {
 	}
 	for i := range m.Pairs {
 		p := &m.Pairs[i]
-		role, id, ok := parseRowKey(p.Key)
+		role, id, ok := codec.ParseRowKey(p.Key)
 		if !ok {
 			continue
 		}
 		delete(of, held{role, id})
-		row, err := decodeRow(p.Key, p.Value)
+		row, err := codec.DecodeRow(p.Key, p.Value)
 		if p.Value == nil || err != nil {
 			continue
 		}
-		from := ledger.Incarnation{Partition: ledger.Partition{Topic: string(row.topic), Number: row.partition},
-			Count: row.incarnation}
-		if next, ok := ends[from]; ok && row.offset < next { // else it is of a process that ended before its head
+		from := ledger.Incarnation{Partition: ledger.Partition{Topic: string(row.Topic), Number: row.Partition},
+			Count: row.Incarnation}
+		if next, ok := ends[from]; ok && row.Offset < next { // else it is of a process that ended before its head
 			of[held{role, id}] = from
 		}
 	}

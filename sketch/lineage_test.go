@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 )
 
@@ -37,7 +38,8 @@ func TestFormat1(t *testing.T) {
 			st.Partitions[1].Digest.String() != "sha256:26e5c0f51a4f8bd8f3138efdc094a4b8078848a4e99484b07c172a3093b556bd" {
 			t.Errorf("digests of %+v", st)
 		}
-		if st.Lineage != "f0e1d2c3b4a5968778695a4b3c2d1e0f" || st.Format != formatVersion || string(s.Aux()) != "sums" ||
+		if st.Lineage != "f0e1d2c3b4a5968778695a4b3c2d1e0f" || st.Format != codec.FormatVersion ||
+			string(s.Aux()) != "sums" ||
 			st.Partitions[1].Gap != 10 ||
 			st.UnderFilled ||
 			!st.OfLog {
@@ -47,7 +49,7 @@ func TestFormat1(t *testing.T) {
 	}
 	w, err := readWitness(o.Dir)
 	must(t, err)
-	if w.Format != formatVersion {
+	if w.Format != codec.FormatVersion {
 		t.Errorf("the witness still says format %d: an older build would open what it cannot read", w.Format)
 	}
 }

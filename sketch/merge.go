@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
@@ -65,7 +66,7 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 	if m.Only == nil {
 		s.contribute(m.Shard, h.counters)
 	} else if m.Carry {
-		s.carry(m.Shard, h.counters.reasons)
+		s.carry(m.Shard, h.counters.Reasons)
 	}
 	for i := range m.Pairs {
 		if !m.Takes(&m.Pairs[i]) {
@@ -75,14 +76,14 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 			return nil, s.stop(err)
 		}
 	}
-	for i, r := range s.samples.All[:int(NumRoles)+len(h.counters.classes)] {
-		evicted, threshold := h.counters.of(i)
+	for i, r := range s.samples.All[:int(NumRoles)+len(h.counters.Classes)] {
+		evicted, threshold := h.counters.Of(i)
 		if _, err := s.raise(r, Threshold{evicted, threshold}); err != nil {
 			return nil, err
 		}
 	}
-	s.pending.put([]byte{prefixMerged}, false, func(b, key []byte) []byte {
-		return seal(key, append(binary.BigEndian.AppendUint64(b, uint64(m.Resume)), m.Memo...), len(b))
+	s.pending.put([]byte{codec.PrefixMerged}, false, func(b, key []byte) []byte {
+		return codec.Seal(key, append(binary.BigEndian.AppendUint64(b, uint64(m.Resume)), m.Memo...), len(b))
 	})
 	return events, s.commit(nil)
 }
@@ -97,7 +98,7 @@ func (s *Store) Merged() (resume int64, memo []byte, ok bool, err error) {
 }
 
 func merged(c storage.Cut) (resume int64, memo []byte, ok bool, err error) {
-	value, ok, err := storage.Stored(c, []byte{prefixMerged}, unseal)
+	value, ok, err := storage.Stored(c, []byte{codec.PrefixMerged}, codec.Unseal)
 	switch {
 	case err != nil || !ok:
 		return 0, nil, false, err
@@ -114,13 +115,13 @@ func (s *Store) Fingerprint() Digest {
 	s.mu.Unlock()
 	policy.Format, policy.Lineage, policy.Origin, policy.ConfigHash, policy.Since = 0, "", "", "", nil
 	policy.Partial, policy.Unsettled, policy.NotOfLog = false, false, false
-	return sha256.Sum256(appendSettings(nil, []byte{prefixSettings}, &policy))
+	return sha256.Sum256(codec.AppendSettings(nil, []byte{codec.PrefixSettings}, &policy))
 }
 
 // account is a head, decoded.
 type account struct {
 	ledger   []ledger.Account // those of incarnations that are over first, as a Head has them
-	counters counters
+	counters codec.Counters
 }
 
 // read decodes and checks a share before anything of it is taken. Its error wraps ErrForeign.
@@ -131,20 +132,20 @@ func (s *Store) read(m *Share) (*account, error) {
 	if m.Head == nil {
 		return nil, foreign("it has no head")
 	}
-	theirs, err := decodeSettings([]byte{prefixSettings}, m.Head.Settings)
+	theirs, err := codec.DecodeSettings([]byte{codec.PrefixSettings}, m.Head.Settings)
 	if err != nil {
 		return nil, foreign("%w", err)
 	}
 	if err := s.settings.Agrees(theirs); err != nil {
 		return nil, foreign("%w", err)
 	}
-	h := &account{counters: counters{reasons: map[string]int64{}}}
+	h := &account{counters: codec.Counters{Reasons: map[string]int64{}}}
 	if len(m.Head.Counters) > 0 {
-		if h.counters, err = decodeCounters([]byte{prefixCounters}, m.Head.Counters); err != nil {
+		if h.counters, err = codec.DecodeCounters([]byte{codec.PrefixCounters}, m.Head.Counters); err != nil {
 			return nil, foreign("%w", err)
 		}
-		if n := len(s.settings.Quotas); len(h.counters.classes) != n {
-			return nil, foreign("it counts %d classes of %d", len(h.counters.classes), n)
+		if n := len(s.settings.Quotas); len(h.counters.Classes) != n {
+			return nil, foreign("it counts %d classes of %d", len(h.counters.Classes), n)
 		}
 	}
 	behind := ""
@@ -152,7 +153,7 @@ func (s *Store) read(m *Share) (*account, error) {
 		if !m.Takes(&p) {
 			continue
 		}
-		l, err := decodeLedger(p.Key, p.Value)
+		l, err := codec.DecodeAccount(p.Key, p.Value)
 		if err == nil {
 			err = l.Audit()
 		}
@@ -184,30 +185,30 @@ func (s *Store) read(m *Share) (*account, error) {
 }
 
 // check decodes a pair, and returns its row where it is one that is not gone.
-func (s *Store) check(p *Pair) (*storedRow, error) {
+func (s *Store) check(p *Pair) (*codec.Row, error) {
 	if len(p.Key) == 0 || !mirrored(p.Key) {
 		return nil, fmt.Errorf("it has a key %.40q", p.Key)
 	}
-	if p.Key[0] != prefixRow {
+	if p.Key[0] != codec.PrefixRow {
 		_, _, err := PartitionOf(p.Key)
 		if err == nil && p.Value != nil {
-			_, err = unseal(p.Key, p.Value)
+			_, err = codec.Unseal(p.Key, p.Value)
 		}
 		return nil, err
 	}
-	if _, _, ok := parseRowKey(p.Key); !ok {
+	if _, _, ok := codec.ParseRowKey(p.Key); !ok {
 		return nil, fault.Corrupt("row at key %.40x", p.Key)
 	}
 	if p.Value == nil {
 		return nil, nil //nolint:nilnil // a row that is gone has nothing to return
 	}
-	row, err := decodeRow(p.Key, p.Value)
+	row, err := codec.DecodeRow(p.Key, p.Value)
 	if err != nil {
 		return nil, err
 	}
-	if s.settings.Grouped() != (row.group != policy.Identity{}) {
-		return nil, fmt.Errorf("row of %s/%d offset %d does not fit the quotas or the cap", row.topic, row.partition,
-			row.offset)
+	if s.settings.Grouped() != (row.Group != policy.Identity{}) {
+		return nil, fmt.Errorf("row of %s/%d offset %d does not fit the quotas or the cap", row.Topic, row.Partition,
+			row.Offset)
 	}
 	return &row, nil
 }
@@ -219,7 +220,7 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 	row, err := s.check(p)
 	start := int64(0)
 	if row != nil {
-		if place := s.ledger.Place(string(row.topic), row.partition, row.incarnation); place >= 0 {
+		if place := s.ledger.Place(string(row.Topic), row.Partition, row.Incarnation); place >= 0 {
 			start = s.ledger.At(place).Start
 		}
 	}
@@ -230,12 +231,12 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 	var topic string
 	var number int32
 	switch {
-	case row != nil && row.offset < start:
-		return fmt.Errorf("sketch: row of %s/%d has offset %d, its accounts begin at %d: %w", row.topic, row.partition,
-			row.offset, start, ErrForeign)
+	case row != nil && row.Offset < start:
+		return fmt.Errorf("sketch: row of %s/%d has offset %d, its accounts begin at %d: %w", row.Topic, row.Partition,
+			row.Offset, start, ErrForeign)
 	case row != nil:
-		topic, number = string(row.topic), row.partition
-	case p.Key[0] == prefixRow:
+		topic, number = string(row.Topic), row.Partition
+	case p.Key[0] == codec.PrefixRow:
 		return nil
 	default:
 		if topic, number, err = PartitionOf(p.Key); err != nil {
@@ -253,7 +254,7 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 func (s *Store) Agrees(sealed []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	theirs, err := decodeSettings([]byte{prefixSettings}, sealed)
+	theirs, err := codec.DecodeSettings([]byte{codec.PrefixSettings}, sealed)
 	if err == nil {
 		err = s.settings.Agrees(theirs)
 	}
@@ -302,7 +303,7 @@ func (s *Store) advance(h *account) map[string]int64 {
 
 // archive ends the incarnation of a partition.
 func (s *Store) archive(place int32) {
-	s.pending.drop(accountKey(s.ledger.At(place)))
+	s.pending.drop(codec.AccountKey(s.ledger.At(place)))
 	s.ledger.Archive(place)
 	s.touch(place)
 	if !s.settings.NotOfLog {
@@ -312,17 +313,19 @@ func (s *Store) archive(place int32) {
 }
 
 // contribute replaces what a shard has counted, and adds up what all have.
-func (s *Store) contribute(shard uint32, c counters) {
+func (s *Store) contribute(shard uint32, c codec.Counters) {
 	if s.shares == nil {
-		s.shares = map[uint32]counters{}
+		s.shares = map[uint32]codec.Counters{}
 	}
 	s.shares[shard] = c
-	s.pending.put(shareKey(shard), false, func(b, key []byte) []byte { return appendCounters(b, key, &c) })
+	s.pending.put(shareKey(shard), false, func(b, key []byte) []byte { return codec.AppendCounters(b, key, &c) })
 	s.addUp()
 	s.pending.counted = true
 }
 
-func shareKey(shard uint32) []byte { return binary.BigEndian.AppendUint32([]byte{prefixMerged}, shard) }
+func shareKey(shard uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{codec.PrefixMerged}, shard)
+}
 
 func (s *Store) addUp() {
 	s.reasons = map[string]int64{}
@@ -331,27 +334,27 @@ func (s *Store) addUp() {
 	}
 	for _, shard := range slices.Sorted(maps.Keys(s.shares)) {
 		c := s.shares[shard]
-		for reason, n := range c.reasons {
+		for reason, n := range c.Reasons {
 			s.reasons[reason] += n
 		}
-		for i := range c.classes {
-			s.samples.All[int(NumRoles)+i].Eligible += c.classes[i].eligible
+		for i := range c.Classes {
+			s.samples.All[int(NumRoles)+i].Eligible += c.Classes[i].Eligible
 		}
 	}
 }
 
 // loadShares brings what the shards have counted into memory.
 func (s *Store) loadShares(c storage.Cut) error {
-	return c.Each([]byte{prefixMerged}, func(key, value []byte) error {
+	return c.Each([]byte{codec.PrefixMerged}, func(key, value []byte) error {
 		if len(key) == 1 || isCarried(key) {
 			return nil
 		}
 		if len(key) != 1+4 {
 			return fault.Corrupt("key %x is of no shard", key)
 		}
-		counted, err := decodeCounters(key, value)
+		counted, err := codec.DecodeCounters(key, value)
 		if s.shares == nil {
-			s.shares = map[uint32]counters{}
+			s.shares = map[uint32]codec.Counters{}
 		}
 		s.shares[binary.BigEndian.Uint32(key[1:])] = counted
 		return err
@@ -362,7 +365,7 @@ func (s *Store) loadShares(c storage.Cut) error {
 // shard's threshold.
 func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([][]byte, error)) error {
 	size := int64(len(p.Key) + len(p.Value))
-	if p.Key[0] != prefixRow {
+	if p.Key[0] != codec.PrefixRow {
 		if err := s.commitIfFull(size, 1); err != nil {
 			return err
 		}
@@ -376,43 +379,43 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 	if p.Value == nil {
 		return nil
 	}
-	role, id, _ := parseRowKey(p.Key)
-	row, err := decodeRow(p.Key, p.Value)
+	role, id, _ := codec.ParseRowKey(p.Key)
+	row, err := codec.DecodeRow(p.Key, p.Value)
 	if err != nil {
 		return err
 	}
-	place := s.ledger.Place(string(row.topic), row.partition, row.incarnation)
+	place := s.ledger.Place(string(row.Topic), row.Partition, row.Incarnation)
 	// From Next on they are of a process that ended before its head: its successor sends them again. Below Start there
 	// is nothing.
-	if place < 0 || row.offset >= s.ledger.At(place).Next || row.offset < s.ledger.At(place).Start {
+	if place < 0 || row.Offset >= s.ledger.At(place).Next || row.Offset < s.ledger.At(place).Start {
 		return nil
 	}
 	if gone, err := s.isForgotten(&row, id, values); err != nil || gone {
 		return err
 	}
-	if err := s.commitIfFull(size, 1+s.costOf(row.payload)/MinCost); err != nil {
+	if err := s.commitIfFull(size, 1+s.costOf(row.Payload)/MinCost); err != nil {
 		return err
 	}
 	return s.offer(
 		s.ledger.At(place),
 		place,
-		&Record{Offset: row.offset, Time: row.time, Weight: row.weight, Payload: row.payload, Role: role,
-			id: id, group: row.group},
+		&Record{Offset: row.Offset, Time: row.Time, Weight: row.Weight, Payload: row.Payload, Role: role,
+			id: id, group: row.Group},
 	)
 }
 
 // isForgotten reports whether a row is of a subject that is to be forgotten.
-func (s *Store) isForgotten(row *storedRow, id policy.Identity,
+func (s *Store) isForgotten(row *codec.Row, id policy.Identity,
 	values func(field string, payload []byte) ([][]byte, error)) (bool, error) {
 	for _, m := range s.markers {
-		at, ok := ledger.CutOf(&m, string(row.topic), row.partition)
-		if !ok || row.incarnation > at.Incarnation || row.incarnation == at.Incarnation && row.offset >= at.Next {
+		at, ok := ledger.CutOf(&m, string(row.Topic), row.Partition)
+		if !ok || row.Incarnation > at.Incarnation || row.Incarnation == at.Incarnation && row.Offset >= at.Next {
 			continue
 		}
 		if m.Row != nil && bytes.Equal(m.Row, id[:]) {
 			return true, nil
 		}
-		named, err := values(m.Field, row.payload)
+		named, err := values(m.Field, row.Payload)
 		if err != nil {
 			return false, err
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -495,7 +496,7 @@ func runTeam(seed uint64) error {
 	live, rows := 0, 0
 	for _, m := range team.topic {
 		for _, p := range m.pairs {
-			if p.Value != nil && p.Key[0] == prefixRow {
+			if p.Value != nil && p.Key[0] == codec.PrefixRow {
 				live++
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
@@ -57,7 +58,7 @@ const keysOfNote = 2048
 // mirrored reports whether a copy needs a key.
 func mirrored(key []byte) bool {
 	switch key[0] {
-	case prefixRow, prefixCheckpoint, prefixBound:
+	case codec.PrefixRow, codec.PrefixCheckpoint, codec.PrefixBound:
 		return true
 	}
 	return false
@@ -67,12 +68,12 @@ func mirrored(key []byte) bool {
 func (s *Store) findNotes() error {
 	s.mirror = mirror{sent: -1}
 	err := s.backend.View(func(c storage.Cut) error {
-		return c.Each([]byte{prefixNote}, func(key, value []byte) error {
+		return c.Each([]byte{codec.PrefixNote}, func(key, value []byte) error {
 			s.mirror.on = true
 			if len(key) == 1+8 {
 				s.mirror.next = binary.BigEndian.Uint64(key[1:]) + 1
 			}
-			_, err := unseal(key, value)
+			_, err := codec.Unseal(key, value)
 			return err
 		})
 	})
@@ -86,7 +87,7 @@ func (s *Store) startMirror() error {
 		return nil
 	}
 	s.pending.noted = true
-	s.pending.put([]byte{prefixNote}, true, func(b, key []byte) []byte { return seal(key, b, len(b)) })
+	s.pending.put([]byte{codec.PrefixNote}, true, func(b, key []byte) []byte { return codec.Seal(key, b, len(b)) })
 	s.mirror.on = true
 	return s.noteAll()
 }
@@ -105,7 +106,7 @@ func (s *Store) Resend() error {
 func (s *Store) noteAll() error {
 	var keys []noted
 	err := s.backend.View(func(c storage.Cut) error {
-		for _, prefix := range []byte{prefixRow, prefixCheckpoint, prefixBound} {
+		for _, prefix := range []byte{codec.PrefixRow, codec.PrefixCheckpoint, codec.PrefixBound} {
 			if err := c.Each([]byte{prefix}, func(key, _ []byte) error {
 				keys = append(keys, noted{key: bytes.Clone(key)})
 				return nil
@@ -138,7 +139,7 @@ func (s *Store) Unmirror() error {
 	}
 	var keys [][]byte
 	if err := s.backend.View(func(c storage.Cut) error {
-		return c.Each([]byte{prefixNote}, func(key, _ []byte) error {
+		return c.Each([]byte{codec.PrefixNote}, func(key, _ []byte) error {
 			keys = append(keys, bytes.Clone(key))
 			return nil
 		})
@@ -157,7 +158,7 @@ func (s *Store) noteChanges() {
 	changed := false
 	for i := range ops {
 		o := &ops[i]
-		if o.Skip || o.Key[0] == prefixNote {
+		if o.Skip || o.Key[0] == codec.PrefixNote {
 			continue
 		}
 		changed = true
@@ -195,16 +196,16 @@ func (s *Store) putNote(keys []noted) {
 			}
 			b = append(binary.BigEndian.AppendUint16(b, n), k.key...)
 		}
-		return seal(key, b, from)
+		return codec.Seal(key, b, from)
 	})
 	s.mirror.next++
 }
 
-func noteKey(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{prefixNote}, n) }
+func noteKey(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{codec.PrefixNote}, n) }
 
 // eachNoted calls visit with the keys of a note.
 func eachNoted(key, value []byte, visit func(k noted) error) error {
-	b, err := unseal(key, value)
+	b, err := codec.Unseal(key, value)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error
 	size, whole := 0, true
 	err := s.backend.View(func(c storage.Cut) error {
 		seen := map[string]bool{}
-		err := c.Each([]byte{prefixNote}, func(key, value []byte) error {
+		err := c.Each([]byte{codec.PrefixNote}, func(key, value []byte) error {
 			if len(key) == 1 || bytes.Compare(key, last) <= 0 {
 				return nil
 			}
@@ -305,8 +306,8 @@ func (s *Store) Head() (h *Head, err error) {
 func PartitionOf(key []byte) (topic string, number int32, err error) {
 	after := 0
 	if len(key) > 0 {
-		if after = keyTail[key[0]]; key[0] == prefixBound {
-			after = keyTail[prefixCheckpoint]
+		if after = codec.KeyTail[key[0]]; key[0] == codec.PrefixBound {
+			after = codec.KeyTail[codec.PrefixCheckpoint]
 		}
 	}
 	tail := len(key) - after
@@ -322,7 +323,7 @@ func headOf(c storage.Cut) (*Head, error) {
 	for _, v := range []struct {
 		prefix byte
 		to     *[]byte
-	}{{prefixSettings, &h.Settings}, {prefixCounters, &h.Counters}} {
+	}{{codec.PrefixSettings, &h.Settings}, {codec.PrefixCounters, &h.Counters}} {
 		value, err := c.Get([]byte{v.prefix})
 		if err != nil {
 			return nil, err
@@ -332,7 +333,7 @@ func headOf(c storage.Cut) (*Head, error) {
 	if err := addCarried(c, h); err != nil {
 		return nil, err
 	}
-	for _, prefix := range []byte{prefixArchive, prefixLedger} {
+	for _, prefix := range []byte{codec.PrefixArchive, codec.PrefixLedger} {
 		if err := c.Each([]byte{prefix}, func(key, value []byte) error {
 			h.Ledger = append(h.Ledger, Pair{bytes.Clone(key), bytes.Clone(value)})
 			return nil
@@ -353,8 +354,8 @@ func (s *Store) Mirrored(e *Excerpt, mark []byte, anyhow bool) error {
 	}
 	s.mirror.sent = e.commits
 	if len(e.notes) > 0 || anyhow {
-		s.pending.put([]byte{prefixNote}, false,
-			func(b, key []byte) []byte { return seal(key, append(b, mark...), len(b)) })
+		s.pending.put([]byte{codec.PrefixNote}, false,
+			func(b, key []byte) []byte { return codec.Seal(key, append(b, mark...), len(b)) })
 	}
 	return s.dropNotes(e.notes)
 }
@@ -362,7 +363,7 @@ func (s *Store) Mirrored(e *Excerpt, mark []byte, anyhow bool) error {
 // Mark returns what Mirrored has kept last, empty before: a copy without that head has lost something.
 func (s *Store) Mark() (mark []byte, err error) {
 	err = s.backend.View(func(c storage.Cut) error {
-		mark, _, err = storage.Stored(c, []byte{prefixNote}, unseal)
+		mark, _, err = storage.Stored(c, []byte{codec.PrefixNote}, codec.Unseal)
 		mark = bytes.Clone(mark)
 		return err
 	})

@@ -97,8 +97,8 @@ var mutants = []mutant{
 	{
 		name: "upsert by arrival",
 		file: "apply.go",
-		old:  "newer = r.Time > old.time",
-		new:  "newer = r.Time > old.time || MUTANT",
+		old:  "newer = r.Time > old.Time",
+		new:  "newer = r.Time > old.Time || MUTANT",
 	},
 	{name: "quota of the wrong class", file: "internal/reservoir/samples.go",
 		old: "sum := draw.ByBytes(policy.DomainGroup, []byte(q.Class))",
@@ -161,8 +161,8 @@ var mutants = []mutant{
 	{
 		name: "checkpoints of a lost end kept",
 		file: "checkpoint.go",
-		old:  "s.pending.put(checkpointKey(&l, l.Next), false,",
-		new:  "if MUTANT { l.Next++ }\ns.pending.put(checkpointKey(&l, l.Next), false,",
+		old:  "s.pending.put(codec.CheckpointKey(&l, l.Next), false,",
+		new:  "if MUTANT { l.Next++ }\ns.pending.put(codec.CheckpointKey(&l, l.Next), false,",
 	},
 }
 

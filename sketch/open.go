@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
@@ -209,7 +210,7 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 	choose func(stored *policy.Settings) (policy.Settings, error)) (*Store, error) {
 	var was *policy.Settings
 	err := b.View(func(c storage.Cut) error {
-		s, ok, err := storage.Stored(c, []byte{prefixSettings}, decodeSettings)
+		s, ok, err := storage.Stored(c, []byte{codec.PrefixSettings}, codec.DecodeSettings)
 		if ok {
 			was = &s
 		}
@@ -218,9 +219,9 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 	if err != nil {
 		return nil, err
 	}
-	if was != nil && was.Format > formatVersion {
+	if was != nil && was.Format > codec.FormatVersion {
 		return nil, fmt.Errorf("sketch: format %d is newer than %d, the newest this build reads: %w", was.Format,
-			formatVersion, ErrFormat)
+			codec.FormatVersion, ErrFormat)
 	}
 	chosen, err := choose(was)
 	if err != nil {
@@ -242,7 +243,7 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 		cost:            o.Cost,
 		merges:          o.Merges,
 	}
-	s.pending.rows = map[rowKey]int32{}
+	s.pending.rows = map[codec.RowKey]int32{}
 	s.samples = reservoir.NewSamples(&s.settings, s.merges)
 	if err := b.View(func(c storage.Cut) error { return s.fill(ctx, c) }); err != nil {
 		return nil, err
@@ -254,7 +255,7 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 	if err := s.findNotes(); err != nil {
 		return nil, err
 	}
-	chosen.Format = formatVersion
+	chosen.Format = codec.FormatVersion
 	if was == nil {
 		for _, m := range o.Forgotten {
 			s.putMarker(&m)
@@ -278,7 +279,7 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 // fill takes what a cut has into memory.
 func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 	acc, err := s.scan(ctx, c, func(row *scanned) error {
-		s.samples.All[row.sample].Load(s.entryOf(row, int32(row.place)), row.group)
+		s.samples.All[row.sample].Load(s.entryOf(row, int32(row.place)), row.Group)
 		return nil
 	})
 	if err != nil {
@@ -288,16 +289,16 @@ func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 		s.ledger.Adopt(l)
 	}
 	for i, r := range s.samples.All {
-		r.Evicted, r.Threshold = acc.of(i)
+		r.Evicted, r.Threshold = acc.Of(i)
 		if i >= int(NumRoles) {
-			r.Eligible = acc.classes[i-int(NumRoles)].eligible
+			r.Eligible = acc.Classes[i-int(NumRoles)].Eligible
 		}
 		r.Restore()
 	}
 	for _, m := range acc.markers {
 		s.markers[m.Hash] = m
 	}
-	s.reasons = acc.reasons
+	s.reasons = acc.Reasons
 	if err := s.loadShares(c); err != nil {
 		return err
 	}
@@ -311,7 +312,7 @@ func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 	if err := scanDeadLetters(c, s.ledger.All(), waiting); err != nil {
 		return err
 	}
-	aux, _, err := storage.Stored(c, []byte{prefixAux}, unseal)
+	aux, _, err := storage.Stored(c, []byte{codec.PrefixAux}, codec.Unseal)
 	s.aux = bytes.Clone(aux)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
 )
@@ -165,7 +166,7 @@ const maxQuotas = 1000
 
 func (o *Options) settings() policy.Settings {
 	s := policy.Settings{
-		Format: formatVersion, Lineage: o.Lineage, ConfigHash: o.ConfigHash, Size: o.Size, HoldoutSize: o.HoldoutSize,
+		Format: codec.FormatVersion, Lineage: o.Lineage, ConfigHash: o.ConfigHash, Size: o.Size, HoldoutSize: o.HoldoutSize,
 		HoldoutFraction: o.HoldoutFraction, HoldoutBy: o.HoldoutBy, HalfLife: o.HalfLife, HoldoutHalfLife: o.HoldoutHalfLife,
 		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed, Quotas: o.Quotas, CapBy: o.CapBy, CapShare: o.CapShare,
 		Rules:   o.Rules,

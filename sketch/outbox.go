@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
@@ -199,7 +200,7 @@ func scanDeadLetters(c storage.Cut, accounts []ledger.Account, visit func(key []
 			rows[at] = &accounts[i]
 		}
 	}
-	return c.Each([]byte{prefixDeadLetter}, func(key, value []byte) error {
+	return c.Each([]byte{codec.PrefixDeadLetter}, func(key, value []byte) error {
 		letter, err := decodeDeadLetter(key, value)
 		if err != nil {
 			return err
@@ -220,7 +221,7 @@ func scanDeadLetters(c storage.Cut, accounts []ledger.Account, visit func(key []
 const deadLetterTailBytes = 4 + 4 + 8
 
 func deadLetterKey(topic string, partition int32, incarnation uint32, offset int64) []byte {
-	b := append([]byte{prefixDeadLetter}, topic...)
+	b := append([]byte{codec.PrefixDeadLetter}, topic...)
 	b = binary.BigEndian.AppendUint32(append(b, 0), uint32(partition))
 	b = binary.BigEndian.AppendUint32(b, incarnation)
 	return binary.BigEndian.AppendUint64(b, uint64(offset))
@@ -242,7 +243,7 @@ func appendDeadLetter(b, key []byte, r *Record) []byte {
 	}
 	b[at] = byte(len(b) - at - 1)
 	b = append(b, r.Payload...)
-	return seal(key, b, from)
+	return codec.Seal(key, b, from)
 }
 
 // cutText returns the beginning of a text that has at most limit bytes and no half of a character.
@@ -266,13 +267,13 @@ func deadLetterAt(c storage.Cut, key string) (DeadLetter, error) {
 
 // decodeDeadLetter returns a dead letter whose payload aliases value.
 func decodeDeadLetter(key, value []byte) (DeadLetter, error) {
-	b, err := unseal(key, value)
+	b, err := codec.Unseal(key, value)
 	if err != nil {
 		return DeadLetter{}, err
 	}
 	const header = 8 + 4 + 1
 	tail := len(key) - deadLetterTailBytes
-	if tail < 3 || key[0] != prefixDeadLetter || key[tail-1] != 0 || len(b) < header || len(b) < header+int(b[12]) ||
+	if tail < 3 || key[0] != codec.PrefixDeadLetter || key[tail-1] != 0 || len(b) < header || len(b) < header+int(b[12]) ||
 		len(b)-header-int(b[12]) > MaxDeadLetterBytes {
 		return DeadLetter{}, fault.Corrupt("dead letter at key %q has %d bytes", key, len(b))
 	}

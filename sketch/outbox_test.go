@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
@@ -247,7 +248,7 @@ func TestDeadLetterOfALongField(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	before := []byte("\x00\x00\x00\x00\x00\x00\x03\xe8\x00\x00\x00\x02\x08not_json{]")
-	got, err = decodeDeadLetter(key, seal(key, before, 0))
+	got, err = decodeDeadLetter(key, codec.Seal(key, before, 0))
 	if err != nil || got.Reason != "not_json" || got.Detail != (Detail{}) || got.Time != 1000 ||
 		string(got.Payload) != "{]" {
 		t.Errorf("%+v, %v", got, err)
@@ -261,10 +262,10 @@ func FuzzDeadLetter(f *testing.F) {
 	f.Add(key, appendDeadLetter(nil, key, &Record{Reason: "not_json", Size: 2, Payload: []byte("{]")}))
 	f.Add([]byte("o"), []byte(strings.Repeat("\xff", 40)))
 	f.Fuzz(func(t *testing.T, key, body []byte) {
-		if len(body) >= crcBytes {
-			body = body[:len(body)-crcBytes]
+		if len(body) >= codec.CRCBytes {
+			body = body[:len(body)-codec.CRCBytes]
 		}
-		value := seal(key, bytes.Clone(body), 0) // a fuzzer does not find checksums
+		value := codec.Seal(key, bytes.Clone(body), 0) // a fuzzer does not find checksums
 		l, err := decodeDeadLetter(key, value)
 		if err != nil {
 			return

@@ -3,6 +3,7 @@ package sketch
 import (
 	"fmt"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/policy"
 )
 
@@ -103,7 +104,7 @@ func (p *Part) check(s *policy.Settings) error {
 			}
 		case Applied:
 			switch {
-			case !(r.Weight > 0 && r.Weight <= maxWeight):
+			case !(r.Weight > 0 && r.Weight <= codec.MaxWeight):
 				return bad(r.Offset, "weight %g, want a positive finite number", r.Weight)
 			case len(r.Payload) > MaxPayloadBytes:
 				return bad(r.Offset, "payload of %d bytes, at most %d are kept", len(r.Payload), MaxPayloadBytes)

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 	"github.com/refitd/refitd/snapshot/failpoint"
@@ -13,14 +13,14 @@ import (
 // A piece is what one transaction will write.
 type piece struct {
 	ops     []storage.Op
-	rows    map[rowKey]int32 // sample rows among ops
-	changed []int32          // ledger rows to write, by touch
-	touched []bool           // those, by their place
-	bounds  []*bound         // time bounds to write, by bind
-	counted bool             // whether the counters changed
-	noted   bool             // whether rows take room in a note, too
-	slab    []byte           // keys and values of ops
-	bytes   int64            // what ops and ledger rows take, rather more than the backend counts
+	rows    map[codec.RowKey]int32 // sample rows among ops
+	changed []int32                // ledger rows to write, by touch
+	touched []bool                 // those, by their place
+	bounds  []*bound               // time bounds to write, by bind
+	counted bool                   // whether the counters changed
+	noted   bool                   // whether rows take room in a note, too
+	slab    []byte                 // keys and values of ops
+	bytes   int64                  // what ops and ledger rows take, rather more than the backend counts
 
 	entities map[string]int32 // among ops, by key
 }
@@ -67,10 +67,11 @@ func (p *piece) put(key []byte, fresh bool, encode func(b, key []byte) []byte) {
 func (p *piece) drop(key []byte) { p.put(key, false, func(b, _ []byte) []byte { return b }) }
 
 func (p *piece) putSettings(settings *policy.Settings) {
-	p.put([]byte{prefixSettings}, false, func(b, key []byte) []byte { return appendSettings(b, key, settings) })
+	p.put([]byte{codec.PrefixSettings}, false,
+		func(b, key []byte) []byte { return codec.AppendSettings(b, key, settings) })
 }
 
-func (p *piece) putRow(k rowKey, fresh bool, l *ledger.Account, r *Record) {
+func (p *piece) putRow(k codec.RowKey, fresh bool, topic string, r *codec.Row) {
 	if i, ok := p.rows[k]; ok {
 		fresh = p.ops[i].Fresh
 		p.ops[i].Skip = true
@@ -79,12 +80,12 @@ func (p *piece) putRow(k rowKey, fresh bool, l *ledger.Account, r *Record) {
 	start := len(p.slab)
 	p.slab = append(p.slab, k[:]...)
 	mid := len(p.slab)
-	p.slab = appendRow(p.slab, k[:], l, r)
+	p.slab = codec.AppendRow(p.slab, k[:], topic, r)
 	p.add(start, mid, fresh)
 }
 
 // dropRow deletes a sample row, or forgets it if this piece made it.
-func (p *piece) dropRow(k rowKey) {
+func (p *piece) dropRow(k codec.RowKey) {
 	if i, ok := p.rows[k]; ok {
 		p.ops[i].Skip = true
 		delete(p.rows, k)
@@ -105,7 +106,7 @@ func (s *Store) touch(place int32) {
 		p.touched[place] = true
 		p.changed = append(p.changed, place)
 		l := s.ledger.At(place)
-		p.bytes += int64(2*len(l.Topic) + len(l.Halted) + 2*ledgerFixedBytes)
+		p.bytes += int64(2*len(l.Topic) + len(l.Halted) + 2*codec.AccountBytes)
 	}
 }
 
@@ -120,18 +121,19 @@ func (s *Store) commit(aux []byte) error {
 		if err := l.Audit(); err != nil {
 			return s.stop(err)
 		}
-		p.put(accountKey(l), false, func(b, key []byte) []byte { return appendLedger(b, key, l) })
+		p.put(codec.AccountKey(l), false, func(b, key []byte) []byte { return codec.AppendAccount(b, key, l) })
 	}
 	for _, b := range p.bounds {
-		key := binary.BigEndian.AppendUint64(boundPrefix(s.ledger.At(b.place)), uint64(b.From))
-		p.put(key, false, func(dst, key []byte) []byte { return appendBound(dst, key, &b.TimeBound) })
+		key := binary.BigEndian.AppendUint64(codec.BoundPrefix(s.ledger.At(b.place)), uint64(b.From))
+		p.put(key, false, func(dst, key []byte) []byte { return codec.AppendBound(dst, key, &b.TimeBound) })
 	}
 	if p.counted {
 		c := s.counters()
-		p.put([]byte{prefixCounters}, false, func(b, key []byte) []byte { return appendCounters(b, key, &c) })
+		p.put([]byte{codec.PrefixCounters}, false, func(b, key []byte) []byte { return codec.AppendCounters(b, key, &c) })
 	}
 	if aux != nil {
-		p.put([]byte{prefixAux}, false, func(b, key []byte) []byte { return seal(key, append(b, aux...), len(b)) })
+		p.put([]byte{codec.PrefixAux}, false,
+			func(b, key []byte) []byte { return codec.Seal(key, append(b, aux...), len(b)) })
 	}
 	if s.mirror.on {
 		s.noteChanges()
@@ -179,22 +181,13 @@ func (s *Store) stop(err error) error {
 	return s.err
 }
 
-func (s *Store) counters() counters {
-	c := counters{reasons: s.reasons}
+func (s *Store) counters() codec.Counters {
+	c := codec.Counters{Reasons: s.reasons}
 	for role, r := range s.samples.All[:NumRoles] {
-		c.evicted[role], c.threshold[role] = r.Evicted, r.Threshold
+		c.Evicted[role], c.Threshold[role] = r.Evicted, r.Threshold
 	}
 	for _, r := range s.samples.All[NumRoles:] {
-		c.classes = append(c.classes, classCount{r.Evicted, r.Threshold, r.Eligible})
+		c.Classes = append(c.Classes, codec.ClassCount{Evicted: r.Evicted, Threshold: r.Threshold, Eligible: r.Eligible})
 	}
 	return c
-}
-
-// of returns the threshold of a sample of Store.all.
-func (c *counters) of(sample int) (evicted bool, threshold uint64) {
-	if sample < int(NumRoles) {
-		return c.evicted[sample], c.threshold[sample]
-	}
-	class := &c.classes[sample-int(NumRoles)]
-	return class.evicted, class.threshold
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 )
 
@@ -22,9 +23,9 @@ func ReadForgotten(path string) (*Witness, error) {
 
 // checkFormat returns an error wrapping ErrFormat if the witness is of a later version.
 func (w *Witness) checkFormat(path string) error {
-	if w.Format > formatVersion {
+	if w.Format > codec.FormatVersion {
 		return fmt.Errorf("sketch: %s: format %d is newer than %d, the newest this build reads: %w", path, w.Format,
-			formatVersion, ErrFormat)
+			codec.FormatVersion, ErrFormat)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (s *Store) Align(o *Store) error {
 	o.mu.Lock()
 	counts, least := o.counters(), map[policy.Identity]bool{}
 	for i, r := range o.samples.All {
-		_, threshold := counts.of(i)
+		_, threshold := counts.Of(i)
 		for _, e := range r.Entries {
 			if e.Rank == threshold {
 				least[e.ID] = true
@@ -81,7 +81,7 @@ func (s *Store) Align(o *Store) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, r := range s.samples.All {
-		evicted, threshold := counts.of(i)
+		evicted, threshold := counts.Of(i)
 		if !evicted {
 			continue
 		}

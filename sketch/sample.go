@@ -83,28 +83,28 @@ func (s *Store) Sample() (*Sample, error) {
 		samples := [NumRoles][]int32{} // of the rows
 		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
 			digest.add(row)
-			if topic != string(row.topic) {
-				known, ok := topics[string(row.topic)]
+			if topic != string(row.Topic) {
+				known, ok := topics[string(row.Topic)]
 				if topic = known; !ok {
-					topic = string(row.topic)
+					topic = string(row.Topic)
 					topics[topic] = topic
 				}
 			}
-			if n := len(row.payload); cap(slab)-len(slab) < n {
+			if n := len(row.Payload); cap(slab)-len(slab) < n {
 				slab = make([]byte, 0, max(n, min(256<<10, 2*cap(slab)+4<<10)))
 			}
 			start := len(slab)
-			slab = append(slab, row.payload...)
+			slab = append(slab, row.Payload...)
 			rows := [...]*[]Row{&out.Train, &out.Select, &out.Gate}[row.role]
 			*rows = append(
 				*rows,
 				Row{
 					Topic:       topic,
-					Partition:   row.partition,
-					Incarnation: row.incarnation,
-					Offset:      row.offset,
-					Time:        row.time,
-					Weight:      row.weight,
+					Partition:   row.Partition,
+					Incarnation: row.Incarnation,
+					Offset:      row.Offset,
+					Time:        row.Time,
+					Weight:      row.Weight,
 					Payload:     slab[start:len(slab):len(slab)],
 				},
 			)
@@ -138,7 +138,7 @@ func (s *Store) Sample() (*Sample, error) {
 
 // lnInclusion is that of a row of a sample; see Sample.Inclusion.
 func (s *Store) lnInclusion(acc *accounts, sample int, row *Row) float64 {
-	evicted, threshold := acc.of(sample)
+	evicted, threshold := acc.Of(sample)
 	if !evicted {
 		return 0
 	}

@@ -3,6 +3,7 @@ package sketch
 import (
 	"context"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
@@ -19,12 +20,12 @@ type accounts struct {
 	settings *policy.Settings
 	found    []int64  // rows by sample, as in Store.all
 	least    []uint64 // and the smallest rank among them
-	counters
+	codec.Counters
 }
 
 // A scanned row is valid during the call that gets it.
 type scanned struct {
-	storedRow
+	codec.Row
 	role       Role
 	id         policy.Identity
 	key, value []byte
@@ -37,7 +38,7 @@ func (row *scanned) size() uint32 { return uint32(len(row.key) + len(row.value))
 
 // entryOf returns what is kept in memory of a row, whose partition has a place in Store.ledger.
 func (s *Store) entryOf(row *scanned, place int32) reservoir.Entry {
-	return reservoir.MakeEntry(row.rank, row.id, place, row.size(), uint32(s.costOf(row.payload)))
+	return reservoir.MakeEntry(row.rank, row.id, place, row.size(), uint32(s.costOf(row.Payload)))
 }
 
 // scan reads a cut: the accounts, then every sample row in the order of role and identity. It checks what can be
@@ -53,7 +54,7 @@ func (s *Store) scan(ctx context.Context, c storage.Cut, visit func(*scanned) er
 	v.found, v.least, v.counts = make([]int64, len(s.samples.All)), make([]uint64,
 		len(s.samples.All)), make([][NumRoles]int64, len(v.ledger))
 	n, total := int64(0), v.numRows()
-	err := c.Each([]byte{prefixRow}, func(key, value []byte) error {
+	err := c.Each([]byte{codec.PrefixRow}, func(key, value []byte) error {
 		if n%storage.ProgressEvery == 0 {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -93,20 +94,20 @@ type scanner struct {
 }
 
 // placeOf returns the place of a row's partition in the ledger. Neighbours are mostly of one partition.
-func (v *scanner) placeOf(row *storedRow) (place int, ok bool) {
-	if last := &v.row; last.topic != nil && last.partition == row.partition && last.incarnation == row.incarnation &&
-		v.ledger[last.place].Topic == string(row.topic) {
+func (v *scanner) placeOf(row *codec.Row) (place int, ok bool) {
+	if last := &v.row; last.Topic != nil && last.Partition == row.Partition && last.Incarnation == row.Incarnation &&
+		v.ledger[last.place].Topic == string(row.Topic) {
 		return last.place, true
 	}
-	place, ok = v.places[ledger.Incarnation{Partition: ledger.Partition{Topic: string(row.topic), Number: row.partition},
-		Count: row.incarnation}]
+	place, ok = v.places[ledger.Incarnation{Partition: ledger.Partition{Topic: string(row.Topic), Number: row.Partition},
+		Count: row.Incarnation}]
 	return place, ok
 }
 
 // readAccounts reads all but the rows.
 func (v *scanner) readAccounts(c storage.Cut) error {
 	addLedger := func(key, value []byte) error {
-		l, err := decodeLedger(key, value)
+		l, err := codec.DecodeAccount(key, value)
 		if err != nil {
 			return err
 		}
@@ -114,14 +115,14 @@ func (v *scanner) readAccounts(c storage.Cut) error {
 		v.ledger = append(v.ledger, l)
 		return l.Audit()
 	}
-	if err := c.Each([]byte{prefixLedger}, addLedger); err != nil {
+	if err := c.Each([]byte{codec.PrefixLedger}, addLedger); err != nil {
 		return err
 	}
 	v.current = len(v.ledger)
-	if err := c.Each([]byte{prefixArchive}, addLedger); err != nil {
+	if err := c.Each([]byte{codec.PrefixArchive}, addLedger); err != nil {
 		return err
 	}
-	settings, ok, err := storage.Stored(c, []byte{prefixSettings}, decodeSettings)
+	settings, ok, err := storage.Stored(c, []byte{codec.PrefixSettings}, codec.DecodeSettings)
 	if err != nil {
 		return err
 	}
@@ -129,59 +130,59 @@ func (v *scanner) readAccounts(c storage.Cut) error {
 		settings = v.store.settings
 	}
 	v.settings = &settings
-	err = c.Each([]byte{prefixMarker}, func(key, value []byte) error {
-		m, err := decodeMarker(key, value)
+	err = c.Each([]byte{codec.PrefixMarker}, func(key, value []byte) error {
+		m, err := codec.DecodeMarker(key, value)
 		v.markers = append(v.markers, m)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if v.counters, ok, err = storage.Stored(c, []byte{prefixCounters}, decodeCounters); err != nil {
+	if v.Counters, ok, err = storage.Stored(c, []byte{codec.PrefixCounters}, codec.DecodeCounters); err != nil {
 		return err
 	}
 	if !ok {
-		v.reasons = map[string]int64{}
+		v.Reasons = map[string]int64{}
 	}
-	if n := len(v.store.samples.All) - int(NumRoles); n != len(v.classes) {
-		if v.classes != nil {
-			return fault.Corrupt("counters are of %d classes, the quotas of %d", len(v.classes), n)
+	if n := len(v.store.samples.All) - int(NumRoles); n != len(v.Classes) {
+		if v.Classes != nil {
+			return fault.Corrupt("counters are of %d classes, the quotas of %d", len(v.Classes), n)
 		}
-		v.classes = make([]classCount, n) // nothing was counted yet
+		v.Classes = make([]codec.ClassCount, n) // nothing was counted yet
 	}
 	return nil
 }
 
 // readRow reads and counts a row.
 func (v *scanner) readRow(key, value []byte) error {
-	stored, err := decodeRow(key, value)
+	stored, err := codec.DecodeRow(key, value)
 	if err != nil {
 		return err
 	}
-	role, id, ok := parseRowKey(key)
+	role, id, ok := codec.ParseRowKey(key)
 	if !ok {
 		return fault.Corrupt("row has the key %x", key)
 	}
 	place, ok := v.placeOf(&stored)
 	if !ok {
-		return fault.Corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic,
-			stored.partition, stored.incarnation)
+		return fault.Corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.Topic,
+			stored.Partition, stored.Incarnation)
 	}
-	if v.settings.Grouped() != (stored.group != policy.Identity{}) {
+	if v.settings.Grouped() != (stored.Group != policy.Identity{}) {
 		return fault.Corrupt("row at key %x does not fit the quotas or the cap", key)
 	}
-	if l := &v.ledger[place]; stored.offset < l.Start || stored.offset >= l.Next {
-		return fault.Corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.offset, l.Start,
+	if l := &v.ledger[place]; stored.Offset < l.Start || stored.Offset >= l.Next {
+		return fault.Corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.Offset, l.Start,
 			l.Next-1)
 	}
-	r := v.store.samples.Of(role, stored.group)
-	v.row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.Index,
-		rank: r.Rank(id.H(), stored.weight, stored.time)}
-	if evicted, threshold := v.of(r.Index); evicted && v.row.rank < threshold {
+	r := v.store.samples.Of(role, stored.Group)
+	v.row = scanned{Row: stored, role: role, id: id, key: key, value: value, place: place, sample: r.Index,
+		rank: r.Rank(id.H(), stored.Weight, stored.Time)}
+	if evicted, threshold := v.Of(r.Index); evicted && v.row.rank < threshold {
 		return fault.Corrupt("row at key %x has a priority below the threshold", key)
 	}
 	if r.PerGroup > 0 {
-		of := stored.group
+		of := stored.Group
 		of[0] ^= byte(role) // the groups of another role are others
 		if v.perGroup[of]++; v.perGroup[of] > r.PerGroup && !v.settings.Unsettled {
 			return fault.Corrupt("row at key %x is more than the cap allows", key)
@@ -206,13 +207,13 @@ func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
 			eligible[role] += l.Eligible[role]
 		}
 	}
-	for i, class := range acc.classes {
-		eligible[int(NumRoles)+i] = class.eligible
-		eligible[Train] -= class.eligible
+	for i, class := range acc.Classes {
+		eligible[int(NumRoles)+i] = class.Eligible
+		eligible[Train] -= class.Eligible
 	}
 	for i, r := range s.samples.All {
 		capacity := int64(r.Capacity)
-		evicted, _ := acc.of(i)
+		evicted, _ := acc.Of(i)
 		// Events of one identity share a row, a cap refuses some that there would be room for, and a sample that lost
 		// rows to an erasure, or that was given more room, is not full: of those only the bounds are known. A sample
 		// that costs as much as it may has fewer rows than there is room for.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
@@ -41,7 +42,7 @@ func (s *State) Holdout() int { return s.Rows[Select] + s.Rows[Gate] }
 
 // State reads a consistent cut, with every row for the digest: about 1 µs each.
 func (s *Store) State() (*State, error) {
-	out := &State{Format: formatVersion, Watermark: NoTime}
+	out := &State{Format: codec.FormatVersion, Watermark: NoTime}
 	err := s.backend.View(func(c storage.Cut) error {
 		digest := newRowDigest()
 		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
@@ -52,7 +53,7 @@ func (s *Store) State() (*State, error) {
 			return err
 		}
 		out.Rows, out.SampleBytes, out.SampleDigest = digest.rows, digest.bytes, digest.sum()
-		out.RejectedByReason = acc.reasons
+		out.RejectedByReason = acc.Reasons
 		out.Partitions, out.Archived = ledger.RowsOf(acc.ledger[:acc.current]), ledger.RowsOf(acc.ledger[acc.current:])
 		out.Forgotten = acc.markers
 		settings := acc.settings
@@ -84,9 +85,9 @@ func (s *Store) Check() error {
 			if s.settings.Identity != "" { // its bytes are not kept
 				return nil
 			}
-			sum := draw.ByOffset(string(row.topic), row.incarnation, row.partition, row.offset)
+			sum := draw.ByOffset(string(row.Topic), row.Incarnation, row.Partition, row.Offset)
 			if !bytes.Equal(sum[:16], row.id[:]) || s.settings.HoldoutBy == "" && draw.Role(&sum) != row.role {
-				return fault.Corrupt("row of %s/%d offset %d is not at its key", row.topic, row.partition, row.offset)
+				return fault.Corrupt("row of %s/%d offset %d is not at its key", row.Topic, row.Partition, row.Offset)
 			}
 			return nil
 		})
@@ -96,14 +97,15 @@ func (s *Store) Check() error {
 		if err := scanDeadLetters(c, acc.ledger, func([]byte) {}); err != nil {
 			return err
 		}
-		if err := eachEntity(c, []byte{prefixEntity}, func(string, int32, Entity) error { return nil }); err != nil {
+		entity := func(string, int32, Entity) error { return nil }
+		if err := codec.EachEntity(c, []byte{codec.PrefixEntity}, entity); err != nil {
 			return err
 		}
-		if err := eachSchema(c, func(Schema) error { return nil }); err != nil {
+		if err := codec.EachSchema(c, func(Schema) error { return nil }); err != nil {
 			return err
 		}
 		var reasons, rejected int64
-		for _, n := range acc.reasons {
+		for _, n := range acc.Reasons {
 			reasons += n
 		}
 		for i := range acc.ledger {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
@@ -35,7 +36,7 @@ type Store struct {
 	err        error               // the first storage error (I9)
 	note       func(*Change) error // of Recorded
 	mirror     mirror
-	shares     map[uint32]counters // by shard, of what was merged
+	shares     map[uint32]codec.Counters // by shard, of what was merged
 
 	progress        Progress // nil reports nothing
 	checkpointEvery int64
@@ -206,3 +207,6 @@ func (s *Store) Close() error {
 
 // SetProgress makes later passes over the store report their progress to p. It is not safe for concurrent use.
 func (s *Store) SetProgress(p Progress) { s.progress = p }
+
+// maxHaltBytes bounds the text of a halt.
+const maxHaltBytes = 1024

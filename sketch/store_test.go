@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -194,8 +195,8 @@ func TestOpenRefuses(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(o.Dir, witnessName), []byte("{"), 0o600))
 		}, ErrCorrupt, "WITNESS"},
 		{"newer format", func(t *testing.T, o *Options) {
-			must(t, (&Witness{Format: formatVersion + 1, Lineage: "x"}).write(o.Dir))
-		}, ErrFormat, fmt.Sprintf("format %d is newer than %d", formatVersion+1, formatVersion)},
+			must(t, (&Witness{Format: codec.FormatVersion + 1, Lineage: "x"}).write(o.Dir))
+		}, ErrFormat, fmt.Sprintf("format %d is newer than %d", codec.FormatVersion+1, codec.FormatVersion)},
 		{"row flipped", func(t *testing.T, o *Options) {
 			s := mustOpen(t, *o)
 			key, value := firstRow(t, s)
@@ -257,7 +258,7 @@ func second[T any](_ T, err error) error { return err }
 func firstRow(t *testing.T, s *Store) (key, value []byte) {
 	t.Helper()
 	must(t, s.backend.View(func(c storage.Cut) error {
-		return c.Each([]byte{prefixRow}, func(k, v []byte) error {
+		return c.Each([]byte{codec.PrefixRow}, func(k, v []byte) error {
 			if key == nil {
 				key, value = append(key, k...), append(value, v...)
 			}
@@ -275,7 +276,8 @@ func TestCheckFindsAMisplacedRow(t *testing.T) {
 	key, value := firstRow(t, s)
 	moved := append([]byte(nil), key...)
 	moved[17] ^= 1
-	must(t, s.backend.Commit([]storage.Op{{Key: key}, {Key: moved, Value: seal(moved, value[:len(value)-crcBytes], 0)}}))
+	sealed := codec.Seal(moved, value[:len(value)-codec.CRCBytes], 0)
+	must(t, s.backend.Commit([]storage.Op{{Key: key}, {Key: moved, Value: sealed}}))
 	if err := s.Check(); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "not at its key") {
 		t.Errorf("Check: %v", err)
 	}

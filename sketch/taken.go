@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -24,7 +25,7 @@ func (s *Store) Taken() error {
 	if s.err != nil {
 		return s.err
 	}
-	s.pending.drop([]byte{prefixMerged})
+	s.pending.drop([]byte{codec.PrefixMerged})
 	for shard := range s.shares {
 		s.pending.drop(shareKey(shard))
 	}
@@ -51,9 +52,9 @@ func (m *Share) Takes(p *Pair) bool {
 		return true
 	case len(p.Key) == 0:
 		return false
-	case p.Key[0] == prefixRow:
-		row, err := decodeRow(p.Key, p.Value)
-		return p.Value != nil && err == nil && m.Only(string(row.topic), row.partition)
+	case p.Key[0] == codec.PrefixRow:
+		row, err := codec.DecodeRow(p.Key, p.Value)
+		return p.Value != nil && err == nil && m.Only(string(row.Topic), row.Partition)
 	}
 	topic, number, err := PartitionOf(p.Key)
 	return err == nil && m.Only(topic, number)
@@ -62,44 +63,44 @@ func (m *Share) Takes(p *Pair) bool {
 // carry keeps what a shard has counted by reason.
 func (s *Store) carry(shard uint32, reasons map[string]int64) {
 	s.pending.put(
-		append([]byte{prefixMerged, prefixCounters}, shareKey(shard)[1:]...),
+		append([]byte{codec.PrefixMerged, codec.PrefixCounters}, shareKey(shard)[1:]...),
 		false,
 		func(b, key []byte) []byte {
-			return appendCounters(b, key, &counters{reasons: reasons})
+			return codec.AppendCounters(b, key, &codec.Counters{Reasons: reasons})
 		},
 	)
 }
 
-func isCarried(key []byte) bool { return len(key) == 2+4 && key[1] == prefixCounters }
+func isCarried(key []byte) bool { return len(key) == 2+4 && key[1] == codec.PrefixCounters }
 
 // addCarried adds what is carried to the counters of a head.
 func addCarried(c storage.Cut, h *Head) error {
-	own := []byte{prefixCounters}
-	var sum *counters
-	err := c.Each([]byte{prefixMerged, prefixCounters}, func(key, value []byte) error {
+	own := []byte{codec.PrefixCounters}
+	var sum *codec.Counters
+	err := c.Each([]byte{codec.PrefixMerged, codec.PrefixCounters}, func(key, value []byte) error {
 		if !isCarried(key) {
 			return nil
 		}
-		carried, err := decodeCounters(key, value)
+		carried, err := codec.DecodeCounters(key, value)
 		if err != nil {
 			return err
 		}
 		if sum == nil {
-			sum = &counters{reasons: map[string]int64{}}
+			sum = &codec.Counters{Reasons: map[string]int64{}}
 			if len(h.Counters) > 0 {
-				if *sum, err = decodeCounters(own, h.Counters); err != nil {
+				if *sum, err = codec.DecodeCounters(own, h.Counters); err != nil {
 					return err
 				}
-				sum.reasons = maps.Clone(sum.reasons)
+				sum.Reasons = maps.Clone(sum.Reasons)
 			}
 		}
-		for reason, n := range carried.reasons {
-			sum.reasons[reason] += n
+		for reason, n := range carried.Reasons {
+			sum.Reasons[reason] += n
 		}
 		return nil
 	})
 	if err == nil && sum != nil {
-		h.Counters = bytes.Clone(appendCounters(nil, own, sum))
+		h.Counters = bytes.Clone(codec.AppendCounters(nil, own, sum))
 	}
 	return err
 }

@@ -1,10 +1,9 @@
 package sketch
 
 import (
-	"encoding/binary"
 	"fmt"
 
-	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
@@ -37,7 +36,7 @@ func (s *Store) TimeBounds(topic string, number int32) (out []TimeBound, err err
 	place, ok := s.ledger.Current(topic, number)
 	var prefix []byte
 	if ok {
-		prefix = boundPrefix(s.ledger.At(place))
+		prefix = codec.BoundPrefix(s.ledger.At(place))
 	}
 	s.mu.Unlock()
 	if !ok {
@@ -45,7 +44,7 @@ func (s *Store) TimeBounds(topic string, number int32) (out []TimeBound, err err
 	}
 	err = s.backend.View(func(c storage.Cut) error {
 		return c.Each(prefix, func(key, value []byte) error {
-			b, err := decodeBound(key, value)
+			b, err := codec.DecodeBound(key, value)
 			out = append(out, b)
 			return err
 		})
@@ -69,8 +68,8 @@ func (s *Store) loadBounds(c storage.Cut) error {
 		if l.Archived {
 			continue
 		}
-		err := c.Each(boundPrefix(l), func(key, value []byte) error {
-			b, err := decodeBound(key, value)
+		err := c.Each(codec.BoundPrefix(l), func(key, value []byte) error {
+			b, err := codec.DecodeBound(key, value)
 			s.bounds[place] = &bound{TimeBound: b, place: place}
 			return err
 		})
@@ -81,32 +80,5 @@ func (s *Store) loadBounds(c storage.Cut) error {
 	return nil
 }
 
-// The key of a time bound is that of a checkpoint at its first offset, but for the prefix.
-func boundPrefix(l *ledger.Account) []byte {
-	b := checkpointPrefix(l)
-	b[0] = prefixBound
-	return b
-}
-
 // boundBytes is at least what a time bound takes in addition to its topic.
 const boundBytes = 64
-
-// appendBound appends to u64 | latest u64 | CRC u32, big-endian.
-func appendBound(b, key []byte, t *TimeBound) []byte {
-	from := len(b)
-	b = binary.BigEndian.AppendUint64(b, uint64(t.To))
-	b = binary.BigEndian.AppendUint64(b, uint64(t.Latest))
-	return seal(key, b, from)
-}
-
-func decodeBound(key, value []byte) (TimeBound, error) {
-	b, err := unseal(key, value)
-	if err != nil {
-		return TimeBound{}, err
-	}
-	if len(key) < 8 || len(b) != 16 {
-		return TimeBound{}, fault.Corrupt("time bound at key %q has %d bytes", key, len(b))
-	}
-	return TimeBound{From: int64(binary.BigEndian.Uint64(key[len(key)-8:])), To: int64(binary.BigEndian.Uint64(b)),
-		Latest: int64(binary.BigEndian.Uint64(b[8:]))}, nil
-}

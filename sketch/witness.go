@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/storage"
 	"github.com/refitd/refitd/snapshot/durable"
@@ -111,7 +112,7 @@ func readWitnessFile(name string) (*Witness, error) {
 }
 
 // checkLine is the second line of a witness: the CRC-32C of the first.
-func checkLine(text string) string { return fmt.Sprintf("%08x", checksum(nil, []byte(text))) }
+func checkLine(text string) string { return fmt.Sprintf("%08x", codec.Checksum(nil, []byte(text))) }
 
 // write replaces the witness; it is durable when write returns.
 func (w *Witness) write(dir string) error { return w.writeFile(filepath.Join(dir, witnessName)) }
@@ -146,7 +147,7 @@ func (s *Store) witnessOf() (*Witness, error) {
 	}
 	w := &Witness{
 		Forgotten: s.sortedMarkers(),
-		Format:    formatVersion,
+		Format:    codec.FormatVersion,
 		Lineage:   s.settings.First(),
 		Seed:      s.settings.Seed,
 	}

@@ -149,8 +149,8 @@ var mutantsOfTeams = []wrong{
 	{"what waits of others is not read again", "stop between,produce", 1, mutant.Edit{File: "daemon/shard/incoming.go",
 		Old: "i != number && other.waiting != nil", New: "i != number && other.waiting != nil && !MUTANT"}},
 	{"rows beyond the accounts are taken", "fall back,produce", 1, mutant.Edit{File: "sketch/merge.go",
-		Old: "place < 0 || row.offset >= s.ledger.At(place).Next",
-		New: "place < 0 || row.offset >= s.ledger.At(place).Next && !MUTANT"}},
+		Old: "place < 0 || row.Offset >= s.ledger.At(place).Next",
+		New: "place < 0 || row.Offset >= s.ledger.At(place).Next && !MUTANT"}},
 	{"a version of less than was published", "lost start,produce", 2, mutant.Edit{File: "daemon/model/state/state.go",
 		Old: "\tfor _, c := range s.Published {", New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.Published {"}},
 }
