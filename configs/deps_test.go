@@ -204,13 +204,20 @@ daemon/web
 	daemon/report daemon/web/inference snapshot snapshot/format snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
 sketch
-	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/policy sketch/internal/reservoir
-	sketch/internal/storage snapshot/durable snapshot/failpoint
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/outbox
+	sketch/internal/piece sketch/internal/policy sketch/internal/reservoir sketch/internal/storage snapshot/durable
+	snapshot/failpoint
 sketch/internal/codec
 	sketch/internal/fault sketch/internal/ledger sketch/internal/policy sketch/internal/storage
 sketch/internal/fault
 sketch/internal/ledger
 	sketch/internal/fault
+sketch/internal/mirror
+	sketch/internal/codec sketch/internal/fault sketch/internal/piece sketch/internal/storage
+sketch/internal/outbox
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/storage
+sketch/internal/piece
+	sketch/internal/codec sketch/internal/ledger sketch/internal/policy sketch/internal/storage
 sketch/internal/policy
 	sketch/internal/fault sketch/internal/ledger
 sketch/internal/reservoir

@@ -5,6 +5,8 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/mirror"
+	"github.com/refitd/refitd/sketch/internal/outbox"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
@@ -14,6 +16,10 @@ const LeastFreeFiles = storage.LeastFreeFiles
 
 // ErrChanged: the state is not as the change left it that is to be undone.
 var ErrChanged = storage.ErrChanged
+
+// ErrForeign: what was to be merged is not of a store that reads other partitions of the same topics under the same
+// settings.
+var ErrForeign = mirror.ErrForeign
 
 // Names of types that the rooms below this package define.
 type (
@@ -45,6 +51,19 @@ type (
 	// A Schema is what is needed to read records again, in addition to the records: it is stored in the transaction of
 	// the first record that needs it. Key and Value are the caller's.
 	Schema = codec.Schema
+	// A DeadLetter is a rejected record that waits in the outbox to be sent on. It was written in the transaction that
+	// counted the record, so that neither is there without the other.
+	DeadLetter = outbox.Letter
+	// A Detail is what the dead letter of a rejected record says in addition to the reason.
+	Detail = outbox.Detail
+	// A Pair is a key of the database with its value, sealed as it is stored. The value of a removed key is nil.
+	Pair = mirror.Pair
+	// A Head is the accounts that the pairs up to it belong to, as they are stored.
+	Head = mirror.Head
+	// An Excerpt is what a copy of a store lacks at one commit.
+	Excerpt = mirror.Excerpt
+	// A Threshold is what the rank of a row of a sample has to reach, once an event was put out of it.
+	Threshold = mirror.Threshold
 	// A Marker says that the events of a subject are forgotten.
 	Marker = ledger.Marker
 )
@@ -65,6 +84,9 @@ const (
 	NumRoles = ledger.NumRoles // the number of roles
 )
 
+// MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's value.
+const MaxDeadLetterBytes = outbox.MaxLetterBytes
+
 // NoTime is the watermark of a partition of which no event was applied.
 const NoTime = ledger.NoTime
 
@@ -84,6 +106,9 @@ func FreeBytes(dir string) (int64, error) { return storage.FreeBytes(dir) }
 // FreeFiles returns how many more files (inodes) the file system of dir, or of the directory it will be made in, can
 // take; the largest number where it does not count them.
 func FreeFiles(dir string) (int64, error) { return storage.FreeFiles(dir) }
+
+// PartitionOf returns the partition of a key of Head.Ledger, of a checkpoint or a time bound.
+func PartitionOf(key []byte) (topic string, number int32, err error) { return mirror.PartitionOf(key) }
 
 // WithProgress returns a context under which opening or restoring a store reports its progress to p. The store
 // reports its later passes to p, too.

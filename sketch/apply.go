@@ -132,9 +132,9 @@ func (s *Store) take(p *Part, aux []byte) error {
 			continue
 		}
 		spareOps := spareOps + s.costOf(r.Payload)/MinCost + len(r.Entities) // rows that this one puts out
-		if ops := len(s.pending.ops); ops > 0 &&
-			(int64(ops+len(s.pending.changed)+len(s.pending.bounds)+spareOps) > maxOps ||
-				s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
+		if ops := len(s.pending.Ops); ops > 0 &&
+			(int64(ops+len(s.pending.Changed)+len(s.pending.Bounds)+spareOps) > maxOps ||
+				s.pending.Bytes+int64(len(r.Payload)+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
 			if err := s.commit(nil); err != nil {
 				return err
 			}
@@ -168,7 +168,7 @@ func (s *Store) step(l *ledger.Account, place int32, r *Record) error {
 	case Rejected:
 		l.Rejected++
 		s.reasons[r.Reason]++
-		s.pending.counted = true
+		s.pending.Counted = true
 		s.post(l, r)
 	case Applied:
 		l.Applied++
@@ -178,7 +178,7 @@ func (s *Store) step(l *ledger.Account, place int32, r *Record) error {
 			s.bind(place, r)
 		}
 		for i := range r.Entities {
-			s.pending.putEntity(l.Topic, l.Partition, &r.Entities[i])
+			s.pending.PutEntity(l.Topic, l.Partition, &r.Entities[i])
 		}
 		if err := s.keep(l, place, r); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (s *Store) step(l *ledger.Account, place int32, r *Record) error {
 func (s *Store) keep(l *ledger.Account, place int32, r *Record) error {
 	if res := s.samples.Of(r.Role, r.group); res != s.samples.All[r.Role] {
 		res.Eligible++
-		s.pending.counted = true
+		s.pending.Counted = true
 	}
 	if r.Forgotten {
 		return nil
@@ -223,20 +223,20 @@ func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 		s.touch(old.Place)
 		res.Replace(old, &e)
 		l.Rows[r.Role]++
-		s.pending.putRow(key, false, l.Topic, storedOf(l, r))
+		s.pending.PutRow(key, false, l.Topic, storedOf(l, r))
 		return nil
 	}
 	threshold, evicted := res.Threshold, res.Evicted
 	kept, out := res.Offer(e, r.group)
-	s.pending.counted = s.pending.counted || threshold != res.Threshold || evicted != res.Evicted
+	s.pending.Counted = s.pending.Counted || threshold != res.Threshold || evicted != res.Evicted
 	if kept {
 		l.Rows[r.Role]++
-		s.pending.putRow(key, true, l.Topic, storedOf(l, r))
+		s.pending.PutRow(key, true, l.Topic, storedOf(l, r))
 	}
 	for i := range out {
 		s.ledger.At(out[i].Place).Rows[r.Role]--
 		s.touch(out[i].Place)
-		s.pending.dropRow(codec.MakeRowKey(r.Role, out[i].ID))
+		s.pending.DropRow(codec.MakeRowKey(r.Role, out[i].ID))
 	}
 	return nil
 }
@@ -274,8 +274,8 @@ func (s *Store) replaces(key codec.RowKey, l *ledger.Account, r *Record) (newer 
 		}
 		return nil
 	}
-	if i, ok := s.pending.rows[key]; ok {
-		err = compare(s.pending.ops[i].Value)
+	if value, ok := s.pending.RowValue(key); ok {
+		err = compare(value)
 		return newer, err
 	}
 	err = s.backend.View(func(c storage.Cut) error {

@@ -270,7 +270,7 @@ type pairWriter struct {
 }
 
 func (w *pairWriter) write(ctx context.Context, key, value []byte) error {
-	size := int64(len(key) + len(value) + opOverhead)
+	size := int64(len(key) + len(value) + storage.OpOverhead)
 	if len(key) == 0 || len(key) > 1<<10 || len(value) == 0 || len(value) >= storage.ValueThreshold {
 		return damagedBackup("the backup has a value of %d bytes at a key of %d", len(value), len(key))
 	}

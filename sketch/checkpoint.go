@@ -18,9 +18,9 @@ const DefaultCheckpointEvery = 1_000_000
 func (s *Store) checkpoint(place int32) {
 	l := *s.ledger.At(place)
 	l.Rows, l.Halted = [NumRoles]int64{}, ""
-	s.pending.put(codec.CheckpointKey(&l, l.Next), false,
+	s.pending.Put(codec.CheckpointKey(&l, l.Next), false,
 		func(b, key []byte) []byte { return codec.AppendAccount(b, key, &l) })
-	s.ledger.AddCheckpoint(place, s.checkpointEvery, func(next int64) { s.pending.drop(codec.CheckpointKey(&l, next)) })
+	s.ledger.AddCheckpoint(place, s.checkpointEvery, func(next int64) { s.pending.Drop(codec.CheckpointKey(&l, next)) })
 }
 
 // Checkpoints returns the accounts of a partition as they were at earlier offsets, in the order of Next: where a
@@ -86,7 +86,7 @@ func (s *Store) BeginAt(row LedgerRow) error {
 	}
 	if l.Next > l.Start {
 		s.settings.Partial, s.settings.NotOfLog = true, true
-		s.pending.putSettings(&s.settings)
+		s.pending.PutSettings(&s.settings)
 	}
 	l.Rows, l.Halted = [NumRoles]int64{}, ""
 	s.touch(s.ledger.Adopt(l))
@@ -116,7 +116,7 @@ func (s *Store) RaiseIncarnation(topic string, starts map[int32]int64) error {
 		if l.Topic != topic || l.Archived {
 			continue
 		}
-		s.pending.drop(codec.AccountKey(l))
+		s.pending.Drop(codec.AccountKey(l))
 		s.ledger.Archive(place)
 		s.touch(place)
 	}
@@ -124,6 +124,6 @@ func (s *Store) RaiseIncarnation(topic string, starts map[int32]int64) error {
 		s.touch(s.ledger.Adopt(ledger.Account{Row: ledger.NewRow(topic, number, incarnation+1, starts[number])}))
 	}
 	s.settings.NotOfLog = true
-	s.pending.putSettings(&s.settings)
+	s.pending.PutSettings(&s.settings)
 	return s.commit(nil)
 }

@@ -8,23 +8,6 @@ import (
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
-// putEntity has an entity written with the piece at hand, once: the last value counts.
-func (p *piece) putEntity(topic string, number int32, e *Entity) {
-	key := append(codec.EntityPrefix(topic, number), e.Key[:]...)
-	if i, ok := p.entities[string(key)]; ok {
-		p.ops[i].Skip = true
-	}
-	if p.entities == nil {
-		p.entities = make(map[string]int32)
-	}
-	p.entities[string(key)] = int32(len(p.ops))
-	if e.Value == nil {
-		p.drop(key)
-		return
-	}
-	p.put(key, false, func(b, key []byte) []byte { return codec.Seal(key, append(b, e.Value...), len(b)) })
-}
-
 // entityBytes is what the entities of a record add to a piece.
 func (r *Record) entityBytes(topic string) (n int64) {
 	for i := range r.Entities {
@@ -76,7 +59,7 @@ func (s *Store) Revise(change func(Entity) (value []byte, err error)) error {
 		if err := s.commitIfFull(int64(len(r.Value)), 0); err != nil {
 			return err
 		}
-		s.pending.putEntity(r.topic, r.number, &r.Entity)
+		s.pending.PutEntity(r.topic, r.number, &r.Entity)
 	}
 	return s.commit(nil)
 }

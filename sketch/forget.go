@@ -50,12 +50,12 @@ func (s *Store) mark(field string, value []byte) (Marker, error) {
 		s.settings.NotOfLog = true // which rows the cap had put out before those that leave now is not known
 	}
 	s.putMarker(&m)
-	s.pending.putSettings(&s.settings)
+	s.pending.PutSettings(&s.settings)
 	return m, s.commit(nil)
 }
 
 func (s *Store) putMarker(m *Marker) {
-	s.pending.put(append([]byte{codec.PrefixMarker}, m.Hash[:]...), false,
+	s.pending.Put(append([]byte{codec.PrefixMarker}, m.Hash[:]...), false,
 		func(b, key []byte) []byte { return codec.AppendMarker(b, key, m) })
 	s.markers[m.Hash] = *m
 }
@@ -165,8 +165,8 @@ func (s *Store) expel(r *reservoir.Reservoir, entries []reservoir.Entry, losers 
 	n := 0
 	for i := range entries {
 		e := &entries[i]
-		if ops := len(s.pending.ops); ops > 0 &&
-			(int64(ops+len(s.pending.changed)+spareOps) > maxOps || s.pending.bytes+spareBytes > maxBytes) {
+		if ops := len(s.pending.Ops); ops > 0 &&
+			(int64(ops+len(s.pending.Changed)+spareOps) > maxOps || s.pending.Bytes+spareBytes > maxBytes) {
 			note(n)
 			if err := s.commit(nil); err != nil {
 				return err
@@ -175,11 +175,11 @@ func (s *Store) expel(r *reservoir.Reservoir, entries []reservoir.Entry, losers 
 		}
 		if i >= losers {
 			r.Lose(e.Rank)
-			s.pending.counted = true
+			s.pending.Counted = true
 		}
 		s.ledger.At(e.Place).Rows[r.Role]--
 		s.touch(e.Place)
-		s.pending.dropRow(codec.MakeRowKey(r.Role, e.ID))
+		s.pending.DropRow(codec.MakeRowKey(r.Role, e.ID))
 		ids[e.ID] = true
 		n++
 	}

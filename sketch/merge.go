@@ -12,13 +12,10 @@ import (
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/mirror"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
-
-// ErrForeign: what was to be merged is not of a store that reads other partitions of the same topics under the same
-// settings.
-var ErrForeign = errors.New("not of the same sample")
 
 // ErrBehind: the accounts to be merged are behind those that were. What the shard sends next to them is to be merged
 // with a later head.
@@ -78,11 +75,11 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 	}
 	for i, r := range s.samples.All[:int(NumRoles)+len(h.counters.Classes)] {
 		evicted, threshold := h.counters.Of(i)
-		if _, err := s.raise(r, Threshold{evicted, threshold}); err != nil {
+		if _, err := s.raise(r, Threshold{Evicted: evicted, Rank: threshold}); err != nil {
 			return nil, err
 		}
 	}
-	s.pending.put([]byte{codec.PrefixMerged}, false, func(b, key []byte) []byte {
+	s.pending.Put([]byte{codec.PrefixMerged}, false, func(b, key []byte) []byte {
 		return codec.Seal(key, append(binary.BigEndian.AppendUint64(b, uint64(m.Resume)), m.Memo...), len(b))
 	})
 	return events, s.commit(nil)
@@ -186,7 +183,7 @@ func (s *Store) read(m *Share) (*account, error) {
 
 // check decodes a pair, and returns its row where it is one that is not gone.
 func (s *Store) check(p *Pair) (*codec.Row, error) {
-	if len(p.Key) == 0 || !mirrored(p.Key) {
+	if len(p.Key) == 0 || !codec.IsMirrored(p.Key) {
 		return nil, fmt.Errorf("it has a key %.40q", p.Key)
 	}
 	if p.Key[0] != codec.PrefixRow {
@@ -303,12 +300,12 @@ func (s *Store) advance(h *account) map[string]int64 {
 
 // archive ends the incarnation of a partition.
 func (s *Store) archive(place int32) {
-	s.pending.drop(codec.AccountKey(s.ledger.At(place)))
+	s.pending.Drop(codec.AccountKey(s.ledger.At(place)))
 	s.ledger.Archive(place)
 	s.touch(place)
 	if !s.settings.NotOfLog {
 		s.settings.NotOfLog = true
-		s.pending.putSettings(&s.settings)
+		s.pending.PutSettings(&s.settings)
 	}
 }
 
@@ -318,13 +315,9 @@ func (s *Store) contribute(shard uint32, c codec.Counters) {
 		s.shares = map[uint32]codec.Counters{}
 	}
 	s.shares[shard] = c
-	s.pending.put(shareKey(shard), false, func(b, key []byte) []byte { return codec.AppendCounters(b, key, &c) })
+	s.pending.Put(mirror.ShareKey(shard), false, func(b, key []byte) []byte { return codec.AppendCounters(b, key, &c) })
 	s.addUp()
-	s.pending.counted = true
-}
-
-func shareKey(shard uint32) []byte {
-	return binary.BigEndian.AppendUint32([]byte{codec.PrefixMerged}, shard)
+	s.pending.Counted = true
 }
 
 func (s *Store) addUp() {
@@ -346,7 +339,7 @@ func (s *Store) addUp() {
 // loadShares brings what the shards have counted into memory.
 func (s *Store) loadShares(c storage.Cut) error {
 	return c.Each([]byte{codec.PrefixMerged}, func(key, value []byte) error {
-		if len(key) == 1 || isCarried(key) {
+		if len(key) == 1 || mirror.IsCarried(key) {
 			return nil
 		}
 		if len(key) != 1+4 {
@@ -370,9 +363,9 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 			return err
 		}
 		if p.Value == nil {
-			s.pending.drop(p.Key)
+			s.pending.Drop(p.Key)
 		} else {
-			s.pending.put(p.Key, false, func(b, _ []byte) []byte { return append(b, p.Value...) })
+			s.pending.Put(p.Key, false, func(b, _ []byte) []byte { return append(b, p.Value...) })
 		}
 		return nil
 	}

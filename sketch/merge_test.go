@@ -219,7 +219,7 @@ func (tr *teamTrainer) read(topic []teamMessage, edit func(*Share)) error {
 	}
 	share := &Share{Shard: uint32(m.shard), Head: m.head, Values: namesOf, Resume: int64(tr.at)}
 	for key, value := range tr.waiting[m.shard] {
-		share.Pairs = append(share.Pairs, Pair{[]byte(key), value})
+		share.Pairs = append(share.Pairs, Pair{Key: []byte(key), Value: value})
 	}
 	for i := range tr.waiting {
 		if i != m.shard && tr.waiting[i] != nil {

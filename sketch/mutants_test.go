@@ -161,8 +161,8 @@ var mutants = []mutant{
 	{
 		name: "checkpoints of a lost end kept",
 		file: "checkpoint.go",
-		old:  "s.pending.put(codec.CheckpointKey(&l, l.Next), false,",
-		new:  "if MUTANT { l.Next++ }\ns.pending.put(codec.CheckpointKey(&l, l.Next), false,",
+		old:  "s.pending.Put(codec.CheckpointKey(&l, l.Next), false,",
+		new:  "if MUTANT { l.Next++ }\ns.pending.Put(codec.CheckpointKey(&l, l.Next), false,",
 	},
 }
 

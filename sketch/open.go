@@ -16,6 +16,8 @@ import (
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/outbox"
+	"github.com/refitd/refitd/sketch/internal/piece"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
@@ -236,14 +238,13 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 		settings:        current,
 		backend:         b,
 		ledger:          ledger.NewBook(),
-		bounds:          map[int32]*bound{},
+		bounds:          map[int32]*piece.Bound{},
 		markers:         map[Digest]Marker{},
 		outboxRows:      o.OutboxRows,
 		checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery),
 		cost:            o.Cost,
 		merges:          o.Merges,
 	}
-	s.pending.rows = map[codec.RowKey]int32{}
 	s.samples = reservoir.NewSamples(&s.settings, s.merges)
 	if err := b.View(func(c storage.Cut) error { return s.fill(ctx, c) }); err != nil {
 		return nil, err
@@ -262,7 +263,7 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 			chosen.Partial = true
 		}
 		s.settings = chosen
-		s.pending.putSettings(&chosen)
+		s.pending.PutSettings(&chosen)
 		err = s.commit(nil)
 	} else if chosen.Unsettled || !reflect.DeepEqual(*was, chosen) || s.samples.AreOver() {
 		err = s.resize(chosen)
@@ -309,7 +310,7 @@ func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 		return err
 	}
 	waiting := func(key []byte) { s.outbox = append(s.outbox, string(key)) }
-	if err := scanDeadLetters(c, s.ledger.All(), waiting); err != nil {
+	if err := outbox.Scan(c, s.ledger.All(), waiting); err != nil {
 		return err
 	}
 	aux, _, err := storage.Stored(c, []byte{codec.PrefixAux}, codec.Unseal)

@@ -16,13 +16,6 @@ const (
 	MaxEntities     = 64
 )
 
-// A Detail is what the dead letter of a rejected record says in addition to the reason.
-type Detail struct {
-	Field    string // of the schema; "" for none. A dead letter keeps at least its first 60 bytes
-	Expected string
-	Got      string
-}
-
 // A Record is one offset of a part. Identity, HoldoutKey, Group and Payload may be reused by the caller once Apply has
 // returned.
 type Record struct {

@@ -95,7 +95,7 @@ func (s *Store) Remember(markers []Marker) error {
 		s.settings.Renew(s.ledger.Positions())
 		s.putMarker(&m)
 		s.sealAll()
-		s.pending.putSettings(&s.settings)
+		s.pending.PutSettings(&s.settings)
 		if err := s.commit(nil); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ func (s *Store) resize(chosen policy.Settings) error {
 		if chosen.Unsettled {
 			return s.trim()
 		}
-		s.pending.putSettings(&s.settings)
+		s.pending.PutSettings(&s.settings)
 		return s.commit(nil)
 	}
 	s.sealAll()
@@ -26,7 +26,7 @@ func (s *Store) resize(chosen policy.Settings) error {
 	}
 	chosen.Unsettled = true
 	s.settings = chosen
-	s.pending.putSettings(&s.settings)
+	s.pending.PutSettings(&s.settings)
 	if err := s.commit(nil); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Store) trim() error {
 		}
 	}
 	s.settings.Unsettled = false
-	s.pending.putSettings(&s.settings)
+	s.pending.PutSettings(&s.settings)
 	return s.commit(nil)
 }
 
@@ -93,7 +93,7 @@ func (s *Store) Align(o *Store) error {
 		}
 		if len(out) > 0 && !s.settings.Partial {
 			s.settings.Partial = true
-			s.pending.putSettings(&s.settings)
+			s.pending.PutSettings(&s.settings)
 		}
 		if err := s.expel(r, out, 0, func(int) {}); err != nil {
 			return err

@@ -33,7 +33,7 @@ func (s *Store) putSchemas(list []Schema) error {
 		if err := s.commitIfFull(int64(len(one.Value)), 1); err != nil {
 			return err
 		}
-		s.pending.put(codec.SchemaKey(one.Key), false, func(b, key []byte) []byte {
+		s.pending.Put(codec.SchemaKey(one.Key), false, func(b, key []byte) []byte {
 			return codec.Seal(key, append(b, one.Value...), len(b))
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/outbox"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
@@ -94,7 +95,7 @@ func (s *Store) Check() error {
 		if err != nil {
 			return err
 		}
-		if err := scanDeadLetters(c, acc.ledger, func([]byte) {}); err != nil {
+		if err := outbox.Scan(c, acc.ledger, func([]byte) {}); err != nil {
 			return err
 		}
 		entity := func(string, int32, Entity) error { return nil }

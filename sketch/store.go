@@ -9,6 +9,8 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/mirror"
+	"github.com/refitd/refitd/sketch/internal/piece"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
@@ -26,16 +28,16 @@ type Store struct {
 	mu         sync.Mutex // guards what follows
 	samples    reservoir.Samples
 	ledger     ledger.Book
-	bounds     map[int32]*bound // the last time bound of each
+	bounds     map[int32]*piece.Bound // the last time bound of each
 	markers    map[Digest]Marker
 	reasons    map[string]int64
 	aux        []byte
 	outbox     []string // keys of the dead letters, oldest first
-	pending    piece
+	pending    piece.Piece
 	duplicates int64               // applied since the start under an identity that was in the sample
 	err        error               // the first storage error (I9)
 	note       func(*Change) error // of Recorded
-	mirror     mirror
+	mirror     mirror.Notes
 	shares     map[uint32]codec.Counters // by shard, of what was merged
 
 	progress        Progress // nil reports nothing
@@ -47,7 +49,7 @@ type Store struct {
 // sealAll seals the samples, before rows are taken out of them for another reason than a better one.
 func (s *Store) sealAll() {
 	s.samples.Seal()
-	s.pending.counted = true
+	s.pending.Counted = true
 }
 
 // Begin makes the ledger row of a partition, durably. It does nothing if there is one: start is decided once. start

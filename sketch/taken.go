@@ -1,10 +1,8 @@
 package sketch
 
 import (
-	"bytes"
-	"maps"
-
 	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/mirror"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -25,13 +23,13 @@ func (s *Store) Taken() error {
 	if s.err != nil {
 		return s.err
 	}
-	s.pending.drop([]byte{codec.PrefixMerged})
+	s.pending.Drop([]byte{codec.PrefixMerged})
 	for shard := range s.shares {
-		s.pending.drop(shareKey(shard))
+		s.pending.Drop(mirror.ShareKey(shard))
 	}
-	s.shares, s.pending.counted = nil, true
+	s.shares, s.pending.Counted = nil, true
 	s.settings.Partial, s.settings.NotOfLog, s.settings.Since = true, true, s.ledger.Positions()
-	s.pending.putSettings(&s.settings)
+	s.pending.PutSettings(&s.settings)
 	if err := s.commit(nil); err != nil {
 		return err
 	}
@@ -62,45 +60,11 @@ func (m *Share) Takes(p *Pair) bool {
 
 // carry keeps what a shard has counted by reason.
 func (s *Store) carry(shard uint32, reasons map[string]int64) {
-	s.pending.put(
-		append([]byte{codec.PrefixMerged, codec.PrefixCounters}, shareKey(shard)[1:]...),
+	s.pending.Put(
+		append([]byte{codec.PrefixMerged, codec.PrefixCounters}, mirror.ShareKey(shard)[1:]...),
 		false,
 		func(b, key []byte) []byte {
 			return codec.AppendCounters(b, key, &codec.Counters{Reasons: reasons})
 		},
 	)
-}
-
-func isCarried(key []byte) bool { return len(key) == 2+4 && key[1] == codec.PrefixCounters }
-
-// addCarried adds what is carried to the counters of a head.
-func addCarried(c storage.Cut, h *Head) error {
-	own := []byte{codec.PrefixCounters}
-	var sum *codec.Counters
-	err := c.Each([]byte{codec.PrefixMerged, codec.PrefixCounters}, func(key, value []byte) error {
-		if !isCarried(key) {
-			return nil
-		}
-		carried, err := codec.DecodeCounters(key, value)
-		if err != nil {
-			return err
-		}
-		if sum == nil {
-			sum = &codec.Counters{Reasons: map[string]int64{}}
-			if len(h.Counters) > 0 {
-				if *sum, err = codec.DecodeCounters(own, h.Counters); err != nil {
-					return err
-				}
-				sum.Reasons = maps.Clone(sum.Reasons)
-			}
-		}
-		for reason, n := range carried.Reasons {
-			sum.Reasons[reason] += n
-		}
-		return nil
-	})
-	if err == nil && sum != nil {
-		h.Counters = bytes.Clone(codec.AppendCounters(nil, own, sum))
-	}
-	return err
 }

@@ -5,29 +5,19 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/piece"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
-
-// bound is the last TimeBound of a partition.
-type bound struct {
-	TimeBound
-	place   int32
-	pending bool // in piece.bounds
-}
 
 // bind notes that the time of an applied record was bounded. Records with the same bound share one.
 func (s *Store) bind(place int32, r *Record) {
 	b := s.bounds[place]
 	if b == nil || b.Latest != r.Bound {
-		b = &bound{TimeBound: TimeBound{From: r.Offset, Latest: r.Bound}, place: place}
+		b = &piece.Bound{TimeBound: TimeBound{From: r.Offset, Latest: r.Bound}, Place: place}
 		s.bounds[place] = b
 	}
 	b.To = r.Offset + 1
-	if !b.pending {
-		b.pending = true
-		s.pending.bounds = append(s.pending.bounds, b)
-		s.pending.bytes += int64(len(s.ledger.At(place).Topic) + boundBytes)
-	}
+	s.pending.PutBound(b, s.ledger.At(place).Topic)
 }
 
 // TimeBounds returns the bounds of a partition, in the order of offsets.
@@ -70,7 +60,7 @@ func (s *Store) loadBounds(c storage.Cut) error {
 		}
 		err := c.Each(codec.BoundPrefix(l), func(key, value []byte) error {
 			b, err := codec.DecodeBound(key, value)
-			s.bounds[place] = &bound{TimeBound: b, place: place}
+			s.bounds[place] = &piece.Bound{TimeBound: b, Place: place}
 			return err
 		})
 		if err != nil {
@@ -79,6 +69,3 @@ func (s *Store) loadBounds(c storage.Cut) error {
 	}
 	return nil
 }
-
-// boundBytes is at least what a time bound takes in addition to its topic.
-const boundBytes = 64

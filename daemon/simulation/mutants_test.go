@@ -130,11 +130,11 @@ var mutantsOfTeams = []wrong{
 	},
 	{"the memo is not kept", "produce,stop", 2, mutant.Edit{File: "daemon/shard/memo.go", Old: "\tif len(memo) > 0 {",
 		New: "\tif len(memo) > 0 && !MUTANT {"}},
-	{"what changed after an excerpt is taken for sent", "produce,kill,slow", 1, mutant.Edit{File: "sketch/mirror.go",
-		Old: "\treturn s.dropNotes(e.notes)\n",
-		New: "\tif MUTANT {\n\t\tfor e.notes = nil; uint64(len(e.notes)) < s.mirror.next; { e.notes = append(e.notes, " +
-			"noteKey(uint64(len(e.notes)))) }\n\t}\n" +
-			"\treturn s.dropNotes(e.notes)\n"}},
+	{"what changed after an excerpt is taken for sent", "produce,kill,slow", 1, mutant.Edit{
+		File: "sketch/internal/mirror/notes.go", Old: "\treturn e.notes\n",
+		New: "\tif MUTANT {\n\t\tfor e.notes = nil; uint64(len(e.notes)) < n.next; {\n\t\t\t" +
+			"e.notes = append(e.notes, noteKey(uint64(len(e.notes))))\n\t\t}\n\t}\n" +
+			"\treturn e.notes\n"}},
 	{
 		"a head that is behind is trusted",
 		"fall back,produce",

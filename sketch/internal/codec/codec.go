@@ -40,6 +40,15 @@ const (
 	prefixSchema     = 'w' // since 2; a state that has none is read as before
 )
 
+// IsMirrored reports whether a copy of a state elsewhere needs what is at a key: rows, checkpoints and time bounds.
+func IsMirrored(key []byte) bool {
+	switch key[0] {
+	case PrefixRow, PrefixCheckpoint, PrefixBound:
+		return true
+	}
+	return false
+}
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const CRCBytes = 4

@@ -21,6 +21,9 @@ import (
 // ValueThreshold is the size from which on Badger would put a value into its value log; every value here is smaller.
 const ValueThreshold = 1 << 20
 
+// OpOverhead is more than what Badger adds to the bytes of a key and a value (12 in v4.9).
+const OpOverhead = 16
+
 // valueLogBytes bounds a file of the value log, which stays empty. Badger makes it twice as large.
 const valueLogBytes = 16 << 20
 
