@@ -204,9 +204,14 @@ daemon/web
 	daemon/report daemon/web/inference snapshot snapshot/format snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
 sketch
+	sketch/internal/audit sketch/internal/backup sketch/internal/codec sketch/internal/fault sketch/internal/ledger
+	sketch/internal/mirror sketch/internal/outbox sketch/internal/piece sketch/internal/policy sketch/internal/reservoir
+	sketch/internal/sample sketch/internal/storage sketch/internal/witness snapshot/failpoint
+sketch/internal/audit
 	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/outbox
-	sketch/internal/piece sketch/internal/policy sketch/internal/reservoir sketch/internal/storage snapshot/durable
-	snapshot/failpoint
+	sketch/internal/policy sketch/internal/reservoir sketch/internal/storage
+sketch/internal/backup
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/storage snapshot/durable
 sketch/internal/codec
 	sketch/internal/fault sketch/internal/ledger sketch/internal/policy sketch/internal/storage
 sketch/internal/fault
@@ -222,8 +227,12 @@ sketch/internal/policy
 	sketch/internal/fault sketch/internal/ledger
 sketch/internal/reservoir
 	sketch/internal/ledger sketch/internal/policy
+sketch/internal/sample
+	sketch/internal/audit sketch/internal/ledger sketch/internal/policy sketch/internal/storage
 sketch/internal/storage
 	sketch/internal/fault snapshot/failpoint
+sketch/internal/witness
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/policy snapshot/durable
 solver
 	solver/internal/convexfm solver/internal/dense solver/internal/eigen solver/internal/full solver/internal/gamma
 	solver/internal/linear solver/internal/output solver/internal/parallel solver/loss solver/penalty solver/problem

@@ -3,12 +3,16 @@ package sketch
 import (
 	"context"
 
+	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/backup"
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/mirror"
 	"github.com/refitd/refitd/sketch/internal/outbox"
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/sample"
 	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 // LeastFreeFiles is how many more files the file system of a state must be able to take for anything to be written.
@@ -64,6 +68,23 @@ type (
 	Excerpt = mirror.Excerpt
 	// A Threshold is what the rank of a row of a sample has to reach, once an event was put out of it.
 	Threshold = mirror.Threshold
+	// A State describes a store: what two copies that read the same log under the same settings agree on, but for
+	// Lineage and ConfigHash.
+	State = audit.State
+	// A Sample is a private copy of the state after one commit. Rows are in the order of their identity hashes, which is
+	// random but reproducible.
+	Sample = sample.Sample
+	// A Row is an event of the sample.
+	Row = sample.Row
+	// A Witness is the small file in the state directory that records how far the state had come.
+	Witness = witness.Witness
+	// A Testimony is what a witness says of one partition.
+	Testimony = witness.Testimony
+	// A Rollback is a partition of which the state was found behind its witness: offsets Next..Witnessed-1 had been
+	// applied and have to be read again, which gives the same state.
+	Rollback = witness.Rollback
+	// A BackupHeader says what a backup holds.
+	BackupHeader = backup.Header
 	// A Marker says that the events of a subject are forgotten.
 	Marker = ledger.Marker
 )
@@ -86,6 +107,9 @@ const (
 
 // MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's value.
 const MaxDeadLetterBytes = outbox.MaxLetterBytes
+
+// BackupMagic begins every backup.
+const BackupMagic = backup.Magic
 
 // NoTime is the watermark of a partition of which no event was applied.
 const NoTime = ledger.NoTime

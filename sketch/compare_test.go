@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/audit"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
 )
 
@@ -89,7 +90,7 @@ func sampleOf(r *reservoir.Reservoir) string {
 }
 
 // checkRows compares the samples row by row, and with them the cut and the probabilities.
-func (w *oracle) checkRows(s *Store, state *State, v *view) error {
+func (w *oracle) checkRows(s *Store, state *audit.State, v *view) error {
 	sample, err := s.Sample()
 	if err != nil {
 		return err

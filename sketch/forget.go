@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/sketch/internal/audit"
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
@@ -134,18 +135,18 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker,
 	values func(field string, payload []byte) [][]byte) ([][]reservoir.Entry, error) {
 	out := make([][]reservoir.Entry, len(s.samples.All))
 	err := s.backend.View(func(c storage.Cut) error {
-		_, err := s.scan(ctx, c, func(row *scanned) error {
+		_, err := s.frame().Scan(ctx, c, func(row *audit.Scanned) error {
 			if at, ok := ledger.CutOf(m, string(row.Topic), row.Partition); !ok || row.Incarnation > at.Incarnation ||
 				row.Incarnation == at.Incarnation && row.Offset >= at.Next {
 				return nil
 			}
-			match := m.Row != nil && string(m.Row) == string(row.id[:])
+			match := m.Row != nil && string(m.Row) == string(row.Id[:])
 			for _, value := range values(m.Field, row.Payload) {
 				match = match || SubjectHash(m.Field, value) == m.Hash
 			}
 			if match {
 				place := s.ledger.Place(string(row.Topic), row.Partition, row.Incarnation)
-				out[row.sample] = append(out[row.sample], s.entryOf(row, place))
+				out[row.Sample] = append(out[row.Sample], s.entryOf(row, place))
 			}
 			return nil
 		})

@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 // mountTmpfs mounts a file system of the given size, or skips the test.
@@ -319,7 +320,7 @@ func TestWitness(t *testing.T) {
 	for range 2 { // looking at it does not make the loss forgotten
 		s, err := OpenExisting(t.Context(), o.Dir, nil)
 		must(t, err)
-		if want := []Rollback{{"a", 0, 2000, 3000}}; !reflect.DeepEqual(s.Rollbacks(), want) {
+		if want := []Rollback{{Topic: "a", Next: 2000, Witnessed: 3000}}; !reflect.DeepEqual(s.Rollbacks(), want) {
 			t.Errorf("rollbacks %v, want %v", s.Rollbacks(), want)
 		}
 		must(t, s.Close())
@@ -338,10 +339,10 @@ func TestWitness(t *testing.T) {
 	}
 	must(t, s.Close())
 
-	w, err := readWitness(o.Dir)
+	w, err := witness.Read(o.Dir)
 	must(t, err)
 	w.Partitions[0].Digest = strings.Repeat("0", 64)
-	must(t, w.write(o.Dir))
+	must(t, witness.Write(w, o.Dir))
 	if _, err := Open(t.Context(), o); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "digest") {
 		t.Errorf("error %v of a state with another history, want ErrCorrupt", err)
 	}
@@ -364,16 +365,16 @@ func TestWitnessIsWrittenWhenItChanges(t *testing.T) {
 		{"rest after it", func() error { return nil }, false},
 		{"more events", func() error { return rereadLog(s, 1100) }, true},
 	} {
-		before, err := os.Stat(filepath.Join(o.Dir, witnessName))
+		before, err := os.Stat(filepath.Join(o.Dir, witness.Name))
 		must(t, err, c.do(), s.Witness())
-		after, err := os.Stat(filepath.Join(o.Dir, witnessName))
+		after, err := os.Stat(filepath.Join(o.Dir, witness.Name))
 		must(t, err)
 		if written := !os.SameFile(before, after); written != c.wants {
 			t.Errorf("after %s it was written: %t", c.what, written)
 		}
 		want, err := s.Testify()
 		must(t, err)
-		if got, err := readWitness(o.Dir); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := witness.Read(o.Dir); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("after %s it says %+v (%v), want %+v", c.what, got, err, want)
 		}
 	}
@@ -385,10 +386,10 @@ func TestNewerFormat(t *testing.T) {
 	o := damageOptions(t.TempDir())
 	s := mustOpen(t, o)
 	must(t, rereadLog(s, 1000), s.Close())
-	w, err := readWitness(o.Dir)
+	w, err := witness.Read(o.Dir)
 	must(t, err)
 	w.Format = codec.FormatVersion + 1
-	must(t, w.write(o.Dir))
+	must(t, witness.Write(w, o.Dir))
 	before := fingerprint(t, o.Dir)
 	for _, open := range []func() (*Store, error){
 		func() (*Store, error) { return Open(t.Context(), o) },

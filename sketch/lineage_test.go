@@ -13,6 +13,7 @@ import (
 
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 // TestFormat1: a state that a build of format 1 wrote, before there were checkpoints or markers, opens as it is, and is
@@ -47,7 +48,7 @@ func TestFormat1(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
-	w, err := readWitness(o.Dir)
+	w, err := witness.Read(o.Dir)
 	must(t, err)
 	if w.Format != codec.FormatVersion {
 		t.Errorf("the witness still says format %d: an older build would open what it cannot read", w.Format)

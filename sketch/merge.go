@@ -88,21 +88,10 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 // Merged returns Resume and Memo of the last share merged; ok is false before one was.
 func (s *Store) Merged() (resume int64, memo []byte, ok bool, err error) {
 	err = s.backend.View(func(c storage.Cut) (err error) {
-		resume, memo, ok, err = merged(c)
+		resume, memo, ok, err = mirror.Merged(c)
 		return err
 	})
 	return resume, memo, ok, err
-}
-
-func merged(c storage.Cut) (resume int64, memo []byte, ok bool, err error) {
-	value, ok, err := storage.Stored(c, []byte{codec.PrefixMerged}, codec.Unseal)
-	switch {
-	case err != nil || !ok:
-		return 0, nil, false, err
-	case len(value) < 8:
-		return 0, nil, false, fault.Corrupt("what was merged has %d bytes", len(value))
-	}
-	return int64(binary.BigEndian.Uint64(value)), bytes.Clone(value[8:]), true, nil
 }
 
 // Fingerprint returns a digest of what samples have to agree in to be merged; see Agrees.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/refitd/refitd/sketch/internal/audit"
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/ledger"
@@ -21,6 +22,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 // Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them and the files they are in. A
@@ -39,7 +41,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // OpenExisting opens a state under the settings it was made with, for inspection. It leaves the witness alone. The
 // error wraps ErrNoState if dir has no state.
 func OpenExisting(ctx context.Context, dir string, log *slog.Logger) (*Store, error) {
-	if _, err := readWitness(dir); errors.Is(err, os.ErrNotExist) {
+	if _, err := witness.Read(dir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 	}
 	return openDir(ctx, Options{Dir: dir, Logger: log}, false, func(stored *policy.Settings) (policy.Settings, error) {
@@ -93,7 +95,7 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = DefaultMemTableBytes
 	}
-	if _, err := o.readWitness(); err != nil { // of another format nothing is touched
+	if _, err := readWitness(o.Dir); err != nil { // of another format nothing is touched
 		return nil, err
 	}
 	if err := o.place().Preflight(witnesses, log); err != nil {
@@ -112,7 +114,7 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 			err = errors.Join(err, h.lock.Close())
 		}
 	}()
-	w, err := o.readWitness()
+	w, err := readWitness(o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +132,10 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 	s, err := load(ctx, d, &o, func(stored *policy.Settings) (policy.Settings, error) {
 		switch {
 		case w != nil && stored == nil:
-			return policy.Settings{}, fault.Corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName,
+			return policy.Settings{}, fault.Corrupt("%s is empty, but %s says that it held lineage %s", dir, witness.Name,
 				w.Lineage)
 		case w != nil && stored.First() != w.Lineage:
-			return policy.Settings{}, fault.Corrupt("%s holds lineage %s, but %s says %s", dir, stored.First(), witnessName,
+			return policy.Settings{}, fault.Corrupt("%s holds lineage %s, but %s says %s", dir, stored.First(), witness.Name,
 				w.Lineage)
 		}
 		return choose(stored)
@@ -167,22 +169,10 @@ func (o *Options) place() storage.Place {
 		AllowNetwork: o.AllowNetwork}
 }
 
-// readWitness returns nil if there is no witness.
-func (o *Options) readWitness() (*Witness, error) {
-	w, err := readWitness(o.Dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return w, w.checkFormat(o.Dir)
-}
-
 // settle compares a store with its witness and, if it keeps one, takes up what the witness has and the ledger has not.
 func (s *Store) settle(w *Witness, log *slog.Logger) error {
 	if w != nil {
-		behind, err := s.compare(w, s.home.dir)
+		behind, err := witness.Compare(w, &s.ledger, s.home.dir)
 		if err != nil {
 			return err
 		}
@@ -279,14 +269,14 @@ func load(ctx context.Context, b storage.Backend, o *Options,
 
 // fill takes what a cut has into memory.
 func (s *Store) fill(ctx context.Context, c storage.Cut) error {
-	acc, err := s.scan(ctx, c, func(row *scanned) error {
-		s.samples.All[row.sample].Load(s.entryOf(row, int32(row.place)), row.Group)
+	acc, err := s.frame().Scan(ctx, c, func(row *audit.Scanned) error {
+		s.samples.All[row.Sample].Load(s.entryOf(row, int32(row.Place)), row.Group)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, l := range acc.ledger {
+	for _, l := range acc.Ledger {
 		s.ledger.Adopt(l)
 	}
 	for i, r := range s.samples.All {
@@ -296,7 +286,7 @@ func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 		}
 		r.Restore()
 	}
-	for _, m := range acc.markers {
+	for _, m := range acc.Markers {
 		s.markers[m.Hash] = m
 	}
 	s.reasons = acc.Reasons

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/refitd/refitd/sketch/internal/audit"
 	"github.com/refitd/refitd/sketch/internal/policy"
 )
 
@@ -51,7 +52,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				records[p] = append(records[p], r)
 			}
 		}
-		apply := func(order []int) (*State, []float64) {
+		apply := func(order []int) (*audit.State, []float64) {
 			s, err := NewMemory(o)
 			if err != nil {
 				t.Fatal(err)

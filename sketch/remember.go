@@ -1,11 +1,10 @@
 package sketch
 
 import (
-	"fmt"
 	"slices"
 
-	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 // The markers of a state go with it when it is lost or an older one takes its place. So they are also kept in files
@@ -14,20 +13,11 @@ import (
 // ReadForgotten reads what KeepForgotten wrote. The error wraps fs.ErrNotExist if there is no such file, ErrCorrupt if
 // it cannot be read, and ErrFormat if it is of a later version.
 func ReadForgotten(path string) (*Witness, error) {
-	w, err := readWitnessFile(path)
+	w, err := witness.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return w, w.checkFormat(path)
-}
-
-// checkFormat returns an error wrapping ErrFormat if the witness is of a later version.
-func (w *Witness) checkFormat(path string) error {
-	if w.Format > codec.FormatVersion {
-		return fmt.Errorf("sketch: %s: format %d is newer than %d, the newest this build reads: %w", path, w.Format,
-			codec.FormatVersion, ErrFormat)
-	}
-	return nil
+	return w, witness.CheckFormat(w, path)
 }
 
 // KeepForgotten writes the markers of the state to a file outside of it, durably. It does nothing if the state has no
@@ -37,7 +27,7 @@ func (s *Store) KeepForgotten(path string) error {
 	if err != nil || len(w.Forgotten) == 0 {
 		return err
 	}
-	return w.writeFile(path)
+	return witness.WriteFile(w, path)
 }
 
 // RememberOf is Remember for the markers of another state, or of this one at another time, in the terms of this one.
@@ -61,7 +51,7 @@ func (s *Store) markersOf(w *Witness) []Marker {
 	defer s.mu.Unlock()
 	markers := w.Forgotten
 	if w.Lineage != s.settings.First() { // the other state counted incarnations separately
-		markers = w.carriedTo(func(topic string) uint32 {
+		markers = witness.CarriedTo(w, func(topic string) uint32 {
 			incarnation, _ := s.ledger.Incarnation(topic)
 			return incarnation
 		})

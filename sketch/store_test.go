@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/sketch/internal/audit"
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 func diskOptions(t *testing.T) Options {
@@ -76,7 +78,7 @@ func applyLog(t testing.TB, s *Store, topic string, number int32, records []Reco
 	}
 }
 
-func stateOf(t testing.TB, s *Store) *State {
+func stateOf(t testing.TB, s *Store) *audit.State {
 	t.Helper()
 	st, err := s.State()
 	must(t, err)
@@ -192,10 +194,10 @@ func TestOpenRefuses(t *testing.T) {
 			must(t, err, os.Truncate(name, f.Size()/2))
 		}, ErrCorrupt, ""},
 		{"witness unreadable", func(t *testing.T, o *Options) {
-			must(t, os.WriteFile(filepath.Join(o.Dir, witnessName), []byte("{"), 0o600))
+			must(t, os.WriteFile(filepath.Join(o.Dir, witness.Name), []byte("{"), 0o600))
 		}, ErrCorrupt, "WITNESS"},
 		{"newer format", func(t *testing.T, o *Options) {
-			must(t, (&Witness{Format: codec.FormatVersion + 1, Lineage: "x"}).write(o.Dir))
+			must(t, witness.Write(&Witness{Format: codec.FormatVersion + 1, Lineage: "x"}, o.Dir))
 		}, ErrFormat, fmt.Sprintf("format %d is newer than %d", codec.FormatVersion+1, codec.FormatVersion)},
 		{"row flipped", func(t *testing.T, o *Options) {
 			s := mustOpen(t, *o)

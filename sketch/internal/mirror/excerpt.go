@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/fault"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
@@ -125,4 +126,17 @@ func addCarried(c storage.Cut, h *Head) error {
 // ShareKey is the key of the counters of a shard whose rows were merged.
 func ShareKey(shard uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{codec.PrefixMerged}, shard)
+}
+
+// Merged returns what a store keeps of the last share merged into it: where the caller continues reading, and what it
+// has to know then; ok is false before one was.
+func Merged(c storage.Cut) (resume int64, memo []byte, ok bool, err error) {
+	value, ok, err := storage.Stored(c, []byte{codec.PrefixMerged}, codec.Unseal)
+	switch {
+	case err != nil || !ok:
+		return 0, nil, false, err
+	case len(value) < 8:
+		return 0, nil, false, fault.Corrupt("what was merged has %d bytes", len(value))
+	}
+	return int64(binary.BigEndian.Uint64(value)), bytes.Clone(value[8:]), true, nil
 }

@@ -1,13 +1,12 @@
-package sketch
+package sample
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"hash"
 	"math"
 	"slices"
 
+	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
@@ -28,11 +27,11 @@ type Row struct {
 // A Sample is a private copy of the state after one commit. Rows are in the order of their identity hashes, which is
 // random but reproducible.
 type Sample struct {
-	Cut                 []Position  // by topic and partition: the rows are of the records before these offsets
-	Ledger              []LedgerRow // the accounts of the cut, those of earlier incarnations of a topic included
+	Cut                 []ledger.Position // by topic and partition: the rows are of the records before these offsets
+	Ledger              []ledger.Row      // the accounts of the cut, those of earlier incarnations of a topic included
 	Train, Select, Gate []Row
 	Watermark           int64 // newest event time applied, milliseconds; NoTime if none
-	Digest              Digest
+	Digest              ledger.Digest
 	Lineage             string
 
 	rule     policy.Rule // of the training rows
@@ -66,86 +65,78 @@ func (s *Sample) LimitWeights(limit float64) (limited int) {
 // cap, where it is not known.
 func (s *Sample) Inclusion(r *Row) (p float64, ok bool) { return math.Exp(r.lnInclusion), !s.capped }
 
-// Sample copies a consistent cut. It takes about 1 µs and the payload's memory plus 80 bytes for a row; Apply may run
-// concurrently.
-func (s *Store) Sample() (*Sample, error) {
-	train := s.samples.All[Train].Rule // rules never change
-	out := &Sample{Watermark: NoTime, rule: train, capped: s.settings.CapBy != "",
-		weighted: train.HalfLife > 0 || len(s.settings.Quotas) > 0 ||
-			s.settings.Weighted, unequal: train.Keyed || len(s.settings.Quotas) > 0}
-	rows, _ := s.Size()
-	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make([]Row, 0,
-		rows[Select]), make([]Row, 0, rows[Gate])
-	err := s.backend.View(func(c storage.Cut) error {
-		digest := newRowDigest()
-		topic, topics := "", map[string]string{}
-		var slab []byte
-		samples := [NumRoles][]int32{} // of the rows
-		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
-			digest.add(row)
-			if topic != string(row.Topic) {
-				known, ok := topics[string(row.Topic)]
-				if topic = known; !ok {
-					topic = string(row.Topic)
-					topics[topic] = topic
-				}
-			}
-			if n := len(row.Payload); cap(slab)-len(slab) < n {
-				slab = make([]byte, 0, max(n, min(256<<10, 2*cap(slab)+4<<10)))
-			}
-			start := len(slab)
-			slab = append(slab, row.Payload...)
-			rows := [...]*[]Row{&out.Train, &out.Select, &out.Gate}[row.role]
-			*rows = append(
-				*rows,
-				Row{
-					Topic:       topic,
-					Partition:   row.Partition,
-					Incarnation: row.Incarnation,
-					Offset:      row.Offset,
-					Time:        row.Time,
-					Weight:      row.Weight,
-					Payload:     slab[start:len(slab):len(slab)],
-				},
-			)
-			samples[row.role] = append(samples[row.role], int32(row.sample))
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		for i := range acc.ledger {
-			l := &acc.ledger[i]
-			out.Ledger = append(out.Ledger, l.Row)
-			if i < acc.current {
-				out.Cut = append(out.Cut, l.Position())
-			}
-			out.Watermark = max(out.Watermark, l.Watermark)
-		}
-		out.Digest, out.Lineage = digest.sum(), acc.settings.Lineage
-		for role, rows := range [NumRoles][]Row{out.Train, out.Select, out.Gate} {
-			for i := range rows {
-				rows[i].lnInclusion = s.lnInclusion(acc, int(samples[role][i]), &rows[i])
+// Read copies a cut. rows are about how many there are by role.
+func Read(f *audit.Frame, c storage.Cut, rows [ledger.NumRoles]int) (*Sample, error) {
+	train := f.Samples.All[ledger.Train].Rule // rules never change
+	quotas := len(f.Settings.Quotas) > 0
+	out := &Sample{Watermark: ledger.NoTime, rule: train, capped: f.Settings.CapBy != "",
+		weighted: train.HalfLife > 0 || quotas || f.Settings.Weighted, unequal: train.Keyed || quotas}
+	out.Train, out.Select, out.Gate = make([]Row, 0, rows[ledger.Train]), make([]Row, 0, rows[ledger.Select]),
+		make([]Row, 0, rows[ledger.Gate])
+	digest := audit.NewDigest()
+	topic, topics := "", map[string]string{}
+	var slab []byte
+	samples := [ledger.NumRoles][]int32{} // of the rows
+	acc, err := f.Scan(context.Background(), c, func(row *audit.Scanned) error {
+		digest.Add(row)
+		if topic != string(row.Topic) {
+			known, ok := topics[string(row.Topic)]
+			if topic = known; !ok {
+				topic = string(row.Topic)
+				topics[topic] = topic
 			}
 		}
+		if n := len(row.Payload); cap(slab)-len(slab) < n {
+			slab = make([]byte, 0, max(n, min(256<<10, 2*cap(slab)+4<<10)))
+		}
+		start := len(slab)
+		slab = append(slab, row.Payload...)
+		rows := [...]*[]Row{&out.Train, &out.Select, &out.Gate}[row.Role]
+		*rows = append(
+			*rows,
+			Row{
+				Topic:       topic,
+				Partition:   row.Partition,
+				Incarnation: row.Incarnation,
+				Offset:      row.Offset,
+				Time:        row.Time,
+				Weight:      row.Weight,
+				Payload:     slab[start:len(slab):len(slab)],
+			},
+		)
+		samples[row.Role] = append(samples[row.Role], int32(row.Sample))
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	for i := range acc.Ledger {
+		l := &acc.Ledger[i]
+		out.Ledger = append(out.Ledger, l.Row)
+		if i < acc.Current {
+			out.Cut = append(out.Cut, l.Position())
+		}
+		out.Watermark = max(out.Watermark, l.Watermark)
+	}
+	out.Digest, out.Lineage = digest.Sum(), acc.Settings.Lineage
+	for role, rows := range [ledger.NumRoles][]Row{out.Train, out.Select, out.Gate} {
+		for i := range rows {
+			rows[i].lnInclusion = lnInclusion(f, acc, int(samples[role][i]), &rows[i])
+		}
+	}
 	return out, nil
 }
 
 // lnInclusion is that of a row of a sample; see Sample.Inclusion.
-func (s *Store) lnInclusion(acc *accounts, sample int, row *Row) float64 {
+func lnInclusion(f *audit.Frame, acc *audit.Accounts, sample int, row *Row) float64 {
 	evicted, threshold := acc.Of(sample)
 	if !evicted {
 		return 0
 	}
-	if r := s.samples.All[sample]; r.PerGroup > 0 && acc.found[sample] >= int64(r.Capacity) {
-		threshold = acc.least[sample] // the set's; the threshold of a cap is the order's
+	if r := f.Samples.All[sample]; r.PerGroup > 0 && acc.Found[sample] >= int64(r.Capacity) {
+		threshold = acc.Least[sample] // the set's; the threshold of a cap is the order's
 	}
-	return s.samples.All[sample].LnInclusion(row.Weight, row.Time, threshold)
+	return f.Samples.All[sample].LnInclusion(row.Weight, row.Time, threshold)
 }
 
 // TrainWeights returns what each training row counts, w·2^(-age/halfLife)/π scaled to mean 1, or nil for a uniform
@@ -200,28 +191,4 @@ func (s *Sample) weights(of []Row) []float64 {
 		weights[i] = math.Exp(ln(&of[i])-top) * (float64(len(s.Train)) / sum)
 	}
 	return weights
-}
-
-// A rowDigest is the SHA-256 over the rows in the order of role and identity: a function of the set of rows.
-type rowDigest struct {
-	hash  hash.Hash
-	size  [4]byte
-	rows  [NumRoles]int
-	bytes int64
-}
-
-func newRowDigest() *rowDigest { return &rowDigest{hash: sha256.New()} }
-
-func (d *rowDigest) add(row *scanned) {
-	d.hash.Write(row.key)
-	binary.BigEndian.PutUint32(d.size[:], uint32(len(row.value)))
-	d.hash.Write(d.size[:])
-	d.hash.Write(row.value)
-	d.rows[row.role]++
-	d.bytes += int64(len(row.key) + len(row.value))
-}
-
-func (d *rowDigest) sum() (sum Digest) {
-	d.hash.Sum(sum[:0])
-	return sum
 }
