@@ -206,7 +206,7 @@ daemon/web/inference
 sketch
 	sketch/internal/audit sketch/internal/backup sketch/internal/codec sketch/internal/fault sketch/internal/ledger
 	sketch/internal/mirror sketch/internal/outbox sketch/internal/piece sketch/internal/policy sketch/internal/reservoir
-	sketch/internal/sample sketch/internal/storage sketch/internal/witness snapshot/failpoint
+	sketch/internal/sample sketch/internal/share sketch/internal/storage sketch/internal/witness snapshot/failpoint
 sketch/internal/audit
 	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/outbox
 	sketch/internal/policy sketch/internal/reservoir sketch/internal/storage
@@ -229,6 +229,9 @@ sketch/internal/reservoir
 	sketch/internal/ledger sketch/internal/policy
 sketch/internal/sample
 	sketch/internal/audit sketch/internal/ledger sketch/internal/policy sketch/internal/storage
+sketch/internal/share
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/policy
+	sketch/internal/reservoir
 sketch/internal/storage
 	sketch/internal/fault snapshot/failpoint
 sketch/internal/witness

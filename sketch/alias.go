@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/outbox"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/sample"
+	"github.com/refitd/refitd/sketch/internal/share"
 	"github.com/refitd/refitd/sketch/internal/storage"
 	"github.com/refitd/refitd/sketch/internal/witness"
 )
@@ -24,6 +25,10 @@ var ErrChanged = storage.ErrChanged
 // ErrForeign: what was to be merged is not of a store that reads other partitions of the same topics under the same
 // settings.
 var ErrForeign = mirror.ErrForeign
+
+// ErrBehind: the accounts to be merged are behind those that were. What the shard sends next to them is to be merged
+// with a later head.
+var ErrBehind = share.ErrBehind
 
 // Names of types that the rooms below this package define.
 type (
@@ -85,6 +90,8 @@ type (
 	Rollback = witness.Rollback
 	// A BackupHeader says what a backup holds.
 	BackupHeader = backup.Header
+	// A Share is what a store that reads some of the partitions has sent of itself: excerpts of it up to one with a head.
+	Share = share.Share
 	// A Marker says that the events of a subject are forgotten.
 	Marker = ledger.Marker
 )

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,31 +13,9 @@ import (
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/mirror"
 	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/share"
 	"github.com/refitd/refitd/sketch/internal/storage"
 )
-
-// ErrBehind: the accounts to be merged are behind those that were. What the shard sends next to them is to be merged
-// with a later head.
-var ErrBehind = errors.New("behind what was merged")
-
-// A Share is what a store that reads some of the partitions has sent of itself: excerpts of it up to one with a head.
-type Share struct {
-	Shard uint32
-	Pairs []Pair
-	Head  *Head
-	// Resume is where the caller continues reading once this is merged. Memo is what it has to know then; see
-	// Store.Merged.
-	Resume int64
-	Memo   []byte
-	// Values returns the values that a payload has in a field, as for Erase: rows of forgotten subjects are left out.
-	Values func(field string, payload []byte) ([][]byte, error)
-	// Only takes some of the shard's partitions, into a store that is to be a shard itself: see Store.Taken. Nil takes
-	// all.
-	Only func(topic string, partition int32) bool
-	// Carry takes what the shard has counted by reason along with Only. It is of no partition, so one of those that
-	// share the shard's has to take it.
-	Carry bool
-}
 
 // Merge takes the share of a shard into a store of Options.Merges. A bottom-k sample is a function of the set of
 // events, and so is the union of such samples cut to k: each row that the sample of all events has is among the largest
@@ -53,7 +30,7 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	h, err := s.read(m)
+	h, err := share.Read(m, &s.settings, &s.ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +38,9 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 	defer func() { s.duplicates = duplicates }() // what is sent again is none
 	events = s.advance(h)
 	if m.Only == nil {
-		s.contribute(m.Shard, h.counters)
+		s.contribute(m.Shard, h.Counters)
 	} else if m.Carry {
-		s.carry(m.Shard, h.counters.Reasons)
+		s.carry(m.Shard, h.Counters.Reasons)
 	}
 	for i := range m.Pairs {
 		if !m.Takes(&m.Pairs[i]) {
@@ -73,8 +50,8 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 			return nil, s.stop(err)
 		}
 	}
-	for i, r := range s.samples.All[:int(NumRoles)+len(h.counters.Classes)] {
-		evicted, threshold := h.counters.Of(i)
+	for i, r := range s.samples.All[:int(NumRoles)+len(h.Counters.Classes)] {
+		evicted, threshold := h.Counters.Of(i)
 		if _, err := s.raise(r, Threshold{Evicted: evicted, Rank: threshold}); err != nil {
 			return nil, err
 		}
@@ -104,106 +81,11 @@ func (s *Store) Fingerprint() Digest {
 	return sha256.Sum256(codec.AppendSettings(nil, []byte{codec.PrefixSettings}, &policy))
 }
 
-// account is a head, decoded.
-type account struct {
-	ledger   []ledger.Account // those of incarnations that are over first, as a Head has them
-	counters codec.Counters
-}
-
-// read decodes and checks a share before anything of it is taken. Its error wraps ErrForeign.
-func (s *Store) read(m *Share) (*account, error) {
-	foreign := func(format string, args ...any) error {
-		return fmt.Errorf("sketch: merge shard %d: %w: %w", m.Shard, ErrForeign, fmt.Errorf(format, args...))
-	}
-	if m.Head == nil {
-		return nil, foreign("it has no head")
-	}
-	theirs, err := codec.DecodeSettings([]byte{codec.PrefixSettings}, m.Head.Settings)
-	if err != nil {
-		return nil, foreign("%w", err)
-	}
-	if err := s.settings.Agrees(theirs); err != nil {
-		return nil, foreign("%w", err)
-	}
-	h := &account{counters: codec.Counters{Reasons: map[string]int64{}}}
-	if len(m.Head.Counters) > 0 {
-		if h.counters, err = codec.DecodeCounters([]byte{codec.PrefixCounters}, m.Head.Counters); err != nil {
-			return nil, foreign("%w", err)
-		}
-		if n := len(s.settings.Quotas); len(h.counters.Classes) != n {
-			return nil, foreign("it counts %d classes of %d", len(h.counters.Classes), n)
-		}
-	}
-	behind := ""
-	for _, p := range m.Head.Ledger {
-		if !m.Takes(&p) {
-			continue
-		}
-		l, err := codec.DecodeAccount(p.Key, p.Value)
-		if err == nil {
-			err = l.Audit()
-		}
-		if err != nil {
-			return nil, foreign("%w", err)
-		}
-		if place := s.ledger.Place(l.Topic, l.Partition, l.Incarnation); place >= 0 {
-			switch own := s.ledger.At(place); {
-			case own.Start != l.Start:
-				return nil, foreign("%s/%d begins at offset %d, here at %d", l.Topic, l.Partition, l.Start, own.Start)
-			case own.Next == l.Next && own.Digest != l.Digest:
-				return nil, foreign("%s/%d has digest %s at offset %d, here %s", l.Topic, l.Partition, l.Digest, l.Next,
-					own.Digest)
-			case l.Next < own.Next:
-				behind = fmt.Sprintf("%s/%d is at offset %d, here at %d", l.Topic, l.Partition, l.Next, own.Next)
-			}
-		}
-		h.ledger = append(h.ledger, l)
-	}
-	if behind != "" {
-		return nil, fmt.Errorf("sketch: merge shard %d: %s: %w", m.Shard, behind, ErrBehind)
-	}
-	for i := range m.Pairs {
-		if _, err := s.check(&m.Pairs[i]); err != nil {
-			return nil, foreign("%w", err)
-		}
-	}
-	return h, nil
-}
-
-// check decodes a pair, and returns its row where it is one that is not gone.
-func (s *Store) check(p *Pair) (*codec.Row, error) {
-	if len(p.Key) == 0 || !codec.IsMirrored(p.Key) {
-		return nil, fmt.Errorf("it has a key %.40q", p.Key)
-	}
-	if p.Key[0] != codec.PrefixRow {
-		_, _, err := PartitionOf(p.Key)
-		if err == nil && p.Value != nil {
-			_, err = codec.Unseal(p.Key, p.Value)
-		}
-		return nil, err
-	}
-	if _, _, ok := codec.ParseRowKey(p.Key); !ok {
-		return nil, fault.Corrupt("row at key %.40x", p.Key)
-	}
-	if p.Value == nil {
-		return nil, nil //nolint:nilnil // a row that is gone has nothing to return
-	}
-	row, err := codec.DecodeRow(p.Key, p.Value)
-	if err != nil {
-		return nil, err
-	}
-	if s.settings.Grouped() != (row.Group != policy.Identity{}) {
-		return nil, fmt.Errorf("row of %s/%d offset %d does not fit the quotas or the cap", row.Topic, row.Partition,
-			row.Offset)
-	}
-	return &row, nil
-}
-
 // CheckPair returns an error wrapping ErrForeign for a pair with which every share would be refused, and for one of a
 // partition that owns does not accept. Nobody can say of which partition a row was that is gone.
 func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool) error {
 	s.mu.Lock()
-	row, err := s.check(p)
+	row, err := share.CheckPair(p, &s.settings)
 	start := int64(0)
 	if row != nil {
 		if place := s.ledger.Place(string(row.Topic), row.Partition, row.Incarnation); place >= 0 {
@@ -251,15 +133,15 @@ func (s *Store) Agrees(sealed []byte) error {
 }
 
 // advance makes the accounts those of a head that is not stale.
-func (s *Store) advance(h *account) map[string]int64 {
+func (s *Store) advance(h *share.Account) map[string]int64 {
 	events := map[string]int64{}
 	grew := func(topic string, n int64) {
 		if n > 0 {
 			events[topic] += n
 		}
 	}
-	for i := range h.ledger {
-		l := &h.ledger[i]
+	for i := range h.Ledger {
+		l := &h.Ledger[i]
 		place := s.ledger.Place(l.Topic, l.Partition, l.Incarnation)
 		if place < 0 {
 			if current, ok := s.ledger.Current(l.Topic, l.Partition); ok && !l.Archived {

@@ -43,21 +43,6 @@ func (s *Store) Taken() error {
 	})
 }
 
-// Takes reports whether a pair is of the partitions that are wanted. A row that is gone is of none: it is no change.
-func (m *Share) Takes(p *Pair) bool {
-	switch {
-	case m.Only == nil:
-		return true
-	case len(p.Key) == 0:
-		return false
-	case p.Key[0] == codec.PrefixRow:
-		row, err := codec.DecodeRow(p.Key, p.Value)
-		return p.Value != nil && err == nil && m.Only(string(row.Topic), row.Partition)
-	}
-	topic, number, err := PartitionOf(p.Key)
-	return err == nil && m.Only(topic, number)
-}
-
 // carry keeps what a shard has counted by reason.
 func (s *Store) carry(shard uint32, reasons map[string]int64) {
 	s.pending.Put(

@@ -139,7 +139,7 @@ var mutantsOfTeams = []wrong{
 		"a head that is behind is trusted",
 		"fall back,produce",
 		1,
-		mutant.Edit{File: "sketch/merge.go", Old: "case l.Next < own.Next:",
+		mutant.Edit{File: "sketch/internal/share/share.go", Old: "case l.Next < own.Next:",
 			New: "case l.Next < own.Next && !MUTANT:"},
 	},
 	{"a head without some partitions is trusted", "fall back,produce", 3, mutant.Edit{File: "daemon/shard/incoming.go",
