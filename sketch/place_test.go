@@ -54,8 +54,13 @@ func TestDatabaseIsAwaited(t *testing.T) {
 	if _, err := Open(t.Context(), o); !errors.Is(err, ErrLocked) {
 		t.Fatalf("locked by another: %v", err)
 	}
-	time.AfterFunc(200*time.Millisecond, func() { _ = syscall.Flock(int(held.Fd()), syscall.LOCK_UN) })
+	released := make(chan struct{})
+	time.AfterFunc(200*time.Millisecond, func() {
+		defer close(released)
+		_ = syscall.Flock(int(held.Fd()), syscall.LOCK_UN)
+	})
 	s, err = Open(t.Context(), o)
+	<-released // before held is closed
 	must(t, err)
 	must(t, s.Close())
 }
