@@ -30,8 +30,9 @@ func (s *Store) KeepForgotten(path string) error {
 	return witness.WriteFile(w, path)
 }
 
-// RememberOf is Remember for the markers of another state, or of this one at another time, in the terms of this one.
-func (s *Store) RememberOf(w *Witness) error { return s.Remember(s.markersOf(w)) }
+// RememberOf adds the markers of another state, or of this one at another time, in the terms of this one: see remember.
+// Erase must follow.
+func (s *Store) RememberOf(w *Witness) error { return s.remember(s.markersOf(w)) }
 
 // Knows reports whether RememberOf would change nothing.
 func (s *Store) Knows(w *Witness) bool {
@@ -65,9 +66,9 @@ func (s *Store) markersOf(w *Witness) []Marker {
 	return markers
 }
 
-// Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state
+// remember adds the markers of another state, such as the one in whose place a backup is put: those that the state
 // lacks are to be forgotten in it too, as far as they were there. Erase must follow.
-func (s *Store) Remember(markers []Marker) error {
+func (s *Store) remember(markers []Marker) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
