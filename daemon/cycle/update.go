@@ -105,8 +105,9 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 	before := c.publisher.race.Chosen
 	heldBack := c.publisher.chooseGuarded(&x.Forms)
 	if now := c.publisher.race.Chosen; now != before {
-		// What another variant lost to the refit says nothing of this one, which has to have predicted better itself.
-		c.publisher.comparison, c.publisher.updates = c.publisher.race.Refits[now], false
+		// What another variant lost to the refit says nothing of this one.
+		c.publisher.comparison = c.publisher.race.Refits[now]
+		c.publisher.updates = c.publisher.updates && !variants[now].apart
 	}
 	x.Live, x.Form = c.update(&x.Forms), c.publisher.race.Chosen
 	if c.Stored != nil {

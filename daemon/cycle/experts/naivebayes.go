@@ -79,11 +79,11 @@ var naiveBayesKind = Kind{
 	},
 }
 
-// bayesMemory is the part of memory.parts of naive Bayes, and leastNames the fewest names that it is worth having for.
-const (
-	bayesMemory = "fold_in"
-	leastNames  = 100
-)
+// bayesMemory is the part of memory.parts of naive Bayes.
+const bayesMemory = "fold_in"
+
+// leastNames is the fewest names that it is worth having for. Chosen by hand.
+const leastNames = 100
 
 // bayesNames returns how many names a model has room for. Those of many classes take more room.
 func bayesNames(s *Setting) int { return min(s.maxRows(), evidenceSize/bayesRow(s.Target.Outputs())) }
@@ -138,6 +138,9 @@ func (l *NaiveBayes) Gather(ev *event.Event) {
 		floats.AddScaled(l.mixed, l.experts.Weights[e], x.out)
 	}
 }
+
+// Values returns what each name of the event taken up last counts, categorical fields first.
+func (l *NaiveBayes) Values() []float64 { return l.value }
 
 // share sets the shares of the classes among all events.
 func (l *NaiveBayes) share() {
