@@ -31,7 +31,7 @@ type variant struct {
 	part func(m *config.Model) string
 	// reason is what versions made of it say in addition; empty for the first.
 	reason string
-	// apart says that it does not stand on the last refit.
+	// apart says that it is not made on the last refit.
 	apart bool
 	// steady says that only names of entities forget in it.
 	steady bool

@@ -74,9 +74,9 @@ func (l *UpdateComparison) deviation() float64 {
 	return deviation
 }
 
-// Prefers reports whether consumers should get updates. Updates have to be worse by a standard error to be left, and
-// better by one to be taken up. Those of a variant apart from the refit gain nothing when a better refit comes. They have
-// to be better by apartErrors, and are left once they are worse at all.
+// Prefers reports whether consumers should have updates. Updates have to be worse by a standard error to be left, and
+// better by one to be taken up. Those of a variant apart from the refit gain nothing when a better refit comes. They
+// have to be better by apartErrors, and are left once they are worse at all.
 func (l *UpdateComparison) Prefers(updates, apart bool) bool {
 	if l.N < UpdateEvents {
 		return updates || !apart

@@ -73,7 +73,7 @@ func TestUpdatesOnCorrelatedLosses(t *testing.T) {
 	}
 }
 
-// TestVariantApartHasToBeBetter: a variant that does not stand on the refit is taken up when it is surely better, and left
+// TestVariantApartHasToBeBetter: a variant that is not made on the refit is taken up when it is surely better, and left
 // when it is worse at all.
 func TestVariantApartHasToBeBetter(t *testing.T) {
 	l, r := NewUpdateComparison(), rand.New(rand.NewPCG(4, 4))

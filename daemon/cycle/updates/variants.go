@@ -33,8 +33,8 @@ func NewVariantSelector() VariantSelector {
 	return r
 }
 
-// Add takes up the losses of every form, NaN for a form without a model, and of the refit on one event. limit is that of
-// UpdateComparison.Add.
+// Add takes up the losses of every form, NaN for a form without a model, and of the refit on one event. limit is that
+// of UpdateComparison.Add.
 func (r *VariantSelector) Add(losses *[mixture.NumForms]float64, refit, limit float64) {
 	for a := range mixture.NumForms {
 		if math.IsNaN(losses[a]) {
