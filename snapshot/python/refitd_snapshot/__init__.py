@@ -22,6 +22,7 @@ from ._errors import (
     GoldenError,
     InputError,
     NoFoldInError,
+    NoProbabilitiesError,
     NotFoundError,
     OlderError,
     SignatureError,
@@ -34,6 +35,8 @@ from ._open import open
 from ._prediction import Explanation, Item, Prediction, Term
 from ._schema import Schema
 from ._watch import Status, Watcher, watch
+
+__version__ = "0.2.0"
 
 __all__ = [
     "BadKeyError",
@@ -50,6 +53,7 @@ __all__ = [
     "Keys",
     "Model",
     "NoFoldInError",
+    "NoProbabilitiesError",
     "NotFoundError",
     "OlderError",
     "Overlay",
@@ -61,6 +65,7 @@ __all__ = [
     "Status",
     "Term",
     "Watcher",
+    "__version__",
     "load_keys",
     "open",
     "watch",

@@ -97,7 +97,7 @@ class LibraryTest(Comparison):
             said = [manifest.get(key, "") for key in ("form", "gap_kind", "gap_limit")]
             self.assertEqual((said, gaps), ([want["form"], want["gap_kind"], want["gap_limit"]], want["gaps"]), name)
             good = [w for w in want["events"] if not w["error"]]
-            batch = model.score_batch(w["event"] for w in good)
+            batch = model.score(w["event"] for w in good)
             for row, w in zip(batch, good):
                 self.near(row, w["Outputs"], _SCORE, name)
             for w in want["explained"]:

@@ -1,0 +1,93 @@
+"""Several events by column, in the order of the schema's fields."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional, Sequence
+
+import numpy as np
+
+from ._arrays import Array
+from ._errors import InputError
+from ._events import Input, categorical_of, is_missing, multi_of, name_of, numeric_of
+from ._schema import Schema
+
+
+@dataclass
+class Inputs:
+    """Several events: the values of each field, "" for a missing name and NaN for a missing number."""
+
+    count: int
+    categorical: list[list[str]]
+    numeric: list[Array]
+    multi: list[list[list[str]]]
+    unit: str  #: what errors call one of them
+
+    def event(self, i: int) -> Input:
+        """Returns one of them."""
+        return Input([c[i] for c in self.categorical], [float(c[i]) for c in self.numeric], [c[i] for c in self.multi])
+
+    def where(self, i: int) -> str:
+        """Begins the text of an error about one of them."""
+        return f"{self.unit} {i}: "
+
+
+def read_columns(schema: Schema, columns: Mapping[str, Sequence[Any]], unit: str, count: Optional[int] = None) -> Inputs:
+    """Reads columns of equal length; a field without one is missing in all events. Raises InputError with the place of a value of another kind, or of a
+    missing one of a field that is not optional."""
+    if count is None:
+        count = len(next(iter(columns.values())))
+    x = Inputs(count, [], [], [], unit)
+    for name in schema.categorical:
+        names = [""] * count if name not in columns else _names(x, name, columns[name])
+        x.categorical.append(names)
+        if not schema.is_optional(name):
+            _refuse(x, name, names.index("") if "" in names else -1)
+    for field in schema.numeric:
+        values = np.full(count, math.nan) if field.name not in columns else _numbers(x, field.name, columns[field.name])
+        x.numeric.append(values)
+        if not schema.is_optional(field.name) and count:
+            absent = np.isnan(values)
+            _refuse(x, field.name, int(absent.argmax()) if absent.any() else -1)
+    for name in schema.multi:
+        given = columns.get(name, ())
+        lists = [multi_of(name, value, x.where(i)) for i, value in enumerate(given)] if name in columns else [[] for _ in range(count)]
+        x.multi.append(lists)
+        if not schema.is_optional(name):
+            _refuse(x, name, next((i for i, value in enumerate(given) if not lists[i] and is_missing(value)), -1))
+    return x
+
+
+def _refuse(x: Inputs, field: str, i: int) -> None:
+    """Refuses events of which one lacks a field; -1 is none."""
+    if i >= 0:
+        raise InputError(f"{x.where(i)}missing_field: the event has no field {field!r}")
+
+
+def _names(x: Inputs, field: str, values: Sequence[Any]) -> list[str]:
+    """Returns the names of a categorical field. Each different value is read once."""
+    if not all(kind is type(None) or _is_name(kind) for kind in set(map(type, values))):
+        values = [None if is_missing(value) else value for value in values]
+        for i, value in enumerate(values):
+            if value is not None and not _is_name(type(value)):
+                categorical_of(field, value, x.where(i))  # raises
+    known = {value: "" if value is None else name_of(field, value) for value in dict.fromkeys(values)}
+    return [known[value] for value in values]
+
+
+def _is_name(kind: type) -> bool:
+    return issubclass(kind, (str, numbers.Integral)) and not issubclass(kind, bool)
+
+
+def _numbers(x: Inputs, field: str, values: Sequence[Any]) -> Array:
+    """Returns the numbers of a numeric field."""
+    if set(map(type, values)) <= {float, int}:
+        try:
+            found: Array = np.array(values, dtype=np.float64)
+        except OverflowError:
+            found = np.full(len(values), math.inf)
+        if not np.isinf(found).any():
+            return found
+    return np.array([numeric_of(field, value, x.where(i)) for i, value in enumerate(values)], dtype=np.float64)
