@@ -115,8 +115,10 @@ func TestPythonIsTheLibrary(t *testing.T) {
 	b, err := json.Marshal(want)
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
-	snapshottest.Python(t, "numpy", []string{"REFITD_EXPECTATIONS=" + path}, "-W", "error", "-m", "unittest",
-		"tests.test_library")
+	golden, err := filepath.Abs("testdata/v1")
+	snapshottest.Must(t, err)
+	snapshottest.Python(t, "numpy", []string{"REFITD_EXPECTATIONS=" + path, "REFITD_STORE=" + golden}, "-W", "error",
+		"-m", "unittest", "-v", "tests.test_library", "tests.test_tables")
 	if t.Failed() {
 		return
 	}

@@ -41,28 +41,31 @@ def read_columns(schema: Schema, columns: Mapping[str, Sequence[Any]], unit: str
         count = len(next(iter(columns.values())))
     x = Inputs(count, [], [], [], unit)
     for name in schema.categorical:
-        names = [""] * count if name not in columns else _names(x, name, columns[name])
-        x.categorical.append(names)
-        if not schema.is_optional(name):
-            _refuse(x, name, names.index("") if "" in names else -1)
+        x.categorical.append(_names(x, name, columns[name]) if name in columns else [""] * count)
     for field in schema.numeric:
-        values = np.full(count, math.nan) if field.name not in columns else _numbers(x, field.name, columns[field.name])
-        x.numeric.append(values)
-        if not schema.is_optional(field.name) and count:
-            absent = np.isnan(values)
-            _refuse(x, field.name, int(absent.argmax()) if absent.any() else -1)
+        x.numeric.append(_numbers(x, field.name, columns[field.name]) if field.name in columns else np.full(count, math.nan))
     for name in schema.multi:
-        given = columns.get(name, ())
-        lists = [multi_of(name, value, x.where(i)) for i, value in enumerate(given)] if name in columns else [[] for _ in range(count)]
-        x.multi.append(lists)
-        if not schema.is_optional(name):
-            _refuse(x, name, next((i for i, value in enumerate(given) if not lists[i] and is_missing(value)), -1))
+        x.multi.append([multi_of(name, value, x.where(i)) for i, value in enumerate(columns.get(name, (None,) * count))])
+    _refuse_missing(schema, columns, x)
     return x
 
 
-def _refuse(x: Inputs, field: str, i: int) -> None:
-    """Refuses events of which one lacks a field; -1 is none."""
-    if i >= 0:
+def _refuse_missing(schema: Schema, columns: Mapping[str, Sequence[Any]], x: Inputs) -> None:
+    """Refuses events of which one lacks a field that is not optional."""
+    if schema.optional is None:
+        return
+    for name, names in zip(schema.categorical, x.categorical):
+        _refuse(schema, x, name, names.index("") if "" in names else -1)
+    for field, values in zip(schema.numeric, x.numeric):
+        _refuse(schema, x, field.name, int(np.isnan(values).argmax()) if np.isnan(values).any() else -1)
+    for name, lists in zip(schema.multi, x.multi):
+        given = columns.get(name, (None,) * x.count)
+        _refuse(schema, x, name, next((i for i, list_ in enumerate(lists) if not list_ and is_missing(given[i])), -1))
+
+
+def _refuse(schema: Schema, x: Inputs, field: str, i: int) -> None:
+    """Refuses events of which the one at i lacks a field that is not optional; -1 is none."""
+    if i >= 0 and not schema.is_optional(field):
         raise InputError(f"{x.where(i)}missing_field: the event has no field {field!r}")
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Iterable, Mapping, Optional, Union
+from typing import Any, Optional, Union
 
 from ._errors import InputError
 from ._schema import Schema
@@ -14,6 +15,8 @@ from ._schema import Schema
 Event = Mapping[str, Any]
 Name = Union[str, int]  #: a whole number means its decimal text
 Names = Union[Name, Iterable[Name]]  #: one, or several in any collection
+
+_PRESENT = frozenset((str, int, bool, list))  # of values that are never missing
 
 
 @dataclass
@@ -70,13 +73,17 @@ def numeric_of(field: str, value: Any, where: str = "") -> float:
 
 def multi_of(field: str, value: Any, where: str = "") -> list[str]:
     """Returns the names in a multi field, none for a missing one. where begins the text of an InputError."""
+    if type(value) is list and all(type(name) is str and name.isascii() for name in value):
+        return value  # as it is
     return [] if is_missing(value) else names_of(f"{where}field {field!r} takes", value)
 
 
 def is_missing(value: Any) -> bool:
     """Reports whether a value stands for none: None, NaN, or the NA and NaT of pandas."""
-    if value is None or type(value) is str:
+    if value is None or type(value) in _PRESENT:
         return value is None
+    if type(value) is float:
+        return math.isnan(value)
     if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
         return math.isnan(value)
     return type(value).__name__ in ("NAType", "NaTType")
@@ -99,8 +106,9 @@ def names_of(what: str, values: Any) -> list[str]:
     """Returns the names in a list, tuple, set, array or other collection. Raises InputError, also for one text and for bytes, which are none."""
     if isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(values, Iterable):
         raise InputError(f"{what} a list of texts or whole numbers, not {_described(values)}")
+    each = f"{what} a list whose elements are each"
     try:
-        return [name_of(f"{what} a list whose elements are each", value) for value in values]
+        return [name_of(each, value) for value in values]
     except TypeError as error:  # of an array without dimensions
         raise InputError(f"{what} a list of texts or whole numbers: {error}") from None
 

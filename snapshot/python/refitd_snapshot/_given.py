@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Callable, Iterable, Mapping, Optional, Protocol, Sequence, Union
+from typing import Any, Optional, Protocol, Union
 
 import numpy as np
 
@@ -31,15 +33,16 @@ class ArrowStream(Protocol):
 Columns = Mapping[str, Iterable[Any]]  #: the values of all events by field
 Events = Union[Iterable[Event], Columns, Table, ArrowStream]  #: several events, in any of these forms
 
+_SINGLE = frozenset((str, int, float))
 _LISTS = ("to_list", "tolist", "to_pylist")  # what makes a list of a column, by package
 
 
 def read_given(schema: Schema, given: Any, event: Any, events: Any) -> Union[Input, Inputs]:
     """Reads one event or several, of which exactly one of three arguments is not None: given may be either. Raises InputError, with the place."""
-    if sum(x is not None for x in (given, event, events)) != 1:
+    if (given is None) + (event is None) + (events is None) != 2:
         raise TypeError("want one event, or several as a list, as columns or as a table: one argument of these")
     if given is not None:
-        event, events = (_row(given), None) if _is_event(schema, given) else (None, given)
+        event, events = (given, None) if _is_event(schema, given) else (None, given)
     if event is not None:
         return read_event(schema, _row(event))
     if (columns := _columns_of(schema, events)) is not None:
@@ -59,7 +62,7 @@ def events_of(schema: Schema, given: Any) -> Sequence[Event]:
 
 def _row(given: Any) -> Any:
     """Returns an event; a row of pandas becomes one."""
-    return given.to_dict() if _is_row(given) else given
+    return given.to_dict() if type(given) is not dict and _is_row(given) else given
 
 
 def _is_row(given: Any) -> bool:
@@ -74,11 +77,13 @@ def _is_event(schema: Schema, given: Any) -> bool:
     single: list[str] = []
     for name in schema.fields:
         value = given.get(name)
-        if is_missing(value):
+        if type(value) in _SINGLE:
+            single.append(name)
+        elif is_missing(value):
             continue
-        if name not in schema.multi:
+        elif name not in schema.multi:
             (several if _is_list(value) else single).append(name)
-        elif _is_list(value) and any(_is_list(v) for v in _values(value)):
+        elif isinstance(value, (list, tuple, np.ndarray)) and not all(type(v) in _SINGLE or not _is_list(v) for v in value):
             several.append(name)
     if several and single:
         raise InputError(
@@ -113,14 +118,15 @@ def _columns_of(schema: Schema, given: Any, label: str = "") -> Optional[dict[st
     wanted = [*schema.fields, label] if label else schema.fields
     found: dict[str, Sequence[Any]] = {}
     for name in wanted:
-        if names.count(name) > 1:
-            raise InputError(f"the table has {names.count(name)} columns {name!r}: keep one of them")
+        if names[name] > 1:
+            raise InputError(f"the table has {names[name]} columns {name!r}: keep one of them")
         if name in names and (values := column(name)) is not None:
             found[name] = values
     missing = [name for name in schema.fields if name not in found and not schema.is_optional(name)]
     if missing or not found:
         those = missing or list(schema.fields)
-        raise InputError(f"missing_field: the table has no column {those[0]!r}, but {', '.join(map(repr, names[:20])) or 'none'}: name it as in training")
+        has = ", ".join(map(repr, list(names)[:20])) or "none"
+        raise InputError(f"missing_field: the table has no column {those[0]!r}, but {has}: name it as in training")
     lengths = {name: len(values) for name, values in found.items()}
     first = next(iter(lengths))
     for name, length in lengths.items():
@@ -129,28 +135,29 @@ def _columns_of(schema: Schema, given: Any, label: str = "") -> Optional[dict[st
     return found
 
 
-def _named_columns(given: Any) -> Optional[tuple[list[str], Callable[[str], Optional[Sequence[Any]]]]]:
-    """Returns the names of columns and what returns one of them; None for what has no columns."""
+def _named_columns(given: Any) -> Optional[tuple[Counter[str], Callable[[str], Optional[Sequence[Any]]]]]:
+    """Returns the names of columns, with how often they occur, and what returns one of them; None for what has no columns."""
     if isinstance(given, np.ndarray):
         if given.dtype.names is None:
             if given.dtype == object and given.ndim == 1:  # of events
                 return None
             raise InputError("an array does not name the fields: give a table or columns, such as pandas.DataFrame(array, columns=[...])")
-        return list(given.dtype.names), lambda name: _values(given[name])
+        return Counter(given.dtype.names), lambda name: _values(given[name])
     if isinstance(given, Mapping):
-        return list(given), lambda name: None if given[name] is None else _listed(name, given[name])
+        return Counter(list(given)), lambda name: None if given[name] is None else _listed(name, given[name])
+    if hasattr(given, "collect") and not hasattr(given, "__arrow_c_stream__"):
+        raise InputError(f"{type(given).__name__} is not computed yet: call collect() first")
     names = getattr(given, "column_names", None)
     if names is None:
         names = getattr(given, "columns", None)
-    if names is not None and not callable(names) and hasattr(given, "__getitem__") and not hasattr(given, "collect"):
-        names = list(names)
-        if not names or any(hasattr(given[name], method) for name in names[:1] for method in _LISTS):
-            return names, lambda name: _values(given[name])
+    if names is not None and not callable(names) and hasattr(given, "__getitem__"):
+        times = Counter(names)
+        first = next((name for name, n in times.items() if n == 1), None)  # the name of two columns stands for a table
+        if first is None or any(hasattr(given[first], method) for method in _LISTS):
+            return times, lambda name: _values(given[name])
     if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__dataframe__"):
         table = _by_pyarrow(given)
-        return list(table.column_names), lambda name: _values(table[name])
-    if hasattr(given, "collect"):
-        raise InputError(f"{type(given).__name__} is not computed yet: call collect() first")
+        return Counter(table.column_names), lambda name: _values(table[name])
     return None
 
 

@@ -64,23 +64,42 @@ class Item:
 
 
 def predict(schema: Schema, link: str, o: Array, unseen: tuple[str, ...], absent: tuple[str, ...]) -> Prediction:
-    """Returns the prediction that the outputs of one event stand for."""
-    value = float(values_of(schema, link, o))
-    shares = probabilities_of(schema, link, o)
+    """Returns the prediction that the outputs of one event stand for. For one it is twice as fast as the functions below it, which say the same of many."""
+    threshold = _threshold(link)
+    value = float(o[0])
     classes: Optional[tuple[str, ...]] = None
-    label: Label = value
+    probabilities: Optional[tuple[float, ...]] = None
+    label: Optional[Label] = None
     ranked: Optional[tuple[str, ...]] = None
-    if schema.label_names is not None:
-        label = schema.label_names[int(value)]
+    if schema.task == "binary":
+        if link == "logistic":
+            probabilities = (sigmoid(-value), sigmoid(value))
+        value = 1.0 if value > threshold else 0.0
+        if (names := schema.label_names) is not None:
+            label = names[int(value)]
+    elif schema.task == "ordinal" and link == "identity":
+        value = min(max(value, 1.0), float(schema.levels))
+    elif schema.task == "ordinal":
+        value, last, levels = float(schema.levels), 0.0, []
+        for v in o:
+            below = sigmoid(float(v))
+            value -= below
+            levels.append(below - last)
+            last = below
+        probabilities = (*levels, 1 - last)
     elif schema.task == "multiclass":
-        label = schema.classes[int(value)]
-        classes = (label,)
+        best = int(np.argmax(o))
+        value, classes, label = float(best), (schema.classes[best],), schema.classes[best]
         ranked = tuple(schema.classes[c] for c in np.argsort(-o, kind="stable"))
+        if link == "softmax":
+            shares = np.exp(o - o[best])
+            probabilities = tuple(map(float, shares / shares.sum()))
     elif schema.task == "multilabel":
         label = _labels_above(schema, link, o)
-        classes = tuple(label)
-    probabilities = None if shares is None else tuple(map(float, shares))
-    return Prediction(value, classes, probabilities, tuple(map(float, o)), unseen, absent, label, ranked, schema.label_names)
+        value, classes = float(len(label)), tuple(label)
+        if link == "logistic":
+            probabilities = tuple(sigmoid(float(v)) for v in o)
+    return Prediction(value, classes, probabilities, tuple(map(float, o)), unseen, absent, value if label is None else label, ranked, schema.label_names)
 
 
 def values_of(schema: Schema, link: str, o: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
@@ -121,7 +122,7 @@ class Schema:
         """The fields of the vocabulary in the order of columns."""
         return self.categorical + tuple(map(CROSS_SIGN.join, self.cross)) + self.multi
 
-    @property
+    @cached_property
     def fields(self) -> tuple[str, ...]:
         """The fields that an event has besides its label."""
         return self.categorical + tuple(field.name for field in self.numeric) + self.multi
