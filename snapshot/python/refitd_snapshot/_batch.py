@@ -86,7 +86,7 @@ def _is_name(kind: type) -> bool:
 
 def _numbers(x: Inputs, field: str, values: Sequence[Any]) -> Array:
     """Returns the numbers of a numeric field."""
-    if set(map(type, values)) <= {float, int}:
+    if set(map(type, values)) <= {float, int, type(None)}:  # None becomes NaN
         try:
             found: Array = np.array(values, dtype=np.float64)
         except OverflowError:
