@@ -450,5 +450,5 @@ func labelledMap(s *format.Schema, e *format.LabelledEvent) map[string]any {
 // The package has types throughout.
 func TestPythonIsTyped(t *testing.T) {
 	snapshottest.Python(t, "numpy, mypy, cryptography", nil, "-m", "mypy", "--cache-dir", t.TempDir(),
-		"refitd_snapshot", "tests")
+		"-p", "refitd_snapshot", "-p", "tests")
 }

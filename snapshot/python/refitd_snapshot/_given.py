@@ -167,9 +167,9 @@ def _by_pyarrow(given: Any) -> Any:
     try:
         pyarrow: Any = import_module("pyarrow")
     except ImportError:
-        raise InputError(f"{name} is read by pyarrow: pip install pyarrow, or give a DataFrame of pandas or polars") from None
+        raise InputError(f"{name} is read by pyarrow: pip install 'refitd-snapshot[arrow]', or give a DataFrame of pandas or polars") from None
     if hasattr(given, "__arrow_c_stream__"):
-        return pyarrow.RecordBatchReader.from_stream(given).read_all()
+        return pyarrow.table(given)
     return import_module("pyarrow.interchange").from_dataframe(given)
 
 
