@@ -36,6 +36,7 @@ class Input:
 
 def read_event(schema: Schema, event: Event, but: str = "") -> Input:
     """Is parse_event, and raises InputError with the name of a field that is missing and neither optional nor but."""
+    event = mapping_of(event)
     found = parse_event(schema, event)
     if schema.optional is not None:
         missing = [f for f, name in zip(schema.categorical, found.categorical) if not name]
@@ -45,6 +46,16 @@ def read_event(schema: Schema, event: Event, but: str = "") -> Input:
             if name != but and name not in schema.optional:
                 raise InputError(f"missing_field: the event has no field {name!r}")
     return found
+
+
+def mapping_of(event: Any) -> Any:
+    """Returns an event; of a row of pandas its mapping."""
+    return event.to_dict() if type(event) is not dict and is_row(event) else event
+
+
+def is_row(given: Any) -> bool:
+    """Reports whether it is a row of pandas, which has names and values and is no mapping."""
+    return hasattr(given, "to_dict") and hasattr(given, "index") and not hasattr(given, "columns") and not isinstance(given, Mapping)
 
 
 def parse_event(schema: Schema, event: Event) -> Input:

@@ -266,7 +266,7 @@ def fold(model: Model, given: Events, field: str, weights: Optional[Sequence[flo
     by = None if _lists_alone(model, field) else _field_of(model, field)
     if len(history) > MAX_HISTORY:
         raise InputError(f"a history of {len(history)} events, at most {MAX_HISTORY}: leave the oldest out")
-    if weights is not None and len(weights) != len(history):
+    if weights is not None and len(weights := list(weights)) != len(history):
         raise InputError(f"{len(weights)} weights for {len(history)} events")
     if not 0 <= held <= len(history):
         raise InputError(f"{held} events that the version holds, of {len(history)}")

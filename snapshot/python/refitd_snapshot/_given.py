@@ -11,7 +11,7 @@ import numpy as np
 
 from ._batch import Inputs, read_columns
 from ._errors import InputError
-from ._events import Event, Input, is_missing, read_event
+from ._events import Event, Input, is_missing, is_row, mapping_of, read_event
 from ._schema import Schema
 
 
@@ -44,7 +44,7 @@ def read_given(schema: Schema, given: Any, event: Any, events: Any) -> Union[Inp
     if given is not None:
         event, events = (given, None) if _is_event(schema, given) else (None, given)
     if event is not None:
-        return read_event(schema, _row(event))
+        return read_event(schema, event)
     if (columns := _columns_of(schema, events)) is not None:
         return read_columns(schema, columns, "row")
     rows = _rows(events)
@@ -60,19 +60,10 @@ def events_of(schema: Schema, given: Any) -> Sequence[Event]:
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 
-def _row(given: Any) -> Any:
-    """Returns an event; a row of pandas becomes one."""
-    return given.to_dict() if type(given) is not dict and _is_row(given) else given
-
-
-def _is_row(given: Any) -> bool:
-    return hasattr(given, "to_dict") and hasattr(given, "index") and not hasattr(given, "columns") and not isinstance(given, Mapping)
-
-
 def _is_event(schema: Schema, given: Any) -> bool:
     """Reports whether it is one event and no columns. Raises InputError for what is both."""
     if not isinstance(given, Mapping):
-        return _is_row(given)
+        return is_row(given)
     several: list[str] = []
     single: list[str] = []
     for name in schema.fields:
@@ -102,7 +93,7 @@ def _rows(given: Any) -> list[Event]:
     """Returns events that were given one by one. Raises InputError."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise InputError(f"events are a list of mappings, columns or a table, not {type(given).__name__}")
-    rows = [_row(row) for row in given]
+    rows = [mapping_of(row) for row in given]
     for i, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise InputError(f"event {i}: it is no mapping of names and values, but {type(row).__name__}")

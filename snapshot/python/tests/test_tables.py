@@ -146,9 +146,14 @@ class ManyTest(Comparison):
             for w in want["folds"] or ():
                 over = model.fold(w["history"], w["field"], w["weights"], w["held"])
                 self.many(over, w["events"], 1e-9, f"{want['model']} by {w['field']}")
-                again = model.fold(columns_of(w["history"]), w["field"], w["weights"], w["held"])
-                first = w["events"][0]["event"]
-                self.assertEqual(again.score(first).tolist(), over.score(first).tolist())
+                first, columns = w["events"][0]["event"], columns_of(w["history"])
+                again = [model.fold(columns, w["field"], w["weights"], w["held"])]
+                if pandas:
+                    frame, weights = pandas.DataFrame(columns), pandas.Series(w["weights"])
+                    frame.index = weights.index = pandas.RangeIndex(len(frame), 0, -1)
+                    again.append(model.fold(frame, w["field"], weights, w["held"]))
+                for other in again:
+                    self.assertEqual(other.score(first).tolist(), over.score(first).tolist(), want["model"])
         self.assertGreater(len(kinds), 10)
 
     def test_predictions(self) -> None:
@@ -343,6 +348,10 @@ class GoldenTest(unittest.TestCase):
         self.same(frame.astype({"user": "category", "age": "Float64", "item": "category"}), events)
         self.same(frame.assign(item=frame["item"].astype("Int8"), other=True, age=pandas.array([1.5, None, 3], dtype="Float32")), events)
         self.assertEqual(self.model.score(frame.iloc[0]).tolist(), self.model.score(events[0]).tolist())
+        row: Any = frame.iloc[0]
+        self.assertEqual(self.model.prediction(row), self.model.prediction(events[0]))
+        self.assertEqual(self.model.explain(row), self.model.explain(events[0]))
+        self.assertEqual(self.model.topk(row, "item"), self.model.topk(events[0], "item"))
         self.assertEqual(frame.apply(self.model.predict, axis=1).tolist(), [self.model.predict(event) for event in events])
         frame["label"] = self.model.predict(frame)
         self.assertEqual(frame["label"].dtype, np.float64)
