@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
@@ -45,7 +46,7 @@ def read_columns(schema: Schema, columns: Mapping[str, Sequence[Any]], unit: str
     for field in schema.numeric:
         x.numeric.append(_numbers(x, field.name, columns[field.name]) if field.name in columns else np.full(count, math.nan))
     for name in schema.multi:
-        x.multi.append([multi_of(name, value, x.where(i)) for i, value in enumerate(columns.get(name, (None,) * count))])
+        x.multi.append(_lists(x, name, columns[name]) if name in columns else [[] for _ in range(count)])
     _refuse_missing(schema, columns, x)
     return x
 
@@ -94,3 +95,12 @@ def _numbers(x: Inputs, field: str, values: Sequence[Any]) -> Array:
         if not np.isinf(found).any():
             return found
     return np.array([numeric_of(field, value, x.where(i)) for i, value in enumerate(values)], dtype=np.float64)
+
+
+def _lists(x: Inputs, field: str, values: Sequence[Any]) -> list[list[str]]:
+    """Returns the lists of a multi field."""
+    if set(map(type, values)) <= {list, type(None)}:
+        found: list[list[Any]] = [[] if value is None else value for value in values]
+        if set(map(type, chain.from_iterable(found))) <= {str} and "".join(chain.from_iterable(found)).isascii():
+            return found  # as they are
+    return [multi_of(field, value, x.where(i)) for i, value in enumerate(values)]

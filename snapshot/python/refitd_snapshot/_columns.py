@@ -63,10 +63,6 @@ class Columns:
             return np.array([self.column(field, name) for name in names], dtype=np.int64)
         return np.array([index.get(name, -1) for name in names], dtype=np.int64)
 
-    def list_columns(self, field: int, names: Sequence[str]) -> list[int]:
-        """Returns the columns of a list in a multi field, increasing."""
-        return sorted({self.column(self._first_multi + field, name) for name in names} - {-1})
-
     def crossed(self, categorical: Sequence[Sequence[str]]) -> list[list[str]]:
         """Returns for each cross its names in several events, "" where one of them lacks a part."""
         found = []
@@ -97,7 +93,7 @@ class Columns:
                 index.append(column)
         value += [1.0] * len(index)
         for f, list_ in enumerate(event.multi):
-            found = self.list_columns(f, list_)
+            found = sorted({self.column(self._first_multi + f, name) for name in list_} - {-1})
             index += found
             value += [self.schema.multi_value(f, list_)] * len(found)
         first = self._num_features - self.schema.num_extra

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Iterator, Optional
 
 import numpy as np
@@ -65,14 +66,7 @@ def _encode(scorer: Scorer, x: Inputs) -> _Encoded:
         own = np.array([place.get(name, -1) for name in x.categorical[field]], dtype=np.int64)
         own_basis, own_linear = np.array([row.basis for row in rows.values()]), np.array([row.linear for row in rows.values()])
         names[field] = np.where(own >= 0, -1, names[field])
-    lists = []
-    for f, of_events in enumerate(x.multi):
-        found = [columns.list_columns(f, list_) for list_ in of_events]
-        starts = np.zeros(x.count + 1, dtype=np.int64)
-        np.cumsum([len(c) for c in found], out=starts[1:])
-        values = np.array([schema.multi_value(f, list_) for list_ in of_events])
-        flat = np.array([column for c in found for column in c], dtype=np.int64)
-        lists.append(_Lists(starts, flat, np.repeat(values, np.diff(starts))))
+    lists = [_lists(scorer, f, of_events) for f, of_events in enumerate(x.multi)]
     first = m.num_features - schema.num_extra
     numbers = []
     for f, v in enumerate(x.numeric):
@@ -83,6 +77,20 @@ def _encode(scorer: Scorer, x: Inputs) -> _Encoded:
     if schema.feature_map is not None and scorer._contents.map_weights is not None:
         mapped = np.stack(x.numeric, axis=1)
     return _Encoded(names, lists, numbers, mapped, own, own_basis, own_linear)
+
+
+def _lists(scorer: Scorer, field: int, lists: list[list[str]]) -> _Lists:
+    """Returns the columns of a multi field: of each list those of its different names."""
+    columns, schema = scorer._columns, scorer._manifest.schema
+    lengths = np.array([len(list_) for list_ in lists], dtype=np.int64)
+    found = columns.columns_of(len(schema.categorical) + len(schema.cross) + field, list(chain.from_iterable(lists)))
+    places, known = np.repeat(np.arange(len(lists)), lengths), found >= 0
+    most = int(found.max(initial=0)) + 1
+    keys = np.unique(places[known] * most + found[known])
+    starts = np.zeros(len(lists) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(keys // most, minlength=len(lists)), out=starts[1:])
+    values = np.array([schema.multi_value(field, list_) for list_ in lists]) if schema.multi_weights else 1 / np.maximum(1, lengths)
+    return _Lists(starts, keys % most, np.repeat(values, np.diff(starts)))
 
 
 def _blocks(scorer: Scorer, count: int, encoded: _Encoded) -> Iterator[tuple[int, int]]:
