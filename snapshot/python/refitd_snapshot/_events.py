@@ -128,7 +128,7 @@ def _number(what: str, value: Any) -> float:
     if is_missing(value):
         return math.nan
     if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
-        raise InputError(f"{what} a number, not {_described(value)}")
+        raise InputError(f"{what} a number, not {_described(value, 'write it as 0 or 1')}")
     try:
         x = float(value)
     except OverflowError:
@@ -138,11 +138,11 @@ def _number(what: str, value: Any) -> float:
     return x
 
 
-def _described(value: Any) -> str:
+def _described(value: Any, of_bool: str = "write it as a text, or as 0 or 1") -> str:
     """Names a value of the wrong type, with what to write instead where that is known."""
     kind = type(value).__name__
     if kind in ("bool", "bool_"):
-        return f"{kind}: write it as a text, or as 0 or 1"
+        return f"{kind}: {of_bool}"
     if isinstance(value, numbers.Real):
         whole = math.isfinite(value) and value == math.trunc(value)
         return f"{kind} {value}" + (": write it as an int, in pandas a column by .astype('Int64')" if whole else "")

@@ -305,7 +305,7 @@ class GoldenTest(unittest.TestCase):
             ("user", np.bool_(True), "is categorical and takes a text or a whole number, not bool_?: write it as a text"),
             ("user", b"u1", "is categorical and takes a text or a whole number, not bytes"),
             ("age", "7", "is numeric and takes a number, not str '7'"),
-            ("age", np.bool_(False), "is numeric and takes a number, not bool"),
+            ("age", np.bool_(False), "is numeric and takes a number, not bool_?: write it as 0 or 1"),
             ("age", math.inf, "is numeric and takes a finite number, not inf"),
             ("age", 10**400, "is numeric and takes a finite number, not inf"),
             ("age", datetime.date(2026, 1, 1), "is numeric and takes a number, not date"),
