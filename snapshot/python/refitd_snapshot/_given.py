@@ -54,8 +54,9 @@ def read_given(schema: Schema, given: Any, event: Any, events: Any) -> Union[Inp
 
 def events_of(schema: Schema, given: Any) -> Sequence[Event]:
     """Returns the events of a history, with their labels. Raises InputError."""
-    columns = None if isinstance(given, Mapping) and not given else _columns_of(schema, given, schema.label)
-    if columns is None:
+    if given is None or isinstance(given, Mapping) and not given:
+        return []
+    if (columns := _columns_of(schema, given, schema.label)) is None:
         return _rows(given)
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
