@@ -56,12 +56,17 @@ type Reading struct {
 	Fixed       *Writer             // input.schema_file: of all values, or the reader's where there are Writers
 	// Lost, if not nil, is called before the first value of a schema that has nothing for a field of the model.
 	Lost func(id ID, field string)
+	// Changed, if not nil, says why values of a schema that was known are not to be read any more; "" if they are.
+	Changed func(id ID) string
+	// Doubt, if not nil, is asked before bytes that do not fit their schema are rejected: whether they have to wait.
+	Doubt func(id ID) (wait bool)
 }
 
 // A Wait is the outcome of a record whose schema is not known yet: it is no event, and is not rejected either.
 type Wait struct {
-	ID  ID
-	Why string // where the schema is known and of no use
+	ID      ID
+	Why     string // where the schema is known and of no use
+	Changed bool   // the schema is not what it was: waiting does not help
 }
 
 // reading is Reading with the programs that were compiled.
@@ -143,14 +148,34 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		r.programs[programOf{id, root}] = c
 	}
 	if !ok {
+		if r.Doubt != nil && r.Doubt(id) {
+			return nil, nil, &Wait{ID: id}
+		}
+		if wait := r.changed(id); wait != nil {
+			return nil, nil, wait
+		}
 		return nil, &Rejection{Reason: notReasons[format], Expected: "bytes of " + id.String() + at, Got: "others"}, nil
 	}
 	return nil, nil, nil
 }
 
+// changed returns what a record waits for whose schema is not what it was, nil if it is.
+func (r *reading) changed(id ID) *Wait {
+	if r.Changed == nil {
+		return nil
+	}
+	if why := r.Changed(id); why != "" {
+		return &Wait{ID: id, Why: why, Changed: true}
+	}
+	return nil
+}
+
 // compiled returns what became of a schema for a tree, or what it waits for.
 func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
 	r := &d.reading
+	if wait := r.changed(id); wait != nil {
+		return c, wait
+	}
 	of := programOf{id, root}
 	c, ok := r.programs[of]
 	if ok {
