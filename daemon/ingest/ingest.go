@@ -126,6 +126,7 @@ type Counts struct {
 	RejectedAt int64            // offset of the first of them
 	Rejection  event.Rejection  // of the first of them
 	Absent     map[string]int64 // events that lack it, by optional field
+	Schemas    int              // that were stored with the batch
 	Watermark  int64            // newest event time of the batch, milliseconds since 1970
 	Base, Next int64            // first offset of the batch, and the one after its last
 	Began      time.Time        // when its decoding began
@@ -421,6 +422,7 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	}
 	if g.schemas != nil {
 		p.Schemas = g.schemas.take()
+		c.Schemas = len(p.Schemas)
 	}
 	if g.cycle != nil {
 		if j.sums, err = g.cycle.Sums(); err != nil {
