@@ -73,7 +73,8 @@ type Wait struct {
 type reading struct {
 	Reading
 	programs map[programOf]compiled
-	frame    Frame // of the value at hand: here it is no allocation
+	last     string // the format of the value that was read last
+	frame    Frame  // of the value at hand: here it is no allocation
 }
 
 // programOf is what a program is for.
@@ -113,6 +114,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	case f.ID == (ID{}) && (format == FormatAuto || format == FormatJSONSchema) && looksLikeJSON(value):
 		return value, nil, nil
 	case format == FormatJSONSchema && !hasRegistry: // the value says itself what it has
+		r.note(FormatJSONSchema, isKey)
 		return f.Data, nil, nil
 	case f.ID == (ID{}) && hasRegistry:
 		return nil, &Rejection{Reason: notReasons[format], Expected: "the frame of a schema registry, or its headers",
@@ -131,6 +133,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	case format != c.format:
 		return nil, &Rejection{Reason: notReasons[format], Expected: format + " for " + id.String(), Got: c.format}, nil
 	}
+	r.note(c.format, isKey)
 	program := c.program
 	if program == nil {
 		return f.Data, nil, nil
@@ -158,6 +161,16 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	}
 	return nil, nil, nil
 }
+
+// note notes of which format a value is.
+func (r *reading) note(format string, isKey bool) {
+	if !isKey {
+		r.last = format
+	}
+}
+
+// Format returns the format of the value of the record that was decoded last.
+func (d *Mapped) Format() string { return d.reading.last }
 
 // changed returns what a record waits for whose schema is not what it was, nil if it is.
 func (r *reading) changed(id ID) *Wait {
@@ -246,3 +259,6 @@ func looksLikeJSON(value []byte) bool {
 	i := space(value, 0)
 	return i < len(value) && jsontext.Value(value[i:]).Kind() == '{'
 }
+
+// Asked returns the tree of what is asked for in values, for which a Compiler makes programs.
+func (d *Mapped) Asked() *Member { return d.value[0] }

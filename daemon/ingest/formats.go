@@ -27,14 +27,19 @@ import (
 // compilers make programs of schemas, by the format of these. A new binary format is a row here and in event.Formats.
 var compilers = map[string]event.Compiler{event.FormatAvro: avro.Compile, event.FormatProtobuf: protobuf.Compile}
 
-// maxSchemas bounds the schemas of writers that one model knows, each with its programs.
-const maxSchemas = 1000
+// maxSchemas bounds the schemas of writers that one model knows, and maxSchemasBytes what they have as the state stores
+// them.
+const (
+	maxSchemas      = 1000
+	maxSchemasBytes = 1 << 20
+)
 
 // Schemas are those by which the records of a model were written: those of its state, and what a registry adds to
 // them. They are safe for concurrent use.
 type Schemas struct {
 	mu       sync.Mutex
 	known    map[event.ID]*knownSchema
+	bytes    int        // of known, as the state stores them
 	fresh    []event.ID // known and not in a part yet, in the order in which they were needed
 	registry *registry.Client
 	silent   time.Time           // until when a registry that cannot be reached is not waited for
@@ -42,7 +47,7 @@ type Schemas struct {
 	lost     map[string]event.ID // fields of the model for which a schema has nothing, with the last such schema
 	lose     func(id event.ID, field string)
 	waits    string                              // for which schema a partition waits, and why; "" if none does
-	changes  atomic.Pointer[map[event.ID]string] // of Changed; nil while there are none
+	changes  atomic.Pointer[map[event.ID]string] // of Changed; nil before the first one
 }
 
 // NewSchemas returns the schemas that a state has.
@@ -54,6 +59,7 @@ func NewSchemas(store *sketch.Store) (*Schemas, error) {
 			return fmt.Errorf("ingest: schema at key %x of the state: %w", one.Key, err)
 		}
 		s.known[idOf(one.Key)] = &knownSchema{writer: &w}
+		s.bytes += len(one.Value)
 		return nil
 	})
 	return s, err
@@ -89,10 +95,17 @@ func (s *Schemas) Writer(id event.ID) *event.Writer {
 		s.waits = id.String() + " of " + s.registry.URL() + ": " + trouble
 		return nil
 	}
-	if b, _ := json.Marshal(w); len(b) > sketch.MaxSchemaBytes {
+	b, _ := json.Marshal(w)
+	switch {
+	case len(b) > sketch.MaxSchemaBytes:
 		s.waits = fmt.Sprintf("%s has more than %d bytes with what it refers to", id, sketch.MaxSchemaBytes)
 		return nil
+	case s.bytes+len(b) > maxSchemasBytes:
+		s.waits = fmt.Sprintf("%s has %d bytes, and the %d that the model knows have %d, of at most %d", id, len(b),
+			len(s.known), s.bytes, maxSchemasBytes)
+		return nil
 	}
+	s.bytes += len(b)
 	s.known[id], s.waits = &knownSchema{writer: w, used: true, asked: time.Now()}, ""
 	s.fresh = append(s.fresh, id)
 	return w

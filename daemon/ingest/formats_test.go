@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,8 +152,14 @@ func TestFormats(t *testing.T) {
 			}
 			return NewReading(m, store, nil, schemas), schemas
 		}
-		list := records(t, as, n)
+		list, counted := records(t, as, n), map[string]int64{}
+		count := func(c Counts) {
+			for format, n := range c.Formats {
+				counted[format] += n
+			}
+		}
 		g, schemas := open()
+		g.OnApplied = count
 		if f.away.Store(true); format != event.FormatJSON {
 			why := offer(t, g, list[:n/2], 0, func(reason string) bool { return strings.Contains(reason, "503") })
 			for _, part := range []string{"schema 7", f.URL + "/schemas/ids/7", "kafka.schema_registry"} {
@@ -166,6 +173,7 @@ func TestFormats(t *testing.T) {
 		schemas.Close()
 		f.away.Store(true) // the process ends, and starts again without the registry
 		g, schemas = open()
+		g.OnApplied = count
 		offer(t, g, list[n/2:], n/2, func(string) bool { return false })
 		schemas.Close()
 		s, err := store.State()
@@ -181,6 +189,9 @@ func TestFormats(t *testing.T) {
 		}
 		if digest != want {
 			t.Errorf("%s: another state than that of JSON", format)
+		}
+		if len(counted) != 1 || counted[as] != n || !slices.Contains(m.Input.Formats(), as) {
+			t.Errorf("%s: events by format %v, of %v", format, counted, m.Input.Formats())
 		}
 		if err := store.Check(); err != nil {
 			t.Errorf("%s: %v", format, err)

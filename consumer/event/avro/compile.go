@@ -62,14 +62,15 @@ const (
 	opUnion
 )
 
-// maxNodes bounds the program of one schema.
-const maxNodes = 100_000
+// maxNodes bounds the types of the program of one schema, with the symbols of its enums.
+const maxNodes = 50_000
 
 // compiler makes nodes of types.
 type compiler struct {
 	written, read map[string]*avro.SchemaNode
 	made          map[madeOf]*node
-	found         map[int]bool // slots for which values may have something
+	plain         map[plainOf]*node // of types without a name that nobody asks for: most of a wide record
+	found         map[int]bool      // slots for which values may have something
 	count         int
 }
 
@@ -77,6 +78,12 @@ type compiler struct {
 type madeOf struct {
 	written, read *avro.SchemaNode
 	at            *event.Member
+}
+
+// plainOf is what a node is whose type has no parts.
+type plainOf struct {
+	op   op
+	unit event.Unit
 }
 
 // resolve returns the definition of a reference.
@@ -102,7 +109,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 		return nil, fmt.Errorf("no type %s", named.Type)
 	}
 	key := madeOf{w, read, at}
-	isNamed := w.Type == "record" || w.Type == "error"
+	isNamed := w.Type == "record" || w.Type == "error" || w.Type == "enum" || w.Type == "fixed"
 	if n := c.made[key]; n != nil && isNamed {
 		return n, nil
 	}
@@ -140,6 +147,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	case "enum":
 		n.op = opEnum
 		n.symbols = symbols(w, read)
+		c.count += len(n.symbols)
 	case "array":
 		n.op = opArray
 		// Of what is in a list, no members are asked for.
@@ -171,6 +179,13 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	}
 	if w.LogicalType == "decimal" && (w.Type == "bytes" || w.Type == "fixed") {
 		n.op, n.scale = opDecimal, w.Scale
+	}
+	if at == nil && n.op <= opBytes {
+		key := plainOf{n.op, n.unit}
+		if same := c.plain[key]; same != nil {
+			return same, err
+		}
+		c.plain[key] = n
 	}
 	return n, err
 }

@@ -16,7 +16,8 @@ func Compile(w, reader *event.Writer, root *event.Member, maxDepth int) (event.P
 	if err != nil {
 		return nil, fmt.Errorf("the schema of the writer: %w", err)
 	}
-	c := compiler{written: definitions(written), made: make(map[madeOf]*node), found: make(map[int]bool)}
+	c := compiler{written: definitions(written), made: make(map[madeOf]*node),
+		plain: make(map[plainOf]*node), found: make(map[int]bool)}
 	var read *avro.SchemaNode
 	if reader != nil {
 		if read, err = parse(reader); err != nil {

@@ -31,8 +31,8 @@ func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Progra
 		return nil, errors.New("the schema has no message")
 	}
 	c := compiler{made: make(map[madeOf]*node), found: make(map[int]bool)}
-	p := &program{file: file, compiler: &c, asked: root, maxDepth: maxDepth, byIndex: make(map[string]*node),
-		byName: make(map[string]*node)}
+	p := &program{writer: w, shapes: shapesOf(file.Messages()), compiler: &c, asked: root, maxDepth: maxDepth,
+		byIndex: make(map[string]*node), byName: make(map[string]*node)}
 	p.first, err = c.message(file.Messages().Get(0), root)
 	return p, err
 }

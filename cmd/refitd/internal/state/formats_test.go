@@ -22,7 +22,8 @@ import (
 // the schemas of the state, with the registry gone for good.
 func TestWithoutTheRegistry(t *testing.T) {
 	t.Parallel()
-	const text = `{"type":"record","name":"R","fields":[{"name":"user","type":"string"},{"name":"item","type":"string"},
+	const text = `{"type":"record","name":"R","fields":[
+		{"name":"user","type":"string"},{"name":"item","type":"string"},
 		{"name":"rating","type":"int"},{"name":"ts","type":{"type":"long","logicalType":"timestamp-micros"}}]}`
 	schema := avro.MustParse(text)
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
