@@ -18,8 +18,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestWithoutTheRegistry: rebuild, verify, backup, restore, a rebuild from a backup and the runs after them read Avro by
-// the schemas of the state, with the registry gone for good.
+// TestWithoutTheRegistry: rebuild, verify, backup, restore, a rebuild from a backup and the runs after them read by the
+// schemas of the state, with the registry gone for good.
 func TestWithoutTheRegistry(t *testing.T) {
 	t.Parallel()
 	const text = `{"type":"record","name":"R","fields":[
