@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ type life struct {
 	schemas  *Schemas
 	ingest   *Ingest
 	next     int64
+
+	transport http.RoundTripper // in place of registry, if not nil
+	onPause   func()            // between two tries, if not nil
 }
 
 func newLife(t *testing.T) *life {
@@ -50,7 +54,12 @@ func (l *life) open() {
 	if l.schemas, err = OpenSchemas(l.kafka, l.model, l.store); err != nil {
 		l.t.Fatal(err)
 	}
-	l.t.Cleanup(l.schemas.Close)
+	if l.transport != nil && l.schemas != nil {
+		l.schemas.Close()
+		l.ask()
+	} else {
+		l.t.Cleanup(l.schemas.Close)
+	}
 	l.ingest = NewReading(l.model, l.store, nil, l.schemas)
 }
 
@@ -70,6 +79,9 @@ func (l *life) read(list []consumer.Record, end int64) string {
 			return halt.Reason
 		case !pauses:
 			l.t.Fatal(err)
+		case l.onPause != nil:
+			l.next = pause.Next
+			l.onPause()
 		case time.Now().After(deadline):
 			l.t.Fatal(pause.Reason)
 		default:

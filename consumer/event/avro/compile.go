@@ -1,6 +1,7 @@
 package avro
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,6 +109,9 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	if w = resolve(w, c.written, space); w == nil {
 		return nil, fmt.Errorf("no type %s", named.Type)
 	}
+	if w.Type != "union" {
+		read = c.branch(w, read, space)
+	}
 	key := madeOf{w, read, at}
 	isNamed := w.Type == "record" || w.Type == "error" || w.Type == "enum" || w.Type == "fixed"
 	if n := c.made[key]; n != nil && isNamed {
@@ -128,17 +132,18 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	case "boolean":
 		n.op = opBool
 	case "int":
-		n.op, n.unit = opInt, unitOf(w)
+		n.op, n.unit = opInt, unitAs(w, read)
 	case "long":
-		n.op, n.unit = opLong, unitOf(w)
+		n.op, n.unit = opLong, unitAs(w, read)
 	case "float":
 		n.op = opFloat
 	case "double":
 		n.op = opDouble
-	case "string":
+	case "string", "bytes":
 		n.op = opString
-	case "bytes":
-		n.op = opBytes
+		if isBytes := read == nil || read.Type != "string"; w.Type == "bytes" && isBytes || read != nil && read.Type == "bytes" {
+			n.op = opBytes
+		}
 	case "fixed":
 		n.op, n.size = opFixed, w.Size
 		if w.LogicalType == "uuid" && w.Size == 16 {
@@ -151,7 +156,11 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	case "array":
 		n.op = opArray
 		// Of what is in a list, no members are asked for.
-		n.items, err = c.node(w.Items, nil, nil, space)
+		var items *avro.SchemaNode
+		if read != nil && read.Type == "array" {
+			items = read.Items
+		}
+		n.items, err = c.node(w.Items, items, nil, space)
 	case "map":
 		n.op = opMap
 		n.items, err = c.node(w.Values, nil, nil, space)
@@ -251,10 +260,13 @@ func (c *compiler) branch(w, read *avro.SchemaNode, space string) *avro.SchemaNo
 	if w == nil || read == nil || read.Type != "union" {
 		return read
 	}
-	var same *avro.SchemaNode
+	var same, promoted *avro.SchemaNode
 	for i := range read.Branches {
 		b := resolve(&read.Branches[i], c.read, read.Namespace)
 		if b == nil || b.Type != w.Type {
+			if b != nil && promoted == nil && slices.Contains(promotions[w.Type], b.Type) {
+				promoted = b
+			}
 			continue
 		}
 		if b.Name == w.Name || slices.Contains(b.Aliases, w.Name) || slices.Contains(b.Aliases, fullName(w)) {
@@ -264,8 +276,12 @@ func (c *compiler) branch(w, read *avro.SchemaNode, space string) *avro.SchemaNo
 			same = b
 		}
 	}
-	return same
+	return cmp.Or(same, promoted)
 }
+
+// promotions are the types of readers that values of a type may be read as.
+var promotions = map[string][]string{"int": {"long", "float", "double"}, "long": {"float", "double"}, "float": {"double"},
+	"string": {"bytes"}, "bytes": {"string"}}
 
 // readValues returns the type of the values of a map, nil for what is none.
 func readValues(read *avro.SchemaNode) *avro.SchemaNode {
@@ -287,6 +303,14 @@ func symbols(w, read *avro.SchemaNode) (list [][]byte) {
 		list = append(list, symbol)
 	}
 	return list
+}
+
+// unitAs returns the unit of a time as the writer says, or else the reader.
+func unitAs(w, read *avro.SchemaNode) event.Unit {
+	if unit := unitOf(w); unit != event.ModelUnit || read == nil || read.Type != "int" && read.Type != "long" {
+		return unit
+	}
+	return unitOf(read)
 }
 
 // unitOf returns the unit of a time, by its logical type or by the name that Debezium gives it.
