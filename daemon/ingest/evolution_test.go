@@ -48,9 +48,9 @@ var levels = []string{"low", "high", "huge"}
 func evolvedModel() *config.Model {
 	m := ratings(200)
 	m.Schema = config.Schema{Task: "regression", Label: "rating", Time: "ts", TimeUnit: "ms",
-		Categorical: []string{"user", "item", "level"}, Numeric: []string{"price"}, Multi: []string{"tags"},
-		Optional: []string{"level", "price", "tags"}}
-	m.Input.Mapping.Fields = []config.MappedField{{Name: "item", Path: "what.item"}}
+		Categorical: []string{"user", "item", "level", "before"}, Numeric: []string{"price"}, Multi: []string{"tags"},
+		Optional: []string{"level", "price", "tags", "before"}}
+	m.Input.Mapping.Fields = []config.MappedField{{Name: "item", Path: "what.item"}, {Name: "before", Path: "prior.item"}}
 	m.Resolve()
 	return m
 }
@@ -58,14 +58,15 @@ func evolvedModel() *config.Model {
 // evolvedReader is the reader's schema of all writers. Of ts the writer says the unit, which the library does not
 // resolve: timeless is the reader without it.
 const (
-	timeless = `{"type":"record","name":"R","fields":[
+	timeless = `{"type":"record","name":"R","namespace":"shop","fields":[
 		{"name":"user","type":["string","null"],"aliases":["who","uid"]},
 		{"name":"rating","type":"double","aliases":["stars"]},
 		{"name":"price","type":["null","double"],"default":null},
 		{"name":"tags","type":{"type":"array","items":["string","null"]},"default":["none"]},
 		{"name":"level","type":{"type":"enum","name":"L","symbols":["low","high","other"],"default":"other"},"default":"low"},
 		{"name":"what","type":["null",{"type":"record","name":"W","fields":[
-			{"name":"item","type":"string","aliases":["sku"]}]}],"default":null}`
+			{"name":"item","type":"string","aliases":["sku"]}]}],"default":null},
+		{"name":"prior","type":["null","W"],"default":null}`
 	evolvedReader = timeless + `,{"name":"ts","type":{"type":"long","logicalType":"timestamp-millis"},"aliases":["at"]}]}`
 )
 
@@ -229,11 +230,23 @@ func (w *avroWriter) evolve() {
 func (w *avroWriter) written(t *testing.T) *writtenBy {
 	t.Helper()
 	var fields []string
+	now := slices.Clone(w.fields)
 	for _, f := range w.fields {
 		fields = append(fields, fmt.Sprintf(`{"name":%q,"type":%s}`, f.name, f.schema))
 	}
-	text := `{"type":"record","name":"R","fields":[` + strings.Join(fields, ",") + `]}`
-	own, now := avro.MustParse(text), slices.Clone(w.fields)
+	if i := w.r.IntN(4); i < 3 { // a type by its name, short or full
+		what := w.fields[slices.IndexFunc(w.fields, func(f avroField) bool { return f.of == "what" })].value
+		name := []string{"W", "shop.W", "W"}[i]
+		fields = append(fields, `{"name":"prior","type":["null","`+name+`"]}`)
+		now = append(now, avroField{name: "prior", value: func(e *rated) any {
+			if e.rating < 3 {
+				return nil
+			}
+			return what(e)
+		}})
+	}
+	text := `{"type":"record","name":"R","namespace":"shop","fields":[` + strings.Join(fields, ",") + `]}`
+	own := avro.MustParse(text)
 	resolved, err := avro.Resolve(own, avro.MustParse(timeless+"]}"))
 	if err != nil {
 		t.Fatalf("the library does not resolve %s: %v", text, err)

@@ -88,12 +88,9 @@ type plainOf struct {
 }
 
 // resolve returns the definition of a reference.
-func resolve(n *avro.SchemaNode, named map[string]*avro.SchemaNode, space string) *avro.SchemaNode {
+func resolve(n *avro.SchemaNode, named map[string]*avro.SchemaNode) *avro.SchemaNode {
 	if n == nil || slices.Contains(types, n.Type) {
 		return n
-	}
-	if d := named[space+"."+n.Type]; d != nil && !strings.Contains(n.Type, ".") {
-		return d
 	}
 	return named[n.Type]
 }
@@ -104,13 +101,13 @@ var types = []string{"null", "boolean", "int", "long", "float", "double", "bytes
 
 // node makes the node of a type of the writer. read is the reader's type, nil for none or for another type; at
 // is nil where nothing is asked for.
-func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string) (*node, error) {
+func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, error) {
 	named := w
-	if w = resolve(w, c.written, space); w == nil {
+	if w = resolve(w, c.written); w == nil {
 		return nil, fmt.Errorf("no type %s", named.Type)
 	}
 	if w.Type != "union" {
-		read = c.branch(w, read, space)
+		read = c.branch(w, read)
 	}
 	key := madeOf{w, read, at}
 	isNamed := w.Type == "record" || w.Type == "error" || w.Type == "enum" || w.Type == "fixed"
@@ -122,7 +119,6 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	}
 	n := &node{at: at}
 	if isNamed {
-		space = w.Namespace
 		c.made[key] = n
 	}
 	var err error
@@ -160,13 +156,13 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 		if read != nil && read.Type == "array" {
 			items = read.Items
 		}
-		n.items, err = c.node(w.Items, items, nil, space)
+		n.items, err = c.node(w.Items, items, nil)
 	case "map":
 		n.op = opMap
-		n.items, err = c.node(w.Values, nil, nil, space)
+		n.items, err = c.node(w.Values, nil, nil)
 		for _, name := range at.Names() {
 			m := at.Member(name)
-			one, failed := c.node(w.Values, readValues(read), m, space)
+			one, failed := c.node(w.Values, readValues(read), m)
 			if failed != nil {
 				return nil, failed
 			}
@@ -176,7 +172,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	case "union":
 		n.op = opUnion
 		for i := range w.Branches {
-			branch, failed := c.node(&w.Branches[i], c.branch(&w.Branches[i], read, space), at, space)
+			branch, failed := c.node(&w.Branches[i], c.branch(&w.Branches[i], read), at)
 			if failed != nil {
 				return nil, failed
 			}
@@ -206,7 +202,7 @@ func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) e
 		n.op = opScaled
 		return nil
 	}
-	if read = resolve(read, c.read, ""); read != nil && read.Type != "record" && read.Type != "error" {
+	if read = resolve(read, c.read); read != nil && read.Type != "record" && read.Type != "error" {
 		read = nil
 	}
 	had := make(map[string]bool)
@@ -226,7 +222,7 @@ func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) e
 			c.found[ch.slot] = true
 		}
 		var err error
-		if ch.node, err = c.node(&f.Type, to, m, w.Namespace); err != nil {
+		if ch.node, err = c.node(&f.Type, to, m); err != nil {
 			return err
 		}
 		n.fields = append(n.fields, ch)
@@ -236,7 +232,7 @@ func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) e
 	}
 	for i := range read.Fields {
 		if f := &read.Fields[i]; !had[f.Name] && f.HasDefault {
-			c.defaults(n, &f.Type, at.Member(f.Name), f.Default, read.Namespace)
+			c.defaults(n, &f.Type, at.Member(f.Name), f.Default)
 		}
 	}
 	return nil
@@ -255,14 +251,14 @@ func readerField(read, w *avro.SchemaNode, name string) int {
 }
 
 // branch returns the type of the reader that a branch of the writer's union is read by.
-func (c *compiler) branch(w, read *avro.SchemaNode, space string) *avro.SchemaNode {
-	w, read = resolve(w, c.written, space), resolve(read, c.read, "")
+func (c *compiler) branch(w, read *avro.SchemaNode) *avro.SchemaNode {
+	w, read = resolve(w, c.written), resolve(read, c.read)
 	if w == nil || read == nil || read.Type != "union" {
 		return read
 	}
 	var same, promoted *avro.SchemaNode
 	for i := range read.Branches {
-		b := resolve(&read.Branches[i], c.read, read.Namespace)
+		b := resolve(&read.Branches[i], c.read)
 		if b == nil || b.Type != w.Type {
 			if b != nil && promoted == nil && slices.Contains(promotions[w.Type], b.Type) {
 				promoted = b
@@ -339,16 +335,16 @@ func unitOf(n *avro.SchemaNode) event.Unit {
 }
 
 // defaults adds the default of a field of the reader to a record, as far as it is asked for.
-func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x any, space string) {
+func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x any) {
 	if at == nil {
 		return
 	}
-	if read = resolve(read, c.read, space); read == nil {
+	if read = resolve(read, c.read); read == nil {
 		return
 	}
 	if read.Type == "union" {
 		for i := range read.Branches {
-			if b := resolve(&read.Branches[i], c.read, space); b != nil && isOf(b.Type, x) {
+			if b := resolve(&read.Branches[i], c.read); b != nil && isOf(b.Type, x) {
 				read = b
 				break
 			}
@@ -357,7 +353,7 @@ func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x 
 	if object, ok := x.(map[string]any); ok {
 		for i := range read.Fields {
 			f := &read.Fields[i]
-			c.defaults(n, &f.Type, at.Member(f.Name), object[f.Name], read.Namespace)
+			c.defaults(n, &f.Type, at.Member(f.Name), object[f.Name])
 		}
 	}
 	if slot := at.Slot(); slot >= 0 {
