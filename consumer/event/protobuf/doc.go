@@ -7,11 +7,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -46,13 +48,34 @@ func Describe(w *event.Writer) (protoreflect.FileDescriptor, error) {
 	for _, r := range w.References {
 		sources[r.Name] = r.Text
 	}
-	found := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)}
+	found := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
+		text, ok := sources[path]
+		if !ok {
+			return protocompile.SearchResult{}, protoregistry.NotFound
+		}
+		if file := descriptorOf(path, text); file != nil {
+			return protocompile.SearchResult{Proto: file}, nil
+		}
+		return protocompile.SearchResult{Source: strings.NewReader(text)}, nil
+	})
 	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found)}
 	files, err := compile.Compile(context.Background(), fileName)
 	if err != nil {
 		return nil, fmt.Errorf("a .proto schema: %w", err)
 	}
 	return files[0], nil
+}
+
+// descriptorOf returns the descriptor of a file in base64, nil for a .proto: the serializer of Python registers its
+// schemas so, and not every registry makes text of them.
+func descriptorOf(path, text string) *descriptorpb.FileDescriptorProto {
+	b, err := base64.StdEncoding.DecodeString(text)
+	file := new(descriptorpb.FileDescriptorProto)
+	if err != nil || len(b) == 0 || proto.Unmarshal(b, file) != nil {
+		return nil
+	}
+	file.Name = &path
+	return file
 }
 
 // ofSet returns the last file of a descriptor set in base64.
