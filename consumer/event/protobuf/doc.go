@@ -75,7 +75,34 @@ func descriptorOf(path, text string) *descriptorpb.FileDescriptorProto {
 		return nil
 	}
 	file.Name = &path
+	for _, m := range file.MessageType {
+		nameMembers(m)
+	}
 	return file
+}
+
+// nameMembers gives the fields of a message the names in JSON that compilers leave out of descriptors, and that fields
+// without one would share.
+func nameMembers(m *descriptorpb.DescriptorProto) {
+	for _, f := range m.Field {
+		if f.JsonName != nil {
+			continue
+		}
+		var name []byte
+		up := false
+		for _, c := range []byte(f.GetName()) {
+			if up && 'a' <= c && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			if up = c == '_'; !up {
+				name = append(name, c)
+			}
+		}
+		f.JsonName = proto.String(string(name))
+	}
+	for _, inner := range m.NestedType {
+		nameMembers(inner)
+	}
 }
 
 // ofSet returns the last file of a descriptor set in base64.

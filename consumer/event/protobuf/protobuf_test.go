@@ -302,7 +302,11 @@ message Rating { double rating = 1; google.protobuf.Timestamp ts = 2; string use
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := proto.Marshal(protodesc.ToFileDescriptorProto(file))
+		d := protodesc.ToFileDescriptorProto(file)
+		for _, f := range d.MessageType[0].Field {
+			f.JsonName = nil // as protoc has it in the code that it generates
+		}
+		b, err := proto.Marshal(d)
 		if err != nil {
 			t.Fatal(err)
 		}
