@@ -113,6 +113,7 @@ func TestPythonSerializers(t *testing.T) {
 	}
 	send()
 	read(each)
+	t.Logf("%d events of the serializers of confluent-kafka are read", 3*each)
 	send()
 	kill()
 	if _, err := http.Get(url + "/subjects"); err == nil || strings.Contains(err.Error(), "timeout") {
