@@ -150,6 +150,9 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		c.judged = true
 		r.programs[programOf{id, root}] = c
 	}
+	if d.slots.over {
+		return nil, d.json.rejection(TooLarge), nil
+	}
 	if !ok {
 		if r.Doubt != nil && r.Doubt(id) {
 			return nil, nil, &Wait{ID: id}

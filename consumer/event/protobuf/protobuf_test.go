@@ -349,27 +349,3 @@ func reason(r *event.Rejection) string {
 	}
 	return string(r.Reason)
 }
-
-// FuzzMessages: whatever bytes a message has, nothing panics.
-func FuzzMessages(f *testing.F) {
-	r := rand.New(rand.NewPCG(3, 2))
-	w := &event.Writer{Format: event.FormatProtobuf, Text: newSchema(r)}
-	file, err := Describe(w)
-	if err != nil {
-		f.Fatal(err)
-	}
-	for range 10 {
-		data, err := proto.Marshal(message(r, file.Messages().ByName("Rating")))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(append([]byte{2, 4}, data...))
-	}
-	d := decoderOf(f, w)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r, wait := d.DecodeRecord(new(event.Event), &event.Record{Value: append([]byte{0, 0, 0, 0, 7}, data...), Time: 5})
-		if wait != nil {
-			t.Error(wait, r)
-		}
-	})
-}
