@@ -262,15 +262,15 @@ func (s *Slots) Base64(v *Value, b []byte) {
 	v.Text(s.scratch[from:len(s.scratch):len(s.scratch)])
 }
 
-// Document notes text at a place of which members are asked for: in an envelope of Debezium it may be an object that was
-// written as text.
+// Document notes text at a place of which members are asked for: in an envelope of Debezium it may be an object that
+// was written as text.
 func (s *Slots) Document(text []byte, at *Member) {
 	if s.ofText == nil {
 		return
 	}
 	one := textMember{raw: text, isText: true, at: at}
 	for i := range s.texts {
-		if s.texts[i].at == at { // the last one counts, as of every member
+		if s.texts[i].at == at { // the last one counts
 			s.texts[i] = one
 			return
 		}

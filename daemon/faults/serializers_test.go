@@ -55,9 +55,9 @@ func apicurio(t *testing.T) (url string, kill func()) {
 	return url, kill
 }
 
-// TestPythonSerializers: what the serializers of confluent-kafka write in Avro, in Protobuf and behind a JSON Schema, with
-// references and with schemas that change, is read by the schemas that they register at Apicurio Registry. Then the
-// registry is gone, and the state, the events behind it and its proof need it no more.
+// TestPythonSerializers: what the serializers of confluent-kafka write in Avro, in Protobuf and behind a JSON Schema,
+// with references and with schemas that change, is read by the schemas that they register at Apicurio Registry. Then
+// the registry is gone, and the state, the events behind it and its proof need it no more.
 func TestPythonSerializers(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	const modules = "import confluent_kafka.schema_registry.avro, confluent_kafka.schema_registry.protobuf, " +

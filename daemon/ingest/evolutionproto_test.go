@@ -45,7 +45,7 @@ func newProtoWriter(r *rand.Rand) *protoWriter {
 
 func (w *protoWriter) pick(list ...string) string { return list[w.r.IntN(len(list))] }
 
-// field returns one of the ways to write a field, with a number of its own.
+// field returns one of the ways to write a field, with a new number.
 func (w *protoWriter) field(of string) protoField {
 	w.count++
 	f := protoField{of: of, name: of, number: 10*w.count + w.r.IntN(10)}

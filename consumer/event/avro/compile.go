@@ -136,8 +136,11 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 	case "double":
 		n.op = opDouble
 	case "string", "bytes":
-		n.op = opString
-		if isBytes := read == nil || read.Type != "string"; w.Type == "bytes" && isBytes || read != nil && read.Type == "bytes" {
+		as := w.Type
+		if read != nil && (read.Type == "string" || read.Type == "bytes") {
+			as = read.Type
+		}
+		if n.op = opString; as == "bytes" {
 			n.op = opBytes
 		}
 	case "fixed":
@@ -276,8 +279,10 @@ func (c *compiler) branch(w, read *avro.SchemaNode) *avro.SchemaNode {
 }
 
 // promotions are the types of readers that values of a type may be read as.
-var promotions = map[string][]string{"int": {"long", "float", "double"}, "long": {"float", "double"}, "float": {"double"},
-	"string": {"bytes"}, "bytes": {"string"}}
+var promotions = map[string][]string{
+	"int": {"long", "float", "double"}, "long": {"float", "double"}, "float": {"double"},
+	"string": {"bytes"}, "bytes": {"string"},
+}
 
 // readValues returns the type of the values of a map, nil for what is none.
 func readValues(read *avro.SchemaNode) *avro.SchemaNode {

@@ -322,7 +322,8 @@ message Rating { double rating = 1; google.protobuf.Timestamp ts = 2; string use
 	m.Set(of.ByName("rating"), protoreflect.ValueOfFloat64(4.5))
 	m.Set(of.ByName("user"), protoreflect.ValueOfString("u"))
 	m.Mutable(of.ByName("ts")).Message().Set(of.ByName("ts").Message().Fields().Get(0), protoreflect.ValueOfInt64(9))
-	m.Mutable(of.ByName("what")).Message().Set(of.ByName("what").Message().Fields().Get(0), protoreflect.ValueOfString("i"))
+	what := m.Mutable(of.ByName("what")).Message()
+	what.Set(what.Descriptor().Fields().Get(0), protoreflect.ValueOfString("i"))
 	data, err := proto.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
