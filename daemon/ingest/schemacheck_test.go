@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,10 +232,10 @@ func TestDifference(t *testing.T) {
 }
 
 // stuck is a registry that takes requests and answers none.
-type stuck struct{ requests int }
+type stuck struct{ requests atomic.Int64 }
 
 func (s *stuck) RoundTrip(r *http.Request) (*http.Response, error) {
-	s.requests++
+	s.requests.Add(1)
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
@@ -273,8 +274,8 @@ func TestStuckRegistry(t *testing.T) {
 		if why := l.read(list, 40); why != "" {
 			t.Fatal(why)
 		}
-		if took := time.Since(began); took < time.Second || took > 1100*time.Millisecond || s.requests != 1 {
-			t.Errorf("%v and %d requests", took, s.requests)
+		if took := time.Since(began); took < time.Second || took > 1100*time.Millisecond || s.requests.Load() != 1 {
+			t.Errorf("%v and %d requests", took, s.requests.Load())
 		}
 		l.schemas.Close()
 	})
