@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -185,12 +186,19 @@ func (c *Client) body(address string) ([]byte, http.Header, error) {
 	body, header, err := c.try(address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	_, answered := errors.AsType[*statusError](err)
+	c.away = err != nil && !answered
 	if c.requests++; err != nil {
 		c.failures++
 		return nil, nil, fmt.Errorf("%s: %w", address, err)
 	}
 	return body, header, nil
 }
+
+// statusError is an answer that is none.
+type statusError struct{ status string }
+
+func (e *statusError) Error() string { return "status " + e.status }
 
 func (c *Client) try(address string) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(c.ctx, http.MethodGet, address, nil)
@@ -217,7 +225,7 @@ func (c *Client) try(address string) ([]byte, http.Header, error) {
 	case err != nil:
 		return nil, nil, err
 	case res.StatusCode != http.StatusOK:
-		return nil, nil, fmt.Errorf("status %s", res.Status)
+		return nil, nil, &statusError{res.Status}
 	case len(body) > 2*c.options.MaxBytes:
 		return nil, nil, fmt.Errorf("an answer of more than %d bytes", 2*c.options.MaxBytes)
 	}
