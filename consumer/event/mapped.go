@@ -2,7 +2,6 @@ package event
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -459,37 +458,6 @@ func stampIn(ms int64, unit string) int64 {
 		return ms * 1e6
 	}
 	return ms
-}
-
-// header returns the value of the last header of a name, nil if no header has the name.
-func header(headers []byte, name string) (value []byte) {
-	field := func() (b []byte, ok bool) {
-		size, n := binary.Varint(headers)
-		if n <= 0 || size > int64(len(headers)-n) {
-			return nil, false
-		}
-		if headers = headers[n:]; size < 0 {
-			return nil, true
-		}
-		b, headers = headers[:size:size], headers[size:]
-		return b, true
-	}
-	count, n := binary.Varint(headers)
-	if n <= 0 {
-		return nil
-	}
-	headers = headers[n:]
-	for range count {
-		key, ok := field()
-		v, also := field()
-		if !ok || !also {
-			return value
-		}
-		if string(key) == name {
-			value = v
-		}
-	}
-	return value
 }
 
 // read finds what is asked for in an object.

@@ -99,7 +99,7 @@ var notReasons = map[string]Reason{
 func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *Member) ([]byte, *Rejection, *Wait) {
 	r := &d.reading
 	f, ok := &r.frame, false
-	if *f, ok = cutFrame(value, headers, isKey, d.json.limits.MaxEventBytes); !ok {
+	if *f, ok = CutFrame(value, headers, isKey, d.json.limits.MaxEventBytes); !ok {
 		return nil, &Rejection{Reason: notReasons[format], Expected: "a frame whose data can be decompressed",
 			Got: "other bytes"}, nil
 	}

@@ -102,7 +102,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 		return nil, fmt.Errorf("no type %s", named.Type)
 	}
 	key := madeOf{w, read, at}
-	isNamed := w.Type == "record" || w.Type == "error"
+	isNamed := isRecord(w)
 	if n := c.made[key]; n != nil && isNamed {
 		return n, nil
 	}
@@ -177,12 +177,11 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 
 // record makes the fields of a record.
 func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) error {
-	if w.Props["connect.name"] == "io.debezium.data.VariableScaleDecimal" && len(w.Fields) == 2 &&
-		w.Fields[0].Type.Type == "int" && w.Fields[1].Type.Type == "bytes" {
+	if isScaled(w) {
 		n.op = opScaled
 		return nil
 	}
-	if read = resolve(read, c.read, ""); read != nil && read.Type != "record" && read.Type != "error" {
+	if read = resolve(read, c.read, ""); read != nil && !isRecord(read) {
 		read = nil
 	}
 	had := make(map[string]bool)

@@ -23,7 +23,13 @@ const fileName = "refitd/value.proto"
 // Compile is an event.Compiler. The reader's schema adds nothing: fields have numbers, and their types say the
 // defaults.
 func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Program, error) {
-	file, err := Describe(w)
+	return compile(w, root, maxDepth, protocompile.SourceInfoNone)
+}
+
+// compile is Compile with the comments of a schema, or without them.
+func compile(w *event.Writer, root *event.Member, maxDepth int, comments protocompile.SourceInfoMode) (*program,
+	error) {
+	file, err := describe(w, comments)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +45,10 @@ func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Progra
 
 // Describe returns the descriptor of the file that a schema is: the last one of a descriptor set.
 func Describe(w *event.Writer) (protoreflect.FileDescriptor, error) {
+	return describe(w, protocompile.SourceInfoNone)
+}
+
+func describe(w *event.Writer, comments protocompile.SourceInfoMode) (protoreflect.FileDescriptor, error) {
 	if w.IsSet {
 		return ofSet(w.Text)
 	}
@@ -47,7 +57,8 @@ func Describe(w *event.Writer) (protoreflect.FileDescriptor, error) {
 		sources[r.Name] = r.Text
 	}
 	found := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)}
-	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found)}
+	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found),
+		SourceInfoMode: comments}
 	files, err := compile.Compile(context.Background(), fileName)
 	if err != nil {
 		return nil, fmt.Errorf("a .proto schema: %w", err)

@@ -76,7 +76,7 @@ func plainRecords(m *config.Model) error {
 // GuessFields returns the schema that Init makes of a file, with all its columns that are of use; without a label
 // where none can be guessed.
 func GuessFields(p *dataset.Profile) *event.Schema {
-	g := &guess{format: p.Format, rows: p.Rows, total: p.Total}
+	g := &guess{format: p.Format, rows: p.Rows, total: p.Total, sample: new(Sample)}
 	columns := g.columns(p)
 	label := likelyLabel(columns)
 	if label != nil {
