@@ -52,8 +52,8 @@ func plainRecords(m *config.Model) error {
 	switch {
 	case m.Input.IsFramed():
 		return &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
-			Err: fmt.Errorf("offline: replay writes JSON, and input.format of model %s is %s: write such records with the "+
-				"serializers of the registry", m.Name, m.Input.Format)}
+			Err: fmt.Errorf("offline: replay writes JSON without --as, and input.format of model %s is %s: give --as avro "+
+				"or --as protobuf", m.Name, m.Input.Format)}
 	case c.Envelope != "":
 		what = fmt.Sprintf("with the envelope %s", c.Envelope)
 	case len(c.When) > 0:
