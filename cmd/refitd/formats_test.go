@@ -46,10 +46,10 @@ func ratingsFile(t *testing.T, n int) string {
 	return path
 }
 
-// TestReplayInFormats: a topic that replay wrote in a format, with a registry or with a file, gives the sample that JSON
-// gives. What init makes of the topic runs at once and takes every record.
+// TestReplayInFormats: a topic that replay wrote in a format, with a registry or with a file, gives the sample that
+// JSON gives. What init makes of the topic runs at once and takes every record.
 func TestReplayInFormats(t *testing.T) {
-	const n = 1500
+	const n, mapped = 1500, "mapping: {fields: [{name: item, path: what.item}, {name: user, path: what.who.user}]}, "
 	data := ratingsFile(t, n)
 	var want string
 	for _, c := range []struct {
@@ -62,9 +62,7 @@ func TestReplayInFormats(t *testing.T) {
 		{"Avro, a file", "avro", false, ""},
 		{"Protobuf", "protobuf", true, ""},
 		{"Protobuf, a file", "protobuf", false, ""},
-		{"Avro, mapped", "avro", true, "mapping: {fields: [{name: item, path: what.item}, {name: user, path: what.who.user}]}, "},
-		{"Protobuf, mapped", "protobuf", true,
-			"mapping: {fields: [{name: item, path: what.item}, {name: user, path: what.who.user}]}, "},
+		{"Avro, mapped", "avro", true, mapped}, {"Protobuf, mapped", "protobuf", true, mapped},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, registry := daemontest.New(t), registrytest.New(t)
@@ -74,16 +72,21 @@ func TestReplayInFormats(t *testing.T) {
 				daemontest.Topic}
 			from := []string{"--topic", daemontest.Topic, "--bootstrap-servers", b.Addr}
 			settings := "group_id: g-reader"
+			signIn := filepath.Join(b.Dir, "registry.auth")
+			if err := os.WriteFile(signIn, []byte("ann:s3cret\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			registry.SignIn = "ann:s3cret"
 			if c.registry {
-				settings += ", schema_registry: {url: '" + registry.URL + "'}"
+				settings += ", schema_registry: {url: '" + registry.URL + "', basic_auth_file: registry.auth}"
 			}
 			edit := "start: earliest, " + c.mapping + "format: " + c.format
 			switch {
 			case c.format == "json":
 				edit = "start: earliest"
 			case c.registry:
-				args = append(args, "--as", c.format, "--registry", registry.URL)
-				from = append(from, "--registry", registry.URL)
+				args = append(args, "--as", c.format, "--registry", registry.URL, "--registry-basic-auth-file", signIn)
+				from = append(from, "--registry", registry.URL, "--registry-basic-auth-file", signIn)
 			default:
 				args = append(args, "--as", c.format, "--schema-file", file)
 				from = append(from, "--schema-file", file)
@@ -142,4 +145,48 @@ func inCSV(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return to
+}
+
+// TestRegistryFlags: what is wrong with the flags of a registry and of schemas is said by their names.
+func TestRegistryFlags(t *testing.T) {
+	b := daemontest.New(t)
+	plain, data := b.Configure("plain"), ratingsFile(t, 3)
+	secret, schema := filepath.Join(b.Dir, "secret"), filepath.Join(b.Dir, "ratings.avsc")
+	for _, path := range []string{secret, schema} {
+		if err := os.WriteFile(path, []byte("ann:s3cret"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	initOf := []string{"init", "--topic", daemontest.Topic, "--bootstrap-servers", b.Addr, "--output",
+		filepath.Join(b.Dir, "o")}
+	replay := []string{"replay", "--data", data, "--bootstrap-servers", b.Addr, "--topic", daemontest.Topic}
+	as := append(replay[:len(replay):len(replay)], "--config.file", plain, "--as", "avro")
+	for _, c := range []struct {
+		args []string
+		add  string
+		want string
+	}{
+		{initOf, "--registry ftp://r", "--registry"},
+		{initOf, "--registry http://r:8081 --registry-basic-auth-file " + secret, "an https URL"},
+		{initOf, "--registry https://r:8081 --registry-token-file " + secret, "--registry-token-file"},
+		{initOf, "--registry-ca-file x", "--registry"},
+		{initOf, "--registry https://r:8081 --registry-ca-file none.pem", "--registry-ca-file"},
+		{initOf, "--schema-file none.avsc", "--schema-file"},
+		{initOf, "--schema-file " + data, "a file called .avsc"},
+		{[]string{"init", "--data", data}, "--registry http://r:8081", "are those of --topic"},
+		{replay, "--as avro --registry http://r:8081", "--config.file"},
+		{replay, "--as avro", "--config.file"},
+		{replay, "--registry http://r:8081", "--as"},
+		{replay, "--subject s", "--as"},
+		{as, "", "--registry"},
+		{as, "--registry http://r:8081 --schema-file x.avsc", "give it or --registry"},
+		{as, "--schema-file x.proto", ".avsc"},
+		{as, "--schema-file " + schema, "has another schema"},
+		{as, "--registry http://127.0.0.1:1", "register the schema under ratings-value"},
+	} {
+		args := append(c.args[:len(c.args):len(c.args)], strings.Fields(c.add)...)
+		if said := refitd(t, report.ExitUsage, args...); !strings.Contains(said, c.want) || strings.Contains(said, "s3cret") {
+			t.Errorf("%s: %s, want %q", c.add, said, c.want)
+		}
+	}
 }

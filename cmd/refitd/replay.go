@@ -58,8 +58,8 @@ func (c *replayCmd) Run(a *app) error {
 	return a.out.Emit("summary", summary)
 }
 
-// registry returns the configuration of Kafka with the registry of the flags in place of its own, if they name one; with
-// none where a file has the schema.
+// registry returns the configuration of Kafka with the registry that the flags name, if they name one, and with none
+// where a file has the schema.
 func (c *replayCmd) registry(conf *config.Config) (*config.Kafka, error) {
 	k := conf.Kafka
 	switch r, err := c.Schemas.settings(); {

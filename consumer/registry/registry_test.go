@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/registry/registrytest"
 )
 
 // answers are what a registry says, by path; anything else is not found.
@@ -191,5 +192,37 @@ func TestSignIn(t *testing.T) {
 	}
 	if leaked.Load() {
 		t.Error("credentials went to another host")
+	}
+}
+
+// TestRegister: a schema gets an ID, an equal one the same; what the registry says against one is in the error.
+func TestRegister(t *testing.T) {
+	server := registrytest.New(t)
+	c := New(Options{URL: server.URL, Timeout: 10 * time.Second, MaxBytes: 1000})
+	defer c.Close()
+	for i, w := range []event.Writer{{Format: event.FormatAvro, Text: `"int"`}, {Format: event.FormatProtobuf, Text: `"int"`},
+		{Format: event.FormatAvro, Text: `"int"`}} {
+		id, err := c.Register(t.Context(), "a/b", &w)
+		if err != nil || int(id) != 1+i%2 {
+			t.Errorf("%d: ID %d, %v", i, id, err)
+		}
+		if got, _ := ask(t, c, event.ID{Kind: event.NumberID, Number: uint64(id)}); got == nil || got.Format != w.Format ||
+			got.Text != w.Text {
+			t.Errorf("%d: %+v", i, got)
+		}
+	}
+	if w, version, err := c.Newest(t.Context(), "a/b"); err != nil || version != 3 || w.Format != event.FormatAvro {
+		t.Errorf("%+v, %d, %v", w, version, err)
+	}
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		_, _ = w.Write([]byte(`{"error_code":409,"message":"it is not compatible"}`))
+	}))
+	defer refusing.Close()
+	other := New(Options{URL: refusing.URL, Timeout: 10 * time.Second, MaxBytes: 1000})
+	defer other.Close()
+	if _, err := other.Register(t.Context(), "a", &event.Writer{Format: event.FormatAvro, Text: "{}"}); err == nil ||
+		!strings.Contains(err.Error(), "/subjects/a/versions: status 409 Conflict: it is not compatible") {
+		t.Error(err)
 	}
 }

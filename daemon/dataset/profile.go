@@ -65,7 +65,7 @@ type Column struct {
 	head     []int32        // of the first rows, the index of the value, or none
 	profile  *Profile
 
-	Leaf *event.Leaf // what the schema of a topic says of it; nil where there is none
+	Leaf *event.Leaf // what the schema of a topic says of it; nil without a schema
 }
 
 // none is, in a head, a row without a value, or one whose value is not counted.

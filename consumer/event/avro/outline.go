@@ -137,7 +137,7 @@ func (o *outline) item(n *avro.SchemaNode, space string) event.LeafKind {
 // isRecord reports whether a type is a record.
 func isRecord(n *avro.SchemaNode) bool { return n.Type == "record" || n.Type == "error" }
 
-// isScaled reports whether a record stands for a decimal: Debezium's, with its scale before the value.
+// isScaled reports whether a record is a decimal: Debezium's, with its scale before the value.
 func isScaled(n *avro.SchemaNode) bool {
 	return n.Props["connect.name"] == "io.debezium.data.VariableScaleDecimal" && len(n.Fields) == 2 &&
 		n.Fields[0].Type.Type == "int" && n.Fields[1].Type.Type == "bytes"

@@ -29,7 +29,8 @@ func TestOutline(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[event.LeafKind]string{event.LeafOther: "other", event.LeafWhole: "whole", event.LeafDecimal: "decimal",
-		event.LeafText: "text", event.LeafEnum: "enum", event.LeafBytes: "bytes", event.LeafList: "list", event.LeafMap: "map"}
+		event.LeafText: "text", event.LeafEnum: "enum", event.LeafBytes: "bytes", event.LeafList: "list",
+		event.LeafMap: "map"}
 	var got []string
 	for _, l := range leaves {
 		text := strings.Join(l.Path, ".") + " " + kinds[l.Kind]

@@ -15,12 +15,15 @@ import (
 type Server struct {
 	*httptest.Server
 
+	// SignIn is user:password that requests must have, "" for none. It is set before the first of them.
+	SignIn string
+
 	mu       sync.Mutex
 	schemas  []schema // the ID of each is one more than its index
 	subjects map[string][]int
 }
 
-// schema is what a registry says of one, and what it is told to register.
+// schema is what a registry says of one, and what requests have of one to register.
 type schema struct {
 	Schema     string `json:"schema"`
 	SchemaType string `json:"schemaType,omitempty"`
@@ -62,7 +65,13 @@ func New(t testing.TB) *Server {
 		out.ID, out.Version = ids[len(ids)-1], len(ids)
 		answer(w, out)
 	})
-	s.Server = httptest.NewServer(mux)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); s.SignIn != "" && user+":"+password != s.SignIn {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	t.Cleanup(s.Close)
 	return s
 }

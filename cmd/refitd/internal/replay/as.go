@@ -40,7 +40,7 @@ func (o *Options) validateAs() error {
 	return nil
 }
 
-// asJSON returns the model by whose schema the file is read: with --as as one of plain JSON, since the typed records are
+// asJSON returns the model by whose schema the file is read: with --as one of plain JSON, since the typed records are
 // made of it.
 func (o *Options) asJSON() *config.Model {
 	if o.As == "" {

@@ -1,5 +1,5 @@
-// Package typed writes events as records in Avro or Protobuf, by a schema that is made of a model's. It asks no registry
-// and knows no Kafka.
+// Package typed writes events as records in Avro or Protobuf, by a schema that is made of a model's. It asks no
+// registry and knows no Kafka.
 package typed
 
 import (
@@ -69,6 +69,17 @@ func fieldsOf(m *config.Model) (*field, error) {
 			uses = append(uses, use{name, "list of names", list, optional(name)})
 		}
 	}
+	// In Avro without a frame, a value whose first byte is 0 may be taken for one with a frame: names and times do not
+	// begin with 0.
+	slices.SortStableFunc(uses, func(a, b use) int {
+		first := func(u use) int {
+			if u.isOptional || u.kind != text && u.kind != moment {
+				return 1
+			}
+			return 0
+		}
+		return first(a) - first(b)
+	})
 	seen := make(map[string]use)
 	for _, u := range uses {
 		if u.name == "" {
@@ -76,7 +87,8 @@ func fieldsOf(m *config.Model) (*field, error) {
 		}
 		if other, ok := seen[u.name]; ok {
 			if other.kind != u.kind {
-				return nil, fmt.Errorf("the field %q is a %s and a %s, and a schema has one type for it", u.name, other.doc, u.doc)
+				return nil, fmt.Errorf("the field %q is a %s and a %s, and a schema has one type for it", u.name, other.doc,
+					u.doc)
 			}
 			continue
 		}
@@ -105,7 +117,7 @@ func pathOf(c *config.Mapping, name string) ([]string, error) {
 		if f.Path == "" || strings.HasPrefix(f.Path, "record:") {
 			return nil, nil
 		}
-		if strings.HasPrefix(f.Path, "key:") || strings.HasPrefix(f.Path, "header:") || strings.HasPrefix(f.Path, "attribute:") {
+		if prefix, _, ok := strings.Cut(f.Path, ":"); ok && slices.Contains([]string{"key", "header", "attribute"}, prefix) {
 			return nil, fmt.Errorf("input.mapping has the field %q from %s, and values alone are written", name, f.Path)
 		}
 		if path = strings.Split(f.Path, "."); strings.Contains(f.Path, `"`) {

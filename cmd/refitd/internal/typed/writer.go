@@ -24,9 +24,9 @@ type Writer struct {
 	values  map[string]jsontext.Value // of the record at hand, by field of the model
 }
 
-// NewWriter returns a writer of events of a model in event.FormatAvro or event.FormatProtobuf. What it takes are records
-// in JSON: with the fields by their own names where isFlat, else where the model's mapping has them. Records that it
-// makes have them where the mapping has them.
+// NewWriter returns a writer of events of a model in event.FormatAvro or event.FormatProtobuf. What it takes are
+// records in JSON: with the fields by their names where isFlat, else where the model's mapping has them. Records that
+// it makes have them where the mapping has them.
 func NewWriter(m *config.Model, format string, isFlat bool) (*Writer, error) {
 	switch c := &m.Input.Mapping; {
 	case c.Envelope != "":
