@@ -226,3 +226,43 @@ func TestRegister(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// slow answers after a while.
+type slow struct {
+	answers
+	after time.Duration
+}
+
+func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(s.after)
+	return s.answers.RoundTrip(r)
+}
+
+// TestFirstAnswer: the first call for a schema waits for an answer from near by, and not long for one from far away; no
+// later call waits.
+func TestFirstAnswer(t *testing.T) {
+	for after, waits := range map[time.Duration]time.Duration{0: 0, 50 * time.Millisecond: 50 * time.Millisecond,
+		3 * time.Second: 100 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			c := New(Options{URL: "http://h", Timeout: time.Minute, MaxBytes: 1000,
+				Transport: slow{answers{"/schemas/ids/7": `{"schema":"S"}`}, after}})
+			defer c.Close()
+			began, id := time.Now(), event.ID{Kind: event.NumberID, Number: 7}
+			w, trouble := c.Ask(id)
+			if waited := time.Since(began); waited != waits || (w != nil) != (after < time.Second) || trouble != "" {
+				t.Errorf("an answer after %v: waited for %v, %v, %q", after, waited, w, trouble)
+			}
+			if w != nil {
+				return
+			}
+			began = time.Now()
+			if w, _ = c.Ask(id); w != nil || time.Since(began) != 0 {
+				t.Errorf("the second call: %v after %v", w, time.Since(began))
+			}
+			time.Sleep(after)
+			if w, _ = c.Ask(id); w == nil {
+				t.Error("no answer in the end")
+			}
+		})
+	}
+}
