@@ -65,6 +65,7 @@ type mappedField struct {
 	place
 	constant []byte // text
 	to       *field
+	isSlot   bool // what a slot has is what it is
 	isNumber bool
 	asNumber bool
 	tallied  int // index in Missing, -1 for fields without an entry
@@ -98,6 +99,7 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 			f.place = d.place(f.source)
 			f.scale = scale
 		}
+		f.isSlot = f.slot >= 0 && f.constant == nil && f.source.kind != fromAttribute && m.Envelope != Debezium
 		f.to = d.json.fields[g.name]
 		d.fields = append(d.fields, f)
 	}
@@ -203,7 +205,8 @@ func (d *Mapped) Show(r *Record) ([]byte, *Rejection, *Wait) {
 	}
 	out := []byte{'{'}
 	for i := range d.fields {
-		v, rejection := d.field(&d.fields[i], r)
+		var v Value
+		rejection := d.field(&v, &d.fields[i], r)
 		switch {
 		case rejection != nil:
 			return nil, rejection, nil
@@ -361,10 +364,10 @@ func (d *Mapped) fill(ev *Event, r *Record) *Rejection {
 	j.prepare(ev, r.Time)
 	j.turn++
 	p := parse{d: j, ev: ev, recordTime: r.Time}
+	var v Value
 	for i := range d.fields {
 		f := &d.fields[i]
-		v, rejection := d.field(f, r)
-		if rejection != nil {
+		if rejection := d.field(&v, f, r); rejection != nil {
 			return rejection
 		}
 		if v.isNone() {
@@ -380,22 +383,26 @@ func (d *Mapped) fill(ev *Event, r *Record) *Rejection {
 	return j.finish(&p)
 }
 
-// field returns what a record has for a field.
-func (d *Mapped) field(f *mappedField, r *Record) (Value, *Rejection) {
-	v := plainValue(f.constant)
-	if f.constant == nil {
-		v = d.at(&f.place, r)
+// field makes v what a record has for a field.
+func (d *Mapped) field(v *Value, f *mappedField, r *Record) *Rejection {
+	switch {
+	case f.isSlot:
+		*v = d.slots.values[f.slot]
+	case f.constant != nil:
+		*v = plainValue(f.constant)
+	default:
+		*v = d.at(&f.place, r)
 	}
 	if v.form == formPlain && !utf8.Valid(v.raw) {
-		return v, d.json.rejection(NotUTF8)
+		return d.json.rejection(NotUTF8)
 	}
 	if f.asNumber {
-		v = d.asNumber(v)
+		*v = d.asNumber(*v)
 	}
 	if f.isNumber || f.asNumber {
 		v.numeric()
 	}
-	return v, nil
+	return nil
 }
 
 // asNumber returns the number of a value that may be text: 1 and 0 for true and false. Empty text and NaN give

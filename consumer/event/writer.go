@@ -68,6 +68,8 @@ type Wait struct {
 type reading struct {
 	Reading
 	programs map[programOf]compiled
+	recent   compiled // of recentOf: most records are of the schema of the one before
+	recentOf programOf
 	frame    Frame // of the value at hand: here it is no allocation
 }
 
@@ -152,8 +154,12 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
 	r := &d.reading
 	of := programOf{id, root}
+	if r.recent.judged && r.recentOf == of {
+		return r.recent, nil
+	}
 	c, ok := r.programs[of]
 	if ok {
+		r.recent, r.recentOf = c, of
 		return c, nil
 	}
 	w, reader := r.Fixed, (*Writer)(nil)
