@@ -53,7 +53,8 @@ func writtenTopics(t *testing.T) []written {
 			"topic/partition/offset of the rejected record, by which copies are recognised", "application/octet-stream", nil,
 			"the beginning of the rejected value; no value where that had none", letter}}},
 		{"announcements", "models.publish.topic", "Announcements", "What the alias champion of each model names; the " +
-			"newest record of a model counts.", compactedTopic, []topicMessage{{"announcement", "The alias champion names a version.",
+			"newest record of a model counts.", compactedTopic, []topicMessage{{"announcement",
+			"The alias champion names a version.",
 			"name of the model", "application/json", kafkasource.Announcement{}, "", announced}}},
 		{"deltas", "models.publish.deltas.topic", "Deltas", "The deltas of the champion of each model since its version. " +
 			"Another champion takes them back, record by record.", compactedTopic, []topicMessage{
@@ -63,7 +64,8 @@ func writtenTopics(t *testing.T) []written {
 				nil}}},
 		{"scores", "models.score.topic", "Scores", "One answer for each offset of the topics of score.input, in the " +
 			"partition of the same number.", nil, []topicMessage{{"answer",
-			"What a version says of an event, or why it is none.", "the key of the event", "application/json", scoring.Answer{}, "", nil}}},
+			"What a version says of an event, or why it is none.", "the key of the event", "application/json", scoring.Answer{},
+			"", nil}}},
 	}
 }
 
@@ -90,8 +92,8 @@ var headerTexts = map[string]string{
 	kafkasource.VersionHeader:    "Number of the version that is announced.",
 }
 
-const aboutTopics = "The topics that refitd run writes for other programs. Their names are those of the configuration. " +
-	"Members of values in JSON are added over time and never renamed. Topics between processes of refitd " +
+const aboutTopics = "The topics that refitd run writes for other programs. Their names are those of the " +
+	"configuration. Members of values in JSON are added over time and never renamed. Topics between processes of refitd " +
 	"(shard.topic, shard.live_topic) are not described: what is in them changes with the program."
 
 // topicsDocument makes the AsyncAPI document.
