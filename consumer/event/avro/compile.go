@@ -102,7 +102,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 		return nil, fmt.Errorf("no type %s", named.Type)
 	}
 	key := madeOf{w, read, at}
-	isNamed := isRecord(w)
+	isNamed := w.Type == "record" || w.Type == "error"
 	if n := c.made[key]; n != nil && isNamed {
 		return n, nil
 	}
@@ -181,7 +181,7 @@ func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) e
 		n.op = opScaled
 		return nil
 	}
-	if read = resolve(read, c.read, ""); read != nil && !isRecord(read) {
+	if read = resolve(read, c.read, ""); read != nil && read.Type != "record" && read.Type != "error" {
 		read = nil
 	}
 	had := make(map[string]bool)
