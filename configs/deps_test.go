@@ -113,7 +113,7 @@ daemon/faults
 daemon/ingest
 	consumer consumer/event consumer/event/avro consumer/event/jsonschema consumer/event/protobuf consumer/registry
 	daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/updates
-	daemon/report sketch snapshot/backoff snapshot/failpoint snapshot/format
+	daemon/report sketch snapshot/backoff snapshot/durable snapshot/failpoint snapshot/format
 daemon/logs
 daemon/memory
 	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational

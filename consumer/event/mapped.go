@@ -269,6 +269,7 @@ func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
 
 // readAny finds what is asked for in a value or a key of a format.
 func (d *Mapped) readAny(format string, value, headers []byte, isKey bool, root *Member) (*Rejection, *Wait) {
+	d.reading.note(FormatJSON, isKey)
 	if format != "" && format != FormatJSON {
 		object, rejection, wait := d.framed(format, value, headers, isKey, root)
 		if rejection != nil || wait != nil || object == nil {

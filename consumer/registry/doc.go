@@ -51,6 +51,7 @@ type Client struct {
 	asked    map[event.ID]*question
 	requests int64
 	failures int64
+	away     bool // the last request had no answer over HTTP
 }
 
 // question is a schema that is asked for.
@@ -99,6 +100,22 @@ func (c *Client) Counts() (requests, failures int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests, c.failures
+}
+
+// IsAway reports whether the last request had no answer at all, not even a refusal.
+func (c *Client) IsAway() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away
+}
+
+// Forget drops what was asked of a schema: the next Ask asks at once.
+func (c *Client) Forget(id event.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.asked[id]; q != nil && !q.running {
+		delete(c.asked, id)
+	}
 }
 
 // Ask returns a schema, or nil if it is not here yet, and then why not, as far as that is known. The caller asks again.

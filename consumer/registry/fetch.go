@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -215,6 +216,8 @@ func (c *Client) body(method, address string, sent []byte) ([]byte, http.Header,
 	body, header, err := c.try(method, address, sent)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	_, answered := errors.AsType[*statusError](err)
+	c.away = err != nil && !answered
 	if c.requests++; err != nil {
 		c.failures++
 		return nil, nil, fmt.Errorf("%s: %w", address, err)
@@ -224,6 +227,11 @@ func (c *Client) body(method, address string, sent []byte) ([]byte, http.Header,
 
 // contentType is that of Confluent's API.
 const contentType = "application/vnd.schemaregistry.v1+json"
+
+// statusError is an answer that is none.
+type statusError struct{ status string }
+
+func (e *statusError) Error() string { return "status " + e.status }
 
 func (c *Client) try(method, address string, sent []byte) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(c.ctx, method, address, bytes.NewReader(sent))
@@ -253,7 +261,7 @@ func (c *Client) try(method, address string, sent []byte) ([]byte, http.Header, 
 	case err != nil:
 		return nil, nil, err
 	case res.StatusCode != http.StatusOK:
-		return nil, nil, fmt.Errorf("status %s%s", res.Status, message(body))
+		return nil, nil, &statusError{res.Status + message(body)}
 	case len(body) > 2*c.options.MaxBytes:
 		return nil, nil, fmt.Errorf("an answer of more than %d bytes", 2*c.options.MaxBytes)
 	}

@@ -63,6 +63,19 @@ func (in *Input) IsFramed() bool {
 	return in.Format != "" && in.Format != event.FormatJSON || in.KeyFormat != "" && in.KeyFormat != event.FormatJSON
 }
 
+// Formats returns the formats that values may have.
+func (in *Input) Formats() []string {
+	switch in.Format {
+	case "":
+		return []string{event.FormatJSON}
+	case event.FormatAuto:
+		return slices.DeleteFunc(slices.Clone(event.Formats), func(f string) bool { return f == event.FormatAuto })
+	case event.FormatJSONSchema:
+		return []string{event.FormatJSON, event.FormatJSONSchema} // a value without a frame is JSON
+	}
+	return []string{in.Format}
+}
+
 // Writer returns the schema of input.schema_file, nil without one.
 func (in *Input) Writer() *event.Writer { return in.Written }
 

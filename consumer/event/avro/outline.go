@@ -15,7 +15,7 @@ func Outline(w *event.Writer, _ *event.Frame, maxDepth int) ([]event.Leaf, error
 		return nil, err
 	}
 	o := outline{named: definitions(root), maxDepth: maxDepth}
-	o.walk(root, nil, root.Doc, "")
+	o.walk(root, nil, root.Doc)
 	return o.leaves, nil
 }
 
@@ -29,14 +29,14 @@ type outline struct {
 }
 
 // walk adds the leaves of a type.
-func (o *outline) walk(n *avro.SchemaNode, path []string, doc, space string) {
+func (o *outline) walk(n *avro.SchemaNode, path []string, doc string) {
 	o.steps++
-	if n = resolve(n, o.named, space); n == nil || len(o.leaves) >= event.MaxLeaves || o.steps > event.MaxOutlined {
+	if n = resolve(n, o.named); n == nil || len(o.leaves) >= event.MaxLeaves || o.steps > event.MaxOutlined {
 		return
 	}
 	switch {
 	case n.Type == "union":
-		o.union(n, path, doc, space)
+		o.union(n, path, doc)
 	case isRecord(n) && !isScaled(n):
 		if slices.Contains(o.within, n) || len(o.within) >= o.maxDepth {
 			return
@@ -44,28 +44,28 @@ func (o *outline) walk(n *avro.SchemaNode, path []string, doc, space string) {
 		o.within = append(o.within, n)
 		for i := range n.Fields {
 			f := &n.Fields[i]
-			o.walk(&f.Type, append(slices.Clone(path), f.Name), f.Doc, n.Namespace)
+			o.walk(&f.Type, append(slices.Clone(path), f.Name), f.Doc)
 		}
 		o.within = o.within[:len(o.within)-1]
 	case len(path) > 0:
 		if doc == "" {
 			doc = n.Doc
 		}
-		leaf := o.leaf(n, space)
+		leaf := o.leaf(n)
 		leaf.Path, leaf.Doc = path, doc
 		o.leaves = append(o.leaves, leaf)
 	}
 }
 
 // union adds the leaves of the branches: one for those that are no records.
-func (o *outline) union(n *avro.SchemaNode, path []string, doc, space string) {
+func (o *outline) union(n *avro.SchemaNode, path []string, doc string) {
 	var of []*avro.SchemaNode
 	for i := range n.Branches {
-		b := resolve(&n.Branches[i], o.named, space)
+		b := resolve(&n.Branches[i], o.named)
 		switch {
 		case b == nil || b.Type == "null":
 		case isRecord(b) && !isScaled(b):
-			o.walk(b, path, doc, space)
+			o.walk(b, path, doc)
 		default:
 			of = append(of, b)
 		}
@@ -73,11 +73,11 @@ func (o *outline) union(n *avro.SchemaNode, path []string, doc, space string) {
 	switch {
 	case len(of) == 0 || len(path) == 0:
 	case len(of) == 1:
-		o.walk(of[0], path, doc, space)
+		o.walk(of[0], path, doc)
 	default:
-		leaf := o.leaf(of[0], space)
+		leaf := o.leaf(of[0])
 		for _, b := range of[1:] {
-			if other := o.leaf(b, space); other.Kind != leaf.Kind || other.IsTime != leaf.IsTime || other.Unit != leaf.Unit {
+			if other := o.leaf(b); other.Kind != leaf.Kind || other.IsTime != leaf.IsTime || other.Unit != leaf.Unit {
 				leaf = event.Leaf{}
 			}
 		}
@@ -87,7 +87,7 @@ func (o *outline) union(n *avro.SchemaNode, path []string, doc, space string) {
 }
 
 // leaf says what the values of a type are.
-func (o *outline) leaf(n *avro.SchemaNode, space string) (l event.Leaf) {
+func (o *outline) leaf(n *avro.SchemaNode) (l event.Leaf) {
 	if unit := unitOf(n); (n.Type == "int" || n.Type == "long") && unit != event.ModelUnit {
 		return event.Leaf{Kind: event.LeafWhole, IsTime: true, Unit: unit}
 	}
@@ -113,8 +113,8 @@ func (o *outline) leaf(n *avro.SchemaNode, space string) (l event.Leaf) {
 		}
 	case "array":
 		l.Kind = event.LeafList
-		if items := resolve(n.Items, o.named, space); items != nil {
-			l.Item = o.item(items, space)
+		if items := resolve(n.Items, o.named); items != nil {
+			l.Item = o.item(items)
 		}
 	case "map":
 		l.Kind = event.LeafMap
@@ -127,9 +127,9 @@ func (o *outline) leaf(n *avro.SchemaNode, space string) (l event.Leaf) {
 }
 
 // item says what the elements of a list are, null among them.
-func (o *outline) item(n *avro.SchemaNode, space string) event.LeafKind {
+func (o *outline) item(n *avro.SchemaNode) event.LeafKind {
 	if n.Type != "union" {
-		return o.leaf(n, space).Kind
+		return o.leaf(n).Kind
 	}
 	return event.LeafOther // null is no name
 }
