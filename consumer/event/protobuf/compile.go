@@ -11,7 +11,6 @@ import (
 
 // A node walks messages of one type.
 type node struct {
-	message protoreflect.MessageDescriptor
 	special special
 	fields  map[protowire.Number]*field // those that are asked for, or lead to one
 	list    []*field                    // the same
@@ -82,7 +81,7 @@ func (c *compiler) message(m protoreflect.MessageDescriptor, at *event.Member) (
 	if c.count++; c.count > maxNodes {
 		return nil, fmt.Errorf("more than %d messages in messages", maxNodes)
 	}
-	n := &node{message: m, special: specials[m.FullName()], fields: make(map[protowire.Number]*field)}
+	n := &node{special: specials[m.FullName()], fields: make(map[protowire.Number]*field)}
 	c.made[key] = n
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)

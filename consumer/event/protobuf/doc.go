@@ -23,13 +23,7 @@ const fileName = "refitd/value.proto"
 // Compile is an event.Compiler. The reader's schema adds nothing: fields have numbers, and their types say the
 // defaults.
 func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Program, error) {
-	return compile(w, root, maxDepth, protocompile.SourceInfoNone)
-}
-
-// compile is Compile with the comments of a schema, or without them.
-func compile(w *event.Writer, root *event.Member, maxDepth int, comments protocompile.SourceInfoMode) (*program,
-	error) {
-	file, err := describe(w, comments)
+	file, err := Describe(w)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +42,7 @@ func Describe(w *event.Writer) (protoreflect.FileDescriptor, error) {
 	return describe(w, protocompile.SourceInfoNone)
 }
 
+// describe is Describe with the comments of a .proto, or without them, which take memory.
 func describe(w *event.Writer, comments protocompile.SourceInfoMode) (protoreflect.FileDescriptor, error) {
 	if w.IsSet {
 		return ofSet(w.Text)

@@ -13,17 +13,40 @@ import (
 
 // Outline is an event.Outliner: of the message that the frame of a value names.
 func Outline(w *event.Writer, f *event.Frame, maxDepth int) ([]event.Leaf, error) {
-	p, err := compile(w, nil, maxDepth, protocompile.SourceInfoStandard)
+	compiled, err := Compile(w, nil, nil, maxDepth)
 	if err != nil {
 		return nil, err
 	}
+	p := compiled.(*program)
 	n, _, ok := p.head(f)
 	if !ok {
 		return nil, errors.New("the frame names no message of the schema")
 	}
+	file, err := describe(w, protocompile.SourceInfoStandard)
+	if err != nil {
+		return nil, err
+	}
 	o := outline{maxDepth: maxDepth}
-	o.walk(n.message, nil)
+	for of, made := range p.compiler.made {
+		if m := named(file.Messages(), of.message); made == n && m != nil {
+			o.walk(m, nil)
+		}
+	}
 	return o.leaves, nil
+}
+
+// named returns the message of a name among some and those within, nil for none.
+func named(list protoreflect.MessageDescriptors, name protoreflect.FullName) protoreflect.MessageDescriptor {
+	for i := range list.Len() {
+		m := list.Get(i)
+		if m.FullName() == name {
+			return m
+		}
+		if inner := named(m.Messages(), name); inner != nil {
+			return inner
+		}
+	}
+	return nil
 }
 
 // outline collects leaves.
