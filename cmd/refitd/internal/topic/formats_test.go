@@ -211,7 +211,7 @@ func TestLookProtobuf(t *testing.T) {
 			if hasRegistry {
 				v = framed(id, head, v)
 			}
-			s.send(t, &kgo.Record{Value: v})
+			s.send(t, &kgo.Record{Value: v, Key: binary.BigEndian.AppendUint64(nil, uint64(i))}) // a number, in no frame
 		}
 		var file *event.Writer
 		path := ""
