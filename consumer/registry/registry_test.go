@@ -266,3 +266,31 @@ func TestFirstAnswer(t *testing.T) {
 		})
 	}
 }
+
+// TestIsAway: a refusal is an answer, no connection is none; what is forgotten is asked for at once.
+func TestIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &away{answers: answers{"/schemas/ids/7": `{"schema":"S"}`}, until: 1}
+		c := New(Options{URL: "http://h", Timeout: time.Second, MaxBytes: 1000, Transport: a})
+		defer c.Close()
+		seven, eight := event.ID{Kind: event.NumberID, Number: 7}, event.ID{Kind: event.NumberID, Number: 8}
+		asked := func(id event.ID) (*event.Writer, string) {
+			_, _ = c.Ask(id)
+			synctest.Wait()
+			return c.Ask(id)
+		}
+		if w, trouble := asked(seven); w != nil || trouble == "" || !c.IsAway() {
+			t.Errorf("%v, %q, away %v", w, trouble, c.IsAway())
+		}
+		if w, _ := asked(seven); w != nil || a.requests != 1 {
+			t.Errorf("%v after %d requests: it is asked again before the time", w, a.requests)
+		}
+		c.Forget(seven)
+		if w, trouble := asked(seven); w == nil || c.IsAway() {
+			t.Errorf("%q, away %v", trouble, c.IsAway())
+		}
+		if w, trouble := asked(eight); w != nil || !strings.Contains(trouble, "404") || c.IsAway() {
+			t.Errorf("%v, %q, away %v", w, trouble, c.IsAway())
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,12 +289,12 @@ type writtenBy struct {
 // away is a registry without a network.
 type away struct {
 	schemas map[string]map[string]any
-	gone    bool
+	gone    atomic.Bool
 }
 
 // RoundTrip implements http.RoundTripper.
 func (a *away) RoundTrip(r *http.Request) (*http.Response, error) {
-	if a.gone {
+	if a.gone.Load() {
 		return nil, fmt.Errorf("no route to %s", r.URL.Host)
 	}
 	w := httptest.NewRecorder()
@@ -327,14 +328,14 @@ func live(t *testing.T, r *rand.Rand, m *config.Model, a *away, list []consumer.
 			l.open()
 			seen.starts++
 		}
-		if a.gone = r.IntN(2) == 0; a.gone {
+		if a.gone.Store(r.IntN(2) == 0); a.gone.Load() {
 			seen.gone++
 		}
 		end := min(l.next+1+r.Int64N(20), int64(len(list)))
 		l.onPause = func() {
 			seen.waits++
 			time.Sleep(time.Second)
-			a.gone = a.gone && r.IntN(4) > 0
+			a.gone.Store(a.gone.Load() && r.IntN(4) > 0)
 		}
 		if why := l.read(list, end); why != "" {
 			t.Fatal(why)
@@ -422,7 +423,8 @@ func TestAvroEvolutions(t *testing.T) {
 // wait after that, and does not ask more often than it should.
 func TestTenMinutesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &away{schemas: map[string]map[string]any{"/schemas/ids/7": {"schema": avroRating}}, gone: true}
+		a := &away{schemas: map[string]map[string]any{"/schemas/ids/7": {"schema": avroRating}}}
+		a.gone.Store(true)
 		m := ratings(500)
 		m.Input.Format, m.Input.FromRegistry = event.FormatAvro, true
 		store, err := sketch.NewMemory(StoreOptions(m))
@@ -438,7 +440,7 @@ func TestTenMinutesAway(t *testing.T) {
 		began := time.Now()
 		l.onPause = func() {
 			time.Sleep(time.Second)
-			a.gone = time.Since(began) < 10*time.Minute
+			a.gone.Store(time.Since(began) < 10*time.Minute)
 		}
 		if why := l.read(records(t, event.FormatAvro, 40), 40); why != "" {
 			t.Fatal(why)

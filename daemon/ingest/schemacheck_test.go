@@ -3,9 +3,12 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/refitd/refitd/consumer"
@@ -65,7 +68,8 @@ func (l *life) open() {
 
 // read offers the records below end until they are taken, and returns why the partition halts, "" if it does not.
 func (l *life) read(list []consumer.Record, end int64) string {
-	for deadline := time.Now().Add(20 * time.Second); l.next < end; {
+	deadline, tries := time.Now().Add(20*time.Second), 0
+	for l.next < end {
 		b := &consumer.Batch{Topic: "t", Base: l.next, Next: end, HighWatermark: end}
 		b.Records = append(b.Records, list[l.next:end]...)
 		err := l.ingest.Apply(context.Background(), b)
@@ -79,10 +83,10 @@ func (l *life) read(list []consumer.Record, end int64) string {
 			return halt.Reason
 		case !pauses:
 			l.t.Fatal(err)
-		case l.onPause != nil:
-			l.next = pause.Next
+		case l.onPause != nil && tries < 10_000:
+			l.next, tries = pause.Next, tries+1
 			l.onPause()
-		case time.Now().After(deadline):
+		case time.Now().After(deadline) || l.onPause != nil:
 			l.t.Fatal(pause.Reason)
 		default:
 			l.next = pause.Next
@@ -225,4 +229,54 @@ func TestDifference(t *testing.T) {
 			t.Errorf("%s: %q", name, what)
 		}
 	}
+}
+
+// stuck is a registry that takes requests and answers none.
+type stuck struct{ requests atomic.Int64 }
+
+func (s *stuck) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.requests.Add(1)
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestStuckRegistry: a registry that answers nothing holds a start up once, for the time of one request, however many
+// schemas the state has.
+func TestStuckRegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &away{schemas: make(map[string]map[string]any)}
+		list := records(t, event.FormatAvro, 40)
+		for i := range list {
+			list[i].Value[4] = byte(1 + i)
+			a.schemas[fmt.Sprint("/schemas/ids/", 1+i)] = map[string]any{"schema": avroRating}
+		}
+		l := &life{t: t, model: ratings(500), kafka: new(config.Kafka), transport: a,
+			onPause: func() { time.Sleep(10 * time.Millisecond) }}
+		l.model.Input.Format, l.model.Input.FromRegistry = event.FormatAvro, true
+		var err error
+		if l.store, err = sketch.NewMemory(StoreOptions(l.model)); err != nil {
+			t.Fatal(err)
+		}
+		defer l.store.Close()
+		if err := l.store.Begin("t", 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		l.open()
+		list[39].Value[4] = 20
+		if why := l.read(list, 39); why != "" {
+			t.Fatal(why)
+		}
+		s := new(stuck)
+		l.transport = s
+		l.open()
+		l.next = 0 // the same records again
+		began := time.Now()
+		if why := l.read(list, 40); why != "" {
+			t.Fatal(why)
+		}
+		if took := time.Since(began); took < time.Second || took > 1100*time.Millisecond || s.requests.Load() != 1 {
+			t.Errorf("%v and %d requests", took, s.requests.Load())
+		}
+		l.schemas.Close()
+	})
 }
