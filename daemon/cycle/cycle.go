@@ -59,7 +59,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			goodEnough: liveCheckEvery,
 		},
 		publisher: publisher{
-			comparison: updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}},
+			comparison: updates.NewUpdateComparison(),
 			race:       updates.NewVariantSelector(),
 		},
 	}

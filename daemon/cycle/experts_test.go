@@ -32,7 +32,7 @@ func TestExpertsAreThoseOfTheTable(t *testing.T) {
 		"clicks": {
 			clicksModel(0),
 			[]string{experts.PartBefore},
-			[]string{"fold_in", "published", "fold_in_before", "name_pairs", "mean", "recent_mean", "first_mean",
+			[]string{"fold_in", "published", "fold_in_before", "name_pairs", "naive_bayes", "mean", "recent_mean", "first_mean",
 				"second_mean", "last_label", "entity_last_label", "pool"},
 		},
 	} {
