@@ -3,6 +3,7 @@ package typed
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -177,5 +178,24 @@ func TestNotWritten(t *testing.T) {
 	m.Input.Mapping = mapped(config.MappedField{Name: "user", Constant: "u"})
 	if w, err := NewWriter(m, event.FormatAvro, true); err != nil || strings.Contains(w.Schema().Text, "user") {
 		t.Errorf("a constant: %v", err)
+	}
+}
+
+// TestDocumentedTypes: configs/formats.md has the types of both formats, for each kind of field.
+func TestDocumentedTypes(t *testing.T) {
+	page, err := os.ReadFile("../../../../configs/formats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := strings.NewReplacer(`{"type":"long","logicalType":"timestamp-millis"}`, "`timestamp-millis`",
+		`{"type":"array","items":"string"}`, "array of `string`", `"`, "`")
+	_, table, _ := strings.Cut(string(page), "| of the model | Avro | Protobuf |\n|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	for _, k := range []kind{text, number, truth, moment, list} {
+		if end := " | " + short.Replace(avroTypes[k]) + " | `" + protoTypes[k] + "` |"; int(k) >= len(rows) ||
+			!strings.HasSuffix(rows[k], end) {
+			t.Errorf("row %d does not end in %q:\n%s", k, end, table)
+		}
 	}
 }
