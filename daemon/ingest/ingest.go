@@ -416,12 +416,17 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 			if len(g.absence) > 0 {
 				g.absence.Each(&d.events[i], c.lacks)
 			}
-			c.is(d.formats, i)
+			if i < len(d.formats) {
+				c.is(d.formats, i)
+			}
 			c.Applied++
 			c.Watermark = max(c.Watermark, r.Time)
 		default:
 			c.count(r)
 		}
+	}
+	if len(d.formats) == 0 && c.Applied > 0 { // all of them, counted at once
+		c.Formats = map[string]int64{event.FormatJSON: c.Applied}
 	}
 	if g.schemas != nil {
 		p.Schemas = g.schemas.take()
@@ -491,14 +496,10 @@ func (c *Counts) lacks(field string) {
 	c.Absent[field]++
 }
 
-// is counts an applied event of the format that the i-th record has, JSON where there are no formats.
+// is counts an applied event of the format that the i-th record has.
 func (c *Counts) is(formats []string, i int) {
 	if c.Formats == nil {
 		c.Formats = make(map[string]int64)
-	}
-	if i >= len(formats) {
-		c.Formats[event.FormatJSON]++
-		return
 	}
 	c.Formats[formats[i]]++
 }
