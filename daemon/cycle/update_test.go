@@ -207,7 +207,7 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 	for _, p := range c.Progressive().Parts {
 		blended := c.publisher.race.Chosen == mixture.FormBlend &&
 			(p.Name == "sgd_bias" || p.Name == "first_mean" || p.Name == "second_mean" || c.ensemble.stacked.Has(p.Name))
-		if want := p.Name == "published" || p.Name == c.partOf(c.publisher.race.Chosen) ||
+		if want := p.Name == "refit" || p.Name == c.partOf(c.publisher.race.Chosen) ||
 			blended; p.InVersions != want {
 			t.Errorf("part %s is in versions: %t", p.Name, p.InVersions)
 		}

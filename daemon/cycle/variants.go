@@ -80,7 +80,9 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 }
 
 // prefersUpdates reports whether consumers should have updates rather than the last refit. c.mu is held.
-func (u *publisher) prefersUpdates() bool { return u.comparison.Prefers(u.updates, variants[u.race.Chosen].apart) }
+func (u *publisher) prefersUpdates() bool {
+	return u.comparison.Prefers(u.updates, variants[u.race.Chosen].apart)
+}
 
 // candidates returns the live model in every variant. next is set for an update that is about to be made. c.mu is held,
 // and there is a champion.

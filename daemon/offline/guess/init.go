@@ -253,7 +253,7 @@ func (g *guess) yaml(o *Options) string {
 		y.line("    # A daemon may refit more often: 30s is its default.")
 	}
 	y.line("    train: {every: %s, every_events: %d}", every, events)
-	y.line("    publish: {store: snapshots}")
+	y.line("    publish: {store: snapshots, deltas: {every: 1s}}  # what was learned reaches consumers each second")
 	return y.String()
 }
 
