@@ -18,7 +18,7 @@ const (
 )
 
 // references are pages whose tables other tests compare with the code: they are as long as that is.
-var references = []string{"keys.md", "metrics.md"}
+var references = []string{"formats.md", "keys.md", "metrics.md"}
 
 // TestProse: pages that people write are short, and so are their sentences. The figures of each page are logged.
 func TestProse(t *testing.T) {

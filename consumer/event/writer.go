@@ -73,6 +73,8 @@ type Wait struct {
 type reading struct {
 	Reading
 	programs map[programOf]compiled
+	recent   compiled // of recentOf: most records are of the schema of the one before
+	recentOf programOf
 	last     string // the format of the value that was read last
 	frame    Frame  // of the value at hand: here it is no allocation
 }
@@ -105,7 +107,7 @@ var notReasons = map[string]Reason{
 func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *Member) ([]byte, *Rejection, *Wait) {
 	r := &d.reading
 	f, ok := &r.frame, false
-	if *f, ok = cutFrame(value, headers, isKey, d.json.limits.MaxEventBytes); !ok {
+	if *f, ok = CutFrame(value, headers, isKey, d.json.limits.MaxEventBytes); !ok {
 		return nil, &Rejection{Reason: notReasons[format], Expected: "a frame whose data can be decompressed",
 			Got: "other bytes"}, nil
 	}
@@ -193,8 +195,12 @@ func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
 		return c, wait
 	}
 	of := programOf{id, root}
+	if r.recent.judged && r.recentOf == of {
+		return r.recent, nil
+	}
 	c, ok := r.programs[of]
 	if ok {
+		r.recent, r.recentOf = c, of
 		return c, nil
 	}
 	w, reader := r.Fixed, (*Writer)(nil)

@@ -215,3 +215,29 @@ func imports(w *event.Writer, directory, text string, seen map[string]bool) erro
 	}
 	return nil
 }
+
+// OpenRegistry checks a registry that is not of a file and reads its secrets. The problem, nil for none, names the key
+// below kafka.schema_registry.
+func OpenRegistry(r *SchemaRegistry) *Problem {
+	if r.Timeout == 0 {
+		r.Timeout = Duration(defaultRegistryTimeout)
+	}
+	v := &validator{decoder: newDecoder(nil)}
+	v.registry(r)
+	if len(v.problems) == 0 {
+		return nil
+	}
+	p := v.problems[0]
+	p.Key = strings.TrimPrefix(p.Key, "kafka.schema_registry.")
+	return &p
+}
+
+// ReadSchemaFile reads a schema as input.schema_file is read, or returns what is wrong with the file.
+func ReadSchemaFile(file string) (*event.Writer, *Problem) {
+	v := &validator{decoder: newDecoder(nil)}
+	w := v.schemaFile(file, "input.schema_file")
+	if len(v.problems) > 0 {
+		return nil, &v.problems[0]
+	}
+	return w, nil
+}

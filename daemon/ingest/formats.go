@@ -230,7 +230,7 @@ func OpenSchemas(k *config.Kafka, m *config.Model, store *sketch.Store) (*Schema
 		return s, nil
 	}
 	var err error
-	s.registry, err = newRegistry(k)
+	s.registry, err = NewRegistry(k)
 	return s, err
 }
 
@@ -257,8 +257,8 @@ func (s *Schemas) Fetch(ctx context.Context, id event.ID) error {
 	}
 }
 
-// newRegistry returns a client of the registry of a configuration. The error has exit code 2.
-func newRegistry(k *config.Kafka) (*registry.Client, error) {
+// NewRegistry returns a client of the registry of a configuration, which ends with Close. The error has exit code 2.
+func NewRegistry(k *config.Kafka) (*registry.Client, error) {
 	r := &k.SchemaRegistry
 	o := registry.Options{URL: r.URL, Timeout: r.Timeout.Std(), MaxBytes: sketch.MaxSchemaBytes}
 	o.BasicAuth, o.Token = r.Secrets()
@@ -291,14 +291,20 @@ func NewRecordDecoder(m *config.Model, schemas *Schemas) *event.Mapped {
 	if mapping == nil && reading == nil {
 		return nil
 	}
-	if mapping == nil {
-		mapping = new(event.Mapping) // fields have their own names
-	}
-	d := event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
+	d := NewJSONRecordDecoder(m)
 	if reading != nil {
 		d.Read(*reading)
 	}
 	return d
+}
+
+// NewJSONRecordDecoder returns the decoder of a model's records where they are JSON, with its mapping if it has one.
+func NewJSONRecordDecoder(m *config.Model) *event.Mapped {
+	mapping := m.Mapping()
+	if mapping == nil {
+		mapping = new(event.Mapping) // fields have their own names
+	}
+	return event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
 }
 
 // waitFor asks the consumer to offer a record again later: the schema by which it was written is not known. Of a schema

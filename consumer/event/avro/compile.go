@@ -200,8 +200,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 
 // record makes the fields of a record.
 func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) error {
-	if w.Props["connect.name"] == "io.debezium.data.VariableScaleDecimal" && len(w.Fields) == 2 &&
-		w.Fields[0].Type.Type == "int" && w.Fields[1].Type.Type == "bytes" {
+	if isScaled(w) {
 		n.op = opScaled
 		return nil
 	}

@@ -41,6 +41,11 @@ func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Progra
 
 // Describe returns the descriptor of the file that a schema is: the last one of a descriptor set.
 func Describe(w *event.Writer) (protoreflect.FileDescriptor, error) {
+	return describe(w, protocompile.SourceInfoNone)
+}
+
+// describe is Describe with the comments of a .proto, or without them, which take memory.
+func describe(w *event.Writer, comments protocompile.SourceInfoMode) (protoreflect.FileDescriptor, error) {
 	if w.IsSet {
 		return ofSet(w.Text)
 	}
@@ -58,7 +63,8 @@ func Describe(w *event.Writer) (protoreflect.FileDescriptor, error) {
 		}
 		return protocompile.SearchResult{Source: strings.NewReader(text)}, nil
 	})
-	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found)}
+	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found),
+		SourceInfoMode: comments}
 	files, err := compile.Compile(context.Background(), fileName)
 	if err != nil {
 		return nil, fmt.Errorf("a .proto schema: %w", err)
