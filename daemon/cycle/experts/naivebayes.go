@@ -47,6 +47,7 @@ type NaiveBayes struct {
 	mixed    []float64 // m, the mean output by the weights
 	residual []float64 // m
 	shares   []float64 // m, of all events by class
+	base     []float64 // m, shares as outputs
 }
 
 // evidence is the sum under one smoothing.
@@ -96,7 +97,8 @@ func NewNaiveBayes(schema *event.Schema, t *encode.Target, limit int) *NaiveBaye
 	m, fields := t.Outputs(), len(schema.Categorical)+len(schema.Multi)
 	l := &NaiveBayes{schema: schema, outputsN: m, link: t.Link, judge: newResiduals(t), Slots: rows.NewSlots(limit),
 		events: 1, class: make([]float64, m), experts: NewWeights(len(evidenceSmoothings)),
-		mixed: make([]float64, m), residual: make([]float64, m), shares: make([]float64, m)}
+		mixed: make([]float64, m), residual: make([]float64, m), shares: make([]float64, m),
+		base: make([]float64, m)}
 	for c := range l.class {
 		l.class[c] = t.ClassPrior()
 	}
@@ -104,6 +106,7 @@ func NewNaiveBayes(schema *event.Schema, t *encode.Target, limit int) *NaiveBaye
 		l.Each = append(l.Each, evidence{smoothing: v, slope: make([]float64, fields), curvature: make([]float64, fields),
 			bias: make([]float64, m), sum: make([]float64, fields*m), out: make([]float64, m)})
 	}
+	l.share()
 	return l
 }
 
@@ -113,39 +116,47 @@ func (l *NaiveBayes) Gather(ev *event.Event) {
 		l.names, l.fieldOf = append(l.names, l.Slots.Find(field, name)), append(l.fieldOf, int32(field))
 		l.value = append(l.value, value)
 	})
-	m := l.outputsN
-	l.share()
 	l.experts.Weigh()
 	clear(l.mixed)
 	for e := range l.Each {
-		x := &l.Each[e]
-		clear(x.sum)
-		for i, at := range l.names {
-			f := int(l.fieldOf[i])
-			if x.slope[f] == 0 && x.curvature[f] == 0 { // so that the sum counts as it is
-				x.slope[f] = 1 / l.value[i]
-			}
-			if at >= 0 {
-				floats.AddScaled(x.sum[f*m:f*m+m], l.value[i], l.evidenceOf(at, e))
+		l.add(e)
+		for c, v := range l.Each[e].out {
+			l.mixed[c] += l.experts.Weights[e] * v
+		}
+	}
+}
+
+// add adds up what the names say under smoothing e. One output is the common case: loops are plain.
+func (l *NaiveBayes) add(e int) {
+	x, m := &l.Each[e], l.outputsN
+	clear(x.sum)
+	for i, at := range l.names {
+		f, v := int(l.fieldOf[i]), l.value[i]
+		if x.slope[f] == 0 && x.curvature[f] == 0 { // so that the sum counts as it is
+			x.slope[f] = 1 / v
+		}
+		if at >= 0 {
+			for c, says := range l.evidenceOf(at, e) {
+				x.sum[f*m+c] += v * says
 			}
 		}
-		for c := range x.out {
-			x.out[c] = l.log(l.shares[c]) + x.bias[c]
-		}
+	}
+	for c := range x.out {
+		x.out[c] = l.base[c] + x.bias[c]
 		for f, slope := range x.slope {
-			floats.AddScaled(x.out, slope, x.sum[f*m:f*m+m])
+			x.out[c] += slope * x.sum[f*m+c]
 		}
-		floats.AddScaled(l.mixed, l.experts.Weights[e], x.out)
 	}
 }
 
 // Values returns what each name of the event taken up last counts, categorical fields first.
 func (l *NaiveBayes) Values() []float64 { return l.value }
 
-// share sets the shares of the classes among all events.
+// share sets the shares of the classes among all events, and what they are as outputs.
 func (l *NaiveBayes) share() {
 	for c, v := range l.class {
 		l.shares[c] = v / l.events
+		l.base[c] = l.log(l.shares[c])
 	}
 }
 
@@ -247,7 +258,7 @@ func (l *NaiveBayes) weigh(row []float64) {
 		v := l.Each[e].smoothing
 		says := row[1+m+e*m : 1+2*m+e*m]
 		for c, share := range l.shares {
-			says[c] = l.log((row[1+c]+v*share)/(row[0]+v)) - l.log(share)
+			says[c] = l.log((row[1+c]+v*share)/(row[0]+v)) - l.base[c]
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (l *NaiveBayes) FreezeShared(model *solver.Model, _ *encode.Vocabulary, _ i
 	l.Weigh()
 	for e, share := range l.experts.Weights {
 		for c := range model.Bias {
-			model.Bias[c] += share * (l.log(l.shares[c]) + l.Each[e].bias[c])
+			model.Bias[c] += share * (l.base[c] + l.Each[e].bias[c])
 		}
 	}
 }
