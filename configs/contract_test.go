@@ -266,6 +266,11 @@ func properties(t *testing.T, typ reflect.Type) (list []property) {
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case key == "-", f.Tag.Get("yaml") == "-":
+		case f.Anonymous && key == "" && f.Type.Kind() == reflect.Pointer: // which may be nil
+			for _, p := range properties(t, f.Type.Elem()) {
+				p.optional = true
+				list = append(list, p)
+			}
 		case f.Anonymous && key == "":
 			list = append(list, properties(t, f.Type)...)
 		case !f.IsExported():

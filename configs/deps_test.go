@@ -111,9 +111,9 @@ daemon/export
 	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format
 daemon/faults
 daemon/ingest
-	consumer consumer/event consumer/event/avro consumer/event/protobuf consumer/registry daemon/choices daemon/config
-	daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/updates daemon/report sketch
-	snapshot/backoff snapshot/failpoint snapshot/format
+	consumer consumer/event consumer/event/avro consumer/event/jsonschema consumer/event/protobuf consumer/registry
+	daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/updates
+	daemon/report sketch snapshot/backoff snapshot/durable snapshot/failpoint snapshot/format
 daemon/logs
 daemon/memory
 	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational

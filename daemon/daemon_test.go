@@ -59,7 +59,7 @@ func TestRunUntilEnd(t *testing.T) {
 	for _, p := range model.Manifest().Parts {
 		held[p.Name] = p.InVersions
 	}
-	if mixture, ok := held["stack"]; held["fold_in"] == held["fold_in_gaussian"] || !held["published"] || !ok ||
+	if mixture, ok := held["stack"]; held["fold_in"] == held["fold_in_gaussian"] || !held["refit"] || !ok ||
 		mixture ||
 		model.Manifest().Live == nil {
 		t.Errorf("the manifest does not say what of the live prediction it holds: live %+v, parts %+v",

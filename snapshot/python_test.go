@@ -115,8 +115,10 @@ func TestPythonIsTheLibrary(t *testing.T) {
 	b, err := json.Marshal(want)
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
-	snapshottest.Python(t, "numpy", []string{"REFITD_EXPECTATIONS=" + path}, "-W", "error", "-m", "unittest",
-		"tests.test_library")
+	golden, err := filepath.Abs("testdata/v1")
+	snapshottest.Must(t, err)
+	snapshottest.Python(t, "numpy", []string{"REFITD_EXPECTATIONS=" + path, "REFITD_STORE=" + golden}, "-W", "error",
+		"-m", "unittest", "-v", "tests.test_library", "tests.test_tables")
 	if t.Failed() {
 		return
 	}
@@ -448,5 +450,5 @@ func labelledMap(s *format.Schema, e *format.LabelledEvent) map[string]any {
 // The package has types throughout.
 func TestPythonIsTyped(t *testing.T) {
 	snapshottest.Python(t, "numpy, mypy, cryptography", nil, "-m", "mypy", "--cache-dir", t.TempDir(),
-		"refitd_snapshot", "tests")
+		"-p", "refitd_snapshot", "-p", "tests")
 }

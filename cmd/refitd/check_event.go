@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -68,12 +67,11 @@ func (f *eventFlags) record(stdin io.Reader) (*event.Record, error) {
 		r.Key = []byte(f.Key)
 	}
 	if len(f.Header) > 0 {
-		r.Headers = binary.AppendVarint(nil, int64(len(f.Header)))
+		var list []event.Header
 		for _, name := range slices.Sorted(maps.Keys(f.Header)) {
-			for _, text := range []string{name, f.Header[name]} {
-				r.Headers = append(binary.AppendVarint(r.Headers, int64(len(text))), text...)
-			}
+			list = append(list, event.Header{Name: name, Value: []byte(f.Header[name])})
 		}
+		r.Headers = event.AppendHeaders(nil, list...)
 	}
 	return r, nil
 }

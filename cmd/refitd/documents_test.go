@@ -31,6 +31,8 @@ var documented = []struct {
 	{"files.md", "refitd init", "", "a file of the reader's: TestTutorial runs these verbs on one that it makes"},
 	{"files.md", "refitd backtest", "", "the same"},
 	{"files.md", "refitd fit", "", "the same"},
+	{"formats.md", "refitd init", "TestReplayInFormats", ""},
+	{"formats.md", "refitd replay", "TestReplayInFormats", ""},
 	{"consumers.md", "curl", "TestHTTP", ""},
 	{"consumers.md", "go", "",
 		"fragments of programs: README.md and tutorial.md have whole ones, the examples of package snapshot compile " +

@@ -184,9 +184,14 @@ func loadModel(path, name string, allow config.Exceptions) (*config.Model, error
 	if err != nil {
 		return nil, err
 	}
+	return modelOf(conf, name)
+}
+
+// modelOf returns a model of a configuration, or of one alone if name is empty. The error has exit code 2.
+func modelOf(conf *config.Config, name string) (*config.Model, error) {
 	m, err := conf.Model(name)
 	if err != nil {
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--model", Path: path}
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--model", Path: conf.File()}
 	}
 	return m, nil
 }

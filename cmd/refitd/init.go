@@ -3,17 +3,26 @@ package main
 import (
 	"github.com/refitd/refitd/cmd/refitd/internal/topic"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/offline/guess"
 )
 
-type initCmd struct{ guess.Options }
+type initCmd struct {
+	guess.Options
+	Schemas registryFlags `embed:""`
+}
 
 func (c *initCmd) Run(a *app) error {
-	c.Records = func() ([]offline.Record, error) {
-		records, _, err := topic.Newest(a.ctx,
-			&config.Kafka{BootstrapServers: c.BootstrapServers, ClientID: "refitd-init"}, c.Topic)
-		return records, err
+	var err error
+	if c.Registry, err = c.Schemas.settings(); err != nil {
+		return err
+	}
+	file, err := schemaFile(c.SchemaFile)
+	if err != nil {
+		return err
+	}
+	c.Look = func() (*guess.Sample, error) {
+		k := config.Kafka{BootstrapServers: c.BootstrapServers, ClientID: "refitd-init", SchemaRegistry: c.Registry}
+		return topic.Look(a.ctx, &k, c.Topic, file)
 	}
 	return guess.Init(c.Options, a.out)
 }

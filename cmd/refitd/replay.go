@@ -14,6 +14,7 @@ type replayCmd struct {
 	Model      string `                   placeholder:"NAME" help:"Model of the configuration; not needed if it has one only."`
 
 	replay.Options
+	Schemas registryFlags `embed:""`
 
 	RecordTime string `default:"now" enum:"now,event" help:"Time stamp of the records: now or event."`
 }
@@ -22,10 +23,19 @@ func (c *replayCmd) Run(a *app) error {
 	o := c.Options
 	switch {
 	case c.ConfigFile != "":
-		var err error
-		if o.For, err = loadModel(c.ConfigFile, c.Model, config.Exceptions{Offline: true}); err != nil {
+		conf, err := loadConfig(c.ConfigFile, config.Exceptions{Offline: true})
+		if err != nil {
 			return err
 		}
+		if o.For, err = modelOf(conf, c.Model); err != nil {
+			return err
+		}
+		if o.Kafka, err = c.registry(conf); err != nil {
+			return err
+		}
+	case c.Schemas.Registry != "":
+		return &report.ExitError{Code: report.ExitUsage, Key: "--registry",
+			Err: errors.New("--registry is that of --as, which needs --config.file")}
 	case c.Model != "":
 		return &report.ExitError{Code: report.ExitUsage, Key: "--model",
 			Err: errors.New("--model names a model of --config.file")}
@@ -46,4 +56,20 @@ func (c *replayCmd) Run(a *app) error {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Path: c.Path}
 	}
 	return a.out.Emit("summary", summary)
+}
+
+// registry returns the configuration of Kafka with the registry that the flags name, if they name one, and with none
+// where a file has the schema.
+func (c *replayCmd) registry(conf *config.Config) (*config.Kafka, error) {
+	k := conf.Kafka
+	switch r, err := c.Schemas.settings(); {
+	case err != nil:
+		return nil, err
+	case r.URL != "" && c.SchemaFile != "":
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--schema-file",
+			Err: errors.New("--schema-file is for records without a registry: give it or --registry")}
+	case r.URL != "" || c.SchemaFile != "":
+		k.SchemaRegistry = r
+	}
+	return &k, nil
 }

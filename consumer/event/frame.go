@@ -77,9 +77,9 @@ const (
 	glueZlib   = 5
 )
 
-// cutFrame returns a value without its frame, with the ID of its schema. ok is false for data that cannot be
+// CutFrame returns a value without its frame, with the ID of its schema. ok is false for data that cannot be
 // decompressed into at most limit bytes.
-func cutFrame(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
+func CutFrame(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
 	f.Data = value
 	if len(headers) > 0 && f.fromHeaders(headers, isKey) {
 		return f, true
@@ -99,15 +99,6 @@ func cutFrame(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
 		}
 	}
 	return f, true
-}
-
-// FrameOf returns words for the ID in the frame of a value, "" for a value without one.
-func FrameOf(value []byte) string {
-	f, _ := cutFrame(value, nil, false, len(value))
-	if f.ID == (ID{}) {
-		return ""
-	}
-	return f.ID.String()
 }
 
 // fromHeaders finds the ID in the headers of a record.

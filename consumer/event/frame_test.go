@@ -49,7 +49,7 @@ func TestFrames(t *testing.T) {
 			"schema contentId 9", "data", HeaderFrame},
 		"a header cut off": {"data", headersOf("__value_schema_id", "\x01"+uuid[:15]), false, "", "data", NoFrame},
 	} {
-		f, ok := cutFrame([]byte(c.value), c.headers, c.isKey, 1000)
+		f, ok := CutFrame([]byte(c.value), c.headers, c.isKey, 1000)
 		id := ""
 		if f.ID != (ID{}) {
 			id = f.ID.String()
@@ -63,7 +63,7 @@ func TestFrames(t *testing.T) {
 		"no zlib":                "\x03\x05" + uuid + "data",
 		"zlib cut off":           "\x03\x05" + uuid + packed.String()[:8],
 	} {
-		if f, ok := cutFrame([]byte(value), nil, false, 1000); ok {
+		if f, ok := CutFrame([]byte(value), nil, false, 1000); ok {
 			t.Errorf("%s: %q", name, f.Data)
 		}
 	}

@@ -2,7 +2,6 @@ package event
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,6 +65,7 @@ type mappedField struct {
 	place
 	constant []byte // text
 	to       *field
+	isSlot   bool // what a slot has is what it is
 	isNumber bool
 	asNumber bool
 	tallied  int // index in Missing, -1 for fields without an entry
@@ -99,6 +99,7 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 			f.place = d.place(f.source)
 			f.scale = scale
 		}
+		f.isSlot = f.slot >= 0 && f.constant == nil && f.source.kind != fromAttribute && m.Envelope != Debezium
 		f.to = d.json.fields[g.name]
 		d.fields = append(d.fields, f)
 	}
@@ -204,7 +205,8 @@ func (d *Mapped) Show(r *Record) ([]byte, *Rejection, *Wait) {
 	}
 	out := []byte{'{'}
 	for i := range d.fields {
-		v, rejection := d.field(&d.fields[i], r)
+		var v Value
+		rejection := d.field(&v, &d.fields[i], r)
 		switch {
 		case rejection != nil:
 			return nil, rejection, nil
@@ -267,6 +269,7 @@ func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
 
 // readAny finds what is asked for in a value or a key of a format.
 func (d *Mapped) readAny(format string, value, headers []byte, isKey bool, root *Member) (*Rejection, *Wait) {
+	d.reading.note(FormatJSON, isKey)
 	if format != "" && format != FormatJSON {
 		object, rejection, wait := d.framed(format, value, headers, isKey, root)
 		if rejection != nil || wait != nil || object == nil {
@@ -362,10 +365,10 @@ func (d *Mapped) fill(ev *Event, r *Record) *Rejection {
 	j.prepare(ev, r.Time)
 	j.turn++
 	p := parse{d: j, ev: ev, recordTime: r.Time}
+	var v Value
 	for i := range d.fields {
 		f := &d.fields[i]
-		v, rejection := d.field(f, r)
-		if rejection != nil {
+		if rejection := d.field(&v, f, r); rejection != nil {
 			return rejection
 		}
 		if v.isNone() {
@@ -381,22 +384,26 @@ func (d *Mapped) fill(ev *Event, r *Record) *Rejection {
 	return j.finish(&p)
 }
 
-// field returns what a record has for a field.
-func (d *Mapped) field(f *mappedField, r *Record) (Value, *Rejection) {
-	v := plainValue(f.constant)
-	if f.constant == nil {
-		v = d.at(&f.place, r)
+// field makes v what a record has for a field.
+func (d *Mapped) field(v *Value, f *mappedField, r *Record) *Rejection {
+	switch {
+	case f.isSlot:
+		*v = d.slots.values[f.slot]
+	case f.constant != nil:
+		*v = plainValue(f.constant)
+	default:
+		*v = d.at(&f.place, r)
 	}
 	if v.form == formPlain && !utf8.Valid(v.raw) {
-		return v, d.json.rejection(NotUTF8)
+		return d.json.rejection(NotUTF8)
 	}
 	if f.asNumber {
-		v = d.asNumber(v)
+		*v = d.asNumber(*v)
 	}
 	if f.isNumber || f.asNumber {
 		v.numeric()
 	}
-	return v, nil
+	return nil
 }
 
 // asNumber returns the number of a value that may be text: 1 and 0 for true and false. Empty text and NaN give
@@ -459,37 +466,6 @@ func stampIn(ms int64, unit string) int64 {
 		return ms * 1e6
 	}
 	return ms
-}
-
-// header returns the value of the last header of a name, nil if no header has the name.
-func header(headers []byte, name string) (value []byte) {
-	field := func() (b []byte, ok bool) {
-		size, n := binary.Varint(headers)
-		if n <= 0 || size > int64(len(headers)-n) {
-			return nil, false
-		}
-		if headers = headers[n:]; size < 0 {
-			return nil, true
-		}
-		b, headers = headers[:size:size], headers[size:]
-		return b, true
-	}
-	count, n := binary.Varint(headers)
-	if n <= 0 {
-		return nil
-	}
-	headers = headers[n:]
-	for range count {
-		key, ok := field()
-		v, also := field()
-		if !ok || !also {
-			return value
-		}
-		if string(key) == name {
-			value = v
-		}
-	}
-	return value
 }
 
 // read finds what is asked for in an object.

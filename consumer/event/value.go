@@ -192,9 +192,10 @@ type Slots struct {
 	maxList  int // longer lists are cut off behind one more, and too large for every field
 	values   []Value
 	elements []Value
+	over     bool   // there were more elements than all fields may have together
 	scratch  []byte // of text that the record does not hold as such
 	texts    []textMember
-	ofText   []bool // by slot: the value was in an object that was text
+	ofText   []bool // by slot: the value was in an object that was text; nil where none is looked for
 	inText   bool   // what is read is an object that was text
 }
 
@@ -204,6 +205,7 @@ func (s *Slots) reset() {
 	clear(s.ofText)
 	clear(s.elements)
 	s.elements, s.scratch, s.texts, s.inText = s.elements[:0], s.scratch[:0], s.texts[:0], false
+	s.over = false
 }
 
 // At returns the value of a slot, to be set.
@@ -216,6 +218,10 @@ func (s *Slots) Begin() (from int) { return len(s.elements) }
 // the list is too long for every field.
 func (s *Slots) Add(from int) *Value {
 	if len(s.elements)-from > s.maxList {
+		return nil
+	}
+	if len(s.elements) >= (s.maxList+1)*(len(s.values)+1) { // the same list again and again
+		s.over = true
 		return nil
 	}
 	s.elements = append(s.elements, Value{})
@@ -256,7 +262,18 @@ func (s *Slots) Base64(v *Value, b []byte) {
 	v.Text(s.scratch[from:len(s.scratch):len(s.scratch)])
 }
 
-// Document notes text at a place of which members are asked for: it may be an object that was written as text.
+// Document notes text at a place of which members are asked for: in an envelope of Debezium it may be an object that
+// was written as text.
 func (s *Slots) Document(text []byte, at *Member) {
-	s.texts = append(s.texts, textMember{raw: text, isText: true, at: at})
+	if s.ofText == nil {
+		return
+	}
+	one := textMember{raw: text, isText: true, at: at}
+	for i := range s.texts {
+		if s.texts[i].at == at { // the last one counts
+			s.texts[i] = one
+			return
+		}
+	}
+	s.texts = append(s.texts, one)
 }

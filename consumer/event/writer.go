@@ -56,19 +56,27 @@ type Reading struct {
 	Fixed       *Writer             // input.schema_file: of all values, or the reader's where there are Writers
 	// Lost, if not nil, is called before the first value of a schema that has nothing for a field of the model.
 	Lost func(id ID, field string)
+	// Changed, if not nil, says why values of a schema that was known are not to be read any more; "" if they are.
+	Changed func(id ID) string
+	// Doubt, if not nil, is asked before bytes that do not fit their schema are rejected: whether they have to wait.
+	Doubt func(id ID) (wait bool)
 }
 
 // A Wait is the outcome of a record whose schema is not known yet: it is no event, and is not rejected either.
 type Wait struct {
-	ID  ID
-	Why string // where the schema is known and of no use
+	ID      ID
+	Why     string // where the schema is known and of no use
+	Changed bool   // the schema is not what it was: waiting does not help
 }
 
 // reading is Reading with the programs that were compiled.
 type reading struct {
 	Reading
 	programs map[programOf]compiled
-	frame    Frame // of the value at hand: here it is no allocation
+	recent   compiled // of recentOf: most records are of the schema of the one before
+	recentOf programOf
+	last     string // the format of the value that was read last
+	frame    Frame  // of the value at hand: here it is no allocation
 }
 
 // programOf is what a program is for.
@@ -99,7 +107,7 @@ var notReasons = map[string]Reason{
 func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *Member) ([]byte, *Rejection, *Wait) {
 	r := &d.reading
 	f, ok := &r.frame, false
-	if *f, ok = cutFrame(value, headers, isKey, d.json.limits.MaxEventBytes); !ok {
+	if *f, ok = CutFrame(value, headers, isKey, d.json.limits.MaxEventBytes); !ok {
 		return nil, &Rejection{Reason: notReasons[format], Expected: "a frame whose data can be decompressed",
 			Got: "other bytes"}, nil
 	}
@@ -108,6 +116,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	case f.ID == (ID{}) && (format == FormatAuto || format == FormatJSONSchema) && looksLikeJSON(value):
 		return value, nil, nil
 	case format == FormatJSONSchema && !hasRegistry: // the value says itself what it has
+		r.note(FormatJSONSchema, isKey)
 		return f.Data, nil, nil
 	case f.ID == (ID{}) && hasRegistry:
 		return nil, &Rejection{Reason: notReasons[format], Expected: "the frame of a schema registry, or its headers",
@@ -126,6 +135,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	case format != c.format:
 		return nil, &Rejection{Reason: notReasons[format], Expected: format + " for " + id.String(), Got: c.format}, nil
 	}
+	r.note(c.format, isKey)
 	program := c.program
 	if program == nil {
 		return f.Data, nil, nil
@@ -142,18 +152,55 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		c.judged = true
 		r.programs[programOf{id, root}] = c
 	}
+	if d.slots.over {
+		return nil, d.json.rejection(TooLarge), nil
+	}
 	if !ok {
+		if r.Doubt != nil && r.Doubt(id) {
+			return nil, nil, &Wait{ID: id}
+		}
+		if wait := r.changed(id); wait != nil {
+			return nil, nil, wait
+		}
 		return nil, &Rejection{Reason: notReasons[format], Expected: "bytes of " + id.String() + at, Got: "others"}, nil
 	}
 	return nil, nil, nil
 }
 
+// note notes of which format a value is.
+func (r *reading) note(format string, isKey bool) {
+	if !isKey {
+		r.last = format
+	}
+}
+
+// Format returns the format of the value of the record that was decoded last.
+func (d *Mapped) Format() string { return d.reading.last }
+
+// changed returns what a record waits for whose schema is not what it was, nil if it is.
+func (r *reading) changed(id ID) *Wait {
+	if r.Changed == nil {
+		return nil
+	}
+	if why := r.Changed(id); why != "" {
+		return &Wait{ID: id, Why: why, Changed: true}
+	}
+	return nil
+}
+
 // compiled returns what became of a schema for a tree, or what it waits for.
 func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
 	r := &d.reading
+	if wait := r.changed(id); wait != nil {
+		return c, wait
+	}
 	of := programOf{id, root}
+	if r.recent.judged && r.recentOf == of {
+		return r.recent, nil
+	}
 	c, ok := r.programs[of]
 	if ok {
+		r.recent, r.recentOf = c, of
 		return c, nil
 	}
 	w, reader := r.Fixed, (*Writer)(nil)
@@ -221,3 +268,6 @@ func looksLikeJSON(value []byte) bool {
 	i := space(value, 0)
 	return i < len(value) && jsontext.Value(value[i:]).Kind() == '{'
 }
+
+// Asked returns the tree of what is asked for in values, for which a Compiler makes programs.
+func (d *Mapped) Asked() *Member { return d.value[0] }

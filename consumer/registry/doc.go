@@ -31,6 +31,10 @@ const (
 	mostWait  = 30 * time.Second
 )
 
+// firstAnswer is how long the first request for a schema is waited for: an answer from near by takes less, and the
+// records that need it are at hand.
+const firstAnswer = 100 * time.Millisecond
+
 // maxAsked bounds the schemas that are asked for at a time, and those that are remembered as not to be had.
 const maxAsked = 1000
 
@@ -47,11 +51,13 @@ type Client struct {
 	asked    map[event.ID]*question
 	requests int64
 	failures int64
+	away     bool // the last request had no answer over HTTP
 }
 
 // question is a schema that is asked for.
 type question struct {
 	running bool
+	done    chan struct{} // closed once there is an outcome of the first try
 	answer  *event.Writer
 	trouble string // of the last try
 	tries   int
@@ -96,7 +102,24 @@ func (c *Client) Counts() (requests, failures int64) {
 	return c.requests, c.failures
 }
 
+// IsAway reports whether the last request had no answer at all, not even a refusal.
+func (c *Client) IsAway() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away
+}
+
+// Forget drops what was asked of a schema: the next Ask asks at once.
+func (c *Client) Forget(id event.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.asked[id]; q != nil && !q.running {
+		delete(c.asked, id)
+	}
+}
+
 // Ask returns a schema, or nil if it is not here yet, and then why not, as far as that is known. The caller asks again.
+// The first call for a schema waits for up to 100 ms.
 func (c *Client) Ask(id event.ID) (w *event.Writer, trouble string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,18 +128,34 @@ func (c *Client) Ask(id event.ID) (w *event.Writer, trouble string) {
 	case q == nil && len(c.asked) >= maxAsked:
 		return nil, "as many schemas are asked for as this process asks for at a time"
 	case q == nil:
-		q = new(question)
+		q = &question{done: make(chan struct{})}
 		c.asked[id] = q
+	}
+	if q.answer == nil && !q.running && !time.Now().Before(q.next) && c.ctx.Err() == nil {
+		q.running = true
+		c.running.Go(func() { c.answer(id, q) })
+		if q.tries == 0 {
+			c.await(q)
+		}
 	}
 	if q.answer != nil {
 		delete(c.asked, id) // the caller keeps it
 		return q.answer, ""
 	}
-	if !q.running && !time.Now().Before(q.next) && c.ctx.Err() == nil {
-		q.running = true
-		c.running.Go(func() { c.answer(id, q) })
-	}
 	return nil, q.trouble
+}
+
+// await waits for the first outcome of a question, without the lock, which the caller has.
+func (c *Client) await(q *question) {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	limit := time.NewTimer(firstAnswer)
+	defer limit.Stop()
+	select {
+	case <-q.done:
+	case <-limit.C:
+	case <-c.ctx.Done():
+	}
 }
 
 // answer asks for a schema once.
@@ -125,6 +164,9 @@ func (c *Client) answer(id event.ID, q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q.running, q.answer = false, w
+	if q.tries == 0 {
+		close(q.done)
+	}
 	if q.tries++; err != nil {
 		q.trouble = err.Error()
 		q.next = time.Now().Add(backoff.Wait(q.tries, firstWait, mostWait))

@@ -1,9 +1,11 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -70,6 +72,34 @@ func (c *Client) Newest(ctx context.Context, subject string) (w *event.Writer, v
 	return w, a.Version, err
 }
 
+// maxMessage bounds what is repeated of the words of a registry, in bytes.
+const maxMessage = 300
+
+// Register has the registry keep a schema without references as the newest of a subject, unless it has it already, and
+// returns its ID.
+func (c *Client) Register(ctx context.Context, subject string, w *event.Writer) (id uint32, err error) {
+	defer context.AfterFunc(ctx, c.cancel)()
+	in := map[string]string{"schema": w.Text}
+	for kind, format := range formats {
+		if format == w.Format && kind != "" {
+			in["schemaType"] = kind
+		}
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return 0, err
+	}
+	var out struct {
+		ID uint32 `json:"id"`
+	}
+	path := "/subjects/" + url.PathEscape(subject) + "/versions"
+	answer, _, err := c.body(http.MethodPost, c.base+path, body)
+	if err == nil && (json.Unmarshal(answer, &out) != nil || out.ID == 0) {
+		err = fmt.Errorf("%s%s: an answer without an id", c.base, path)
+	}
+	return out.ID, err
+}
+
 // writer makes a schema of an answer, with what it refers to.
 func (c *Client) writer(name any, a *answered) (*event.Writer, error) {
 	w, known := &event.Writer{Text: a.Schema}, false
@@ -132,7 +162,7 @@ func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
 	if i := strings.Index(base, confluentPath); i >= 0 {
 		base = base[:i] + apicurioPath
 	}
-	text, header, err := c.body(base + path)
+	text, header, err := c.body(http.MethodGet, base+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +179,7 @@ func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
 		ArtifactID string `json:"artifactId"`
 		Version    string `json:"version"`
 	}
-	list, _, err := c.body(base + path + "/references")
+	list, _, err := c.body(http.MethodGet, base+path+"/references", nil)
 	if err != nil || json.Unmarshal(list, &refs) != nil || len(refs) > maxReferences {
 		return nil, fmt.Errorf("%s: its references cannot be read: %w", id, err)
 	}
@@ -158,8 +188,8 @@ func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
 		if group == "" {
 			group = "default"
 		}
-		one, _, err := c.body(base + "/groups/" + url.PathEscape(group) + "/artifacts/" + url.PathEscape(r.ArtifactID) +
-			"/versions/" + url.PathEscape(r.Version))
+		one, _, err := c.body(http.MethodGet, base+"/groups/"+url.PathEscape(group)+"/artifacts/"+
+			url.PathEscape(r.ArtifactID)+"/versions/"+url.PathEscape(r.Version), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +200,7 @@ func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
 
 // get reads an answer in JSON.
 func (c *Client) get(path string, to any) error {
-	body, _, err := c.body(c.base + path)
+	body, _, err := c.body(http.MethodGet, c.base+path, nil)
 	if err != nil {
 		return err
 	}
@@ -180,11 +210,14 @@ func (c *Client) get(path string, to any) error {
 	return nil
 }
 
-// body reads an answer. Its error names the URL, and nothing of the credentials.
-func (c *Client) body(address string) ([]byte, http.Header, error) {
-	body, header, err := c.try(address)
+// body reads an answer to a request, whose body is nil for none. Its error names the URL, and nothing of the
+// credentials.
+func (c *Client) body(method, address string, sent []byte) ([]byte, http.Header, error) {
+	body, header, err := c.try(method, address, sent)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	_, answered := errors.AsType[*statusError](err)
+	c.away = err != nil && !answered
 	if c.requests++; err != nil {
 		c.failures++
 		return nil, nil, fmt.Errorf("%s: %w", address, err)
@@ -192,12 +225,23 @@ func (c *Client) body(address string) ([]byte, http.Header, error) {
 	return body, header, nil
 }
 
-func (c *Client) try(address string) ([]byte, http.Header, error) {
-	req, err := http.NewRequestWithContext(c.ctx, http.MethodGet, address, nil)
+// contentType is that of Confluent's API.
+const contentType = "application/vnd.schemaregistry.v1+json"
+
+// statusError is an answer that is none.
+type statusError struct{ status string }
+
+func (e *statusError) Error() string { return "status " + e.status }
+
+func (c *Client) try(method, address string, sent []byte) ([]byte, http.Header, error) {
+	req, err := http.NewRequestWithContext(c.ctx, method, address, bytes.NewReader(sent))
 	if err != nil {
 		return nil, nil, err
 	}
-	req.Header.Set("Accept", "application/vnd.schemaregistry.v1+json, application/json, */*")
+	req.Header.Set("Accept", contentType+", application/json, */*")
+	if sent != nil {
+		req.Header.Set("Content-Type", contentType)
+	}
 	switch {
 	case c.options.BasicAuth != "":
 		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(c.options.BasicAuth)))
@@ -217,9 +261,20 @@ func (c *Client) try(address string) ([]byte, http.Header, error) {
 	case err != nil:
 		return nil, nil, err
 	case res.StatusCode != http.StatusOK:
-		return nil, nil, fmt.Errorf("status %s", res.Status)
+		return nil, nil, &statusError{res.Status + message(body)}
 	case len(body) > 2*c.options.MaxBytes:
 		return nil, nil, fmt.Errorf("an answer of more than %d bytes", 2*c.options.MaxBytes)
 	}
 	return body, res.Header, nil
+}
+
+// message returns what the body of an answer says of a failure, behind a colon; "" for nothing.
+func message(body []byte) string {
+	var said struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(body, &said) != nil || said.Message == "" {
+		return ""
+	}
+	return ": " + strings.ToValidUTF8(said.Message[:min(len(said.Message), maxMessage)], "")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/registry/registrytest"
 )
 
 // answers are what a registry says, by path; anything else is not found.
@@ -192,4 +193,104 @@ func TestSignIn(t *testing.T) {
 	if leaked.Load() {
 		t.Error("credentials went to another host")
 	}
+}
+
+// TestRegister: a schema gets an ID, an equal one the same; what the registry says against one is in the error.
+func TestRegister(t *testing.T) {
+	server := registrytest.New(t)
+	c := New(Options{URL: server.URL, Timeout: 10 * time.Second, MaxBytes: 1000})
+	defer c.Close()
+	for i, w := range []event.Writer{{Format: event.FormatAvro, Text: `"int"`}, {Format: event.FormatProtobuf, Text: `"int"`},
+		{Format: event.FormatAvro, Text: `"int"`}} {
+		id, err := c.Register(t.Context(), "a/b", &w)
+		if err != nil || int(id) != 1+i%2 {
+			t.Errorf("%d: ID %d, %v", i, id, err)
+		}
+		if got, _ := ask(t, c, event.ID{Kind: event.NumberID, Number: uint64(id)}); got == nil || got.Format != w.Format ||
+			got.Text != w.Text {
+			t.Errorf("%d: %+v", i, got)
+		}
+	}
+	if w, version, err := c.Newest(t.Context(), "a/b"); err != nil || version != 3 || w.Format != event.FormatAvro {
+		t.Errorf("%+v, %d, %v", w, version, err)
+	}
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		_, _ = w.Write([]byte(`{"error_code":409,"message":"it is not compatible"}`))
+	}))
+	defer refusing.Close()
+	other := New(Options{URL: refusing.URL, Timeout: 10 * time.Second, MaxBytes: 1000})
+	defer other.Close()
+	if _, err := other.Register(t.Context(), "a", &event.Writer{Format: event.FormatAvro, Text: "{}"}); err == nil ||
+		!strings.Contains(err.Error(), "/subjects/a/versions: status 409 Conflict: it is not compatible") {
+		t.Error(err)
+	}
+}
+
+// slow answers after a while.
+type slow struct {
+	answers
+	after time.Duration
+}
+
+func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(s.after)
+	return s.answers.RoundTrip(r)
+}
+
+// TestFirstAnswer: the first call for a schema waits for an answer from near by, and not long for one from far away; no
+// later call waits.
+func TestFirstAnswer(t *testing.T) {
+	for after, waits := range map[time.Duration]time.Duration{0: 0, 50 * time.Millisecond: 50 * time.Millisecond,
+		3 * time.Second: 100 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			c := New(Options{URL: "http://h", Timeout: time.Minute, MaxBytes: 1000,
+				Transport: slow{answers{"/schemas/ids/7": `{"schema":"S"}`}, after}})
+			defer c.Close()
+			began, id := time.Now(), event.ID{Kind: event.NumberID, Number: 7}
+			w, trouble := c.Ask(id)
+			if waited := time.Since(began); waited != waits || (w != nil) != (after < time.Second) || trouble != "" {
+				t.Errorf("an answer after %v: waited for %v, %v, %q", after, waited, w, trouble)
+			}
+			if w != nil {
+				return
+			}
+			began = time.Now()
+			if w, _ = c.Ask(id); w != nil || time.Since(began) != 0 {
+				t.Errorf("the second call: %v after %v", w, time.Since(began))
+			}
+			time.Sleep(after)
+			if w, _ = c.Ask(id); w == nil {
+				t.Error("no answer in the end")
+			}
+		})
+	}
+}
+
+// TestIsAway: a refusal is an answer, no connection is none; what is forgotten is asked for at once.
+func TestIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &away{answers: answers{"/schemas/ids/7": `{"schema":"S"}`}, until: 1}
+		c := New(Options{URL: "http://h", Timeout: time.Second, MaxBytes: 1000, Transport: a})
+		defer c.Close()
+		seven, eight := event.ID{Kind: event.NumberID, Number: 7}, event.ID{Kind: event.NumberID, Number: 8}
+		asked := func(id event.ID) (*event.Writer, string) {
+			_, _ = c.Ask(id)
+			synctest.Wait()
+			return c.Ask(id)
+		}
+		if w, trouble := asked(seven); w != nil || trouble == "" || !c.IsAway() {
+			t.Errorf("%v, %q, away %v", w, trouble, c.IsAway())
+		}
+		if w, _ := asked(seven); w != nil || a.requests != 1 {
+			t.Errorf("%v after %d requests: it is asked again before the time", w, a.requests)
+		}
+		c.Forget(seven)
+		if w, trouble := asked(seven); w == nil || c.IsAway() {
+			t.Errorf("%q, away %v", trouble, c.IsAway())
+		}
+		if w, trouble := asked(eight); w != nil || !strings.Contains(trouble, "404") || c.IsAway() {
+			t.Errorf("%v, %q, away %v", w, trouble, c.IsAway())
+		}
+	})
 }

@@ -63,6 +63,19 @@ func (in *Input) IsFramed() bool {
 	return in.Format != "" && in.Format != event.FormatJSON || in.KeyFormat != "" && in.KeyFormat != event.FormatJSON
 }
 
+// Formats returns the formats that values may have.
+func (in *Input) Formats() []string {
+	switch in.Format {
+	case "":
+		return []string{event.FormatJSON}
+	case event.FormatAuto:
+		return slices.DeleteFunc(slices.Clone(event.Formats), func(f string) bool { return f == event.FormatAuto })
+	case event.FormatJSONSchema:
+		return []string{event.FormatJSON, event.FormatJSONSchema} // a value without a frame is JSON
+	}
+	return []string{in.Format}
+}
+
 // Writer returns the schema of input.schema_file, nil without one.
 func (in *Input) Writer() *event.Writer { return in.Written }
 
@@ -201,4 +214,30 @@ func imports(w *event.Writer, directory, text string, seen map[string]bool) erro
 		w.References = append(w.References, event.Reference{Name: name, Text: other})
 	}
 	return nil
+}
+
+// OpenRegistry checks a registry that is not of a file and reads its secrets. The problem, nil for none, names the key
+// below kafka.schema_registry.
+func OpenRegistry(r *SchemaRegistry) *Problem {
+	if r.Timeout == 0 {
+		r.Timeout = Duration(defaultRegistryTimeout)
+	}
+	v := &validator{decoder: newDecoder(nil)}
+	v.registry(r)
+	if len(v.problems) == 0 {
+		return nil
+	}
+	p := v.problems[0]
+	p.Key = strings.TrimPrefix(p.Key, "kafka.schema_registry.")
+	return &p
+}
+
+// ReadSchemaFile reads a schema as input.schema_file is read, or returns what is wrong with the file.
+func ReadSchemaFile(file string) (*event.Writer, *Problem) {
+	v := &validator{decoder: newDecoder(nil)}
+	w := v.schemaFile(file, "input.schema_file")
+	if len(v.problems) > 0 {
+		return nil, &v.problems[0]
+	}
+	return w, nil
 }

@@ -72,6 +72,7 @@ var memoryKeys = map[string]string{
 	"deltas":         "publish.deltas.every",
 	"derived_fields": "schema.derived",
 	"choices":        "sample.size",
+	"schemas":        "input.format",
 	"progressive":    "evaluate.window",
 	"variational":    "train.max_features, train.max_basis and train.variational_basis",
 }

@@ -54,7 +54,7 @@ func (p *BatchScorer) take(version *updates.Served) bool {
 
 // Score scores an event that is observed later. Observe makes no use of it if consumers have another version by then.
 func (p *BatchScorer) Score(dst *updates.Score, ev *event.Event) {
-	*dst = updates.Score{Outputs: dst.Outputs[:0]}
+	*dst = updates.Score{Outputs: dst.Outputs[:0], RefitOutputs: dst.RefitOutputs[:0]}
 	if p.of != nil && p.cycle.target.Encode(p.targets, ev) {
 		p.score(dst, ev, p.targets)
 	}
@@ -64,12 +64,16 @@ func (p *BatchScorer) Score(dst *updates.Score, ev *event.Event) {
 func (p *BatchScorer) score(dst *updates.Score, ev *event.Event, targets []float64) {
 	p.scorer.Outputs(p.outputs, ev)
 	// Of says what was scored: Observe drops a score of something that consumers do not have any more.
-	*dst = updates.Score{Of: p.of, Outputs: append(dst.Outputs[:0], p.outputs...)}
+	*dst = updates.Score{Of: p.of, Outputs: append(dst.Outputs[:0], p.outputs...), RefitOutputs: dst.RefitOutputs[:0]}
 	t, m := p.cycle.target, p.of.Means
 	dst.Published = evaluate.Outcome(t, ev, p.outputs, targets)
 	dst.Names, dst.Slice = p.scorer.Names(ev), p.slice(ev)
 	if dst.Compared = p.of.Update.Model != nil; dst.Compared {
-		dst.Update, dst.Refit = p.judged(p.update, dst, ev, targets), p.judged(p.refit, dst, ev, targets)
+		dst.Refit = p.judged(p.refit, dst, ev, targets)
+		if p.refit != nil {
+			dst.RefitOutputs = append(dst.RefitOutputs, p.outputs...)
+		}
+		dst.Update = p.judged(p.update, dst, ev, targets)
 		for f := range dst.Forms {
 			switch of := p.of.Forms[f].Model; of {
 			case nil:

@@ -59,7 +59,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			goodEnough: liveCheckEvery,
 		},
 		publisher: publisher{
-			comparison: updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}},
+			comparison: updates.NewUpdateComparison(),
 			race:       updates.NewVariantSelector(),
 		},
 	}
@@ -242,9 +242,10 @@ func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *updates.Score) ev
 	if c.ensemble.mixture == nil {
 		return alone.outcome
 	}
-	consumers := c.publisher.consumersOutputs(prescored) // a part of the mixture like the others
-	c.ensemble.mixture.Predict(ev, alone.outputs, consumers, c.ensemble.experts)
-	c.ensemble.predictMixed(alone.outputs, consumers)
+	// The refit is a part of the mixture like the others. An update is not: it is one of the parts already.
+	refit := c.publisher.refitOutputs(prescored)
+	c.ensemble.mixture.Predict(ev, alone.outputs, refit, c.ensemble.experts)
+	c.ensemble.predictMixed(alone.outputs, refit)
 	if c.target.IsNumeric() {
 		o := evaluate.NumberOutcome(c.target, ev, c.ensemble.mixture.Value(), c.ensemble.value, c.ensemble.targets)
 		switch {
@@ -271,17 +272,20 @@ func (u *publisher) refitLoss(consumers *evaluate.EventOutcome, prescored *updat
 	return consumers.Judged(u.target.IsNumeric())
 }
 
-// consumersOutputs returns those of the version that consumers have, nil without one.
-func (u *publisher) consumersOutputs(prescored *updates.Score) []float64 {
-	if u.published.Load() == nil || prescored == nil || u.config.LeavesOut(mixture.PartPublished) {
+// refitOutputs returns those of the last promoted refit, nil without one.
+func (u *publisher) refitOutputs(prescored *updates.Score) []float64 {
+	if u.published.Load() == nil || prescored == nil || u.config.LeavesOut(mixture.PartRefit) {
 		return nil
+	}
+	if len(prescored.RefitOutputs) > 0 {
+		return prescored.RefitOutputs
 	}
 	return prescored.Outputs
 }
 
 // predictMixed has the stacking and the ordinal mixture predict an event that the mixture has predicted. foldIn and
-// consumers are the outputs of the fold-in and of the version that consumers have.
-func (e *ensemble) predictMixed(foldIn, consumers []float64) {
+// refit are the outputs of the fold-in and of the last promoted refit.
+func (e *ensemble) predictMixed(foldIn, refit []float64) {
 	if e.stacked != nil {
 		e.takeStacked(foldIn)
 	}
@@ -290,7 +294,7 @@ func (e *ensemble) predictMixed(foldIn, consumers []float64) {
 		if e.champion != nil {
 			link = e.champion.Link
 		}
-		e.levels.Predict(foldIn, consumers, e.mixture.Value(), link)
+		e.levels.Predict(foldIn, refit, e.mixture.Value(), link)
 	}
 }
 

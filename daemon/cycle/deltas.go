@@ -25,7 +25,7 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 		return false
 	}
 	c.publisher.chooseVariant(func(form mixture.Variant) bool { return f.Forms[form] != nil })
-	return c.publisher.race.Chosen == f.Form && c.publisher.comparison.Prefers(c.publisher.updates)
+	return c.publisher.race.Chosen == f.Form && c.publisher.prefersUpdates()
 }
 
 // stale returns why deltas cannot encode the live model any more, or "". c.mu is held.
@@ -203,7 +203,7 @@ func (c *Cycle) AsksUpdate() bool {
 // to date any more. c.mu is held.
 func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*format.Delta, whole string) {
 	if f.Published {
-		if c.publisher.updates = c.publisher.comparison.Prefers(c.publisher.updates); !c.publisher.updates {
+		if c.publisher.updates = c.publisher.prefersUpdates(); !c.publisher.updates {
 			return deltas, "updates predict worse than the last refit, on the events after them"
 		}
 	}

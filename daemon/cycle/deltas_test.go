@@ -194,6 +194,13 @@ func deltaCases() map[string]deltaCase {
 			ticks:  5,
 			force:  prefer(mixture.FormAdaGrad),
 		},
+		"naive bayes": {
+			model:  moodsModel(),
+			events: fresh(moods(2, 4000), 2500),
+			form:   mixture.FormBayes,
+			ticks:  9,
+			force:  prefer(mixture.FormBayes),
+		},
 		"gradient": {
 			model:  classes,
 			events: cycletest.Numbers(1, 4000),

@@ -20,19 +20,19 @@ func TestExpertsAreThoseOfTheTable(t *testing.T) {
 		"ratings": {
 			cycletest.RatingsModel(nil),
 			[]string{experts.PartBefore},
-			[]string{"fold_in", "published", "fold_in_gaussian", "fold_in_before", "mean", "recent_mean", "sgd_bias",
+			[]string{"fold_in", "refit", "fold_in_gaussian", "fold_in_before", "mean", "recent_mean", "sgd_bias",
 				"first_mean", "second_mean", "last_label", "entity_last_label", "stack"},
 		},
 		"numbers": {
 			switchModel(),
 			nil,
-			[]string{"fold_in", "published", "adagrad", "adagrad_recent_labels", "newton_fourier", "neighbours", "mean",
+			[]string{"fold_in", "refit", "adagrad", "adagrad_recent_labels", "newton_fourier", "neighbours", "mean",
 				"recent_mean", "last_label", "pool"},
 		},
 		"clicks": {
 			clicksModel(0),
 			[]string{experts.PartBefore},
-			[]string{"fold_in", "published", "fold_in_before", "name_pairs", "mean", "recent_mean", "first_mean",
+			[]string{"fold_in", "refit", "fold_in_before", "name_pairs", "naive_bayes", "mean", "recent_mean", "first_mean",
 				"second_mean", "last_label", "entity_last_label", "pool"},
 		},
 	} {

@@ -84,6 +84,7 @@ func TestListWeights(t *testing.T) {
 			posterior := experts.NewFoldIn(m, &c.schema, c.target, ch)
 			gradient := experts.NewGradient(m, &c.schema, c.target, ch, nil)
 			adagrad := experts.NewAdaGrad(encode.NewNumberScale(0, c.target), &c.schema, c.target, 100, false)
+			bayes := experts.NewNaiveBayes(&c.schema, c.target, 100)
 			names := experts.NewPairwise(&c.schema, c.target, 100)
 			for i := range events[:40] {
 				ev := &events[i]
@@ -98,6 +99,8 @@ func TestListWeights(t *testing.T) {
 				values = append(values, gradient.RowValue[2:]...)
 				adagrad.Gather(ev)
 				values = append(values, adagrad.RowValue[2:]...)
+				bayes.Gather(ev)
+				values = append(values, bayes.Values()[2:]...)
 				names.Gather(ev)
 				for _, a := range names.Active {
 					if names.Terms[a.Term].Field == 2 {
@@ -110,8 +113,8 @@ func TestListWeights(t *testing.T) {
 						t.Fatalf("a name of a list of %d counts %g to a learner, want %g", n, v, want)
 					}
 				}
-				if len(values) != 4*n {
-					t.Fatalf("four learners have %d values of a list of %d", len(values), n)
+				if len(values) != 5*n {
+					t.Fatalf("five learners have %d values of a list of %d", len(values), n)
 				}
 				index, row := ch.Vocabulary.Encode(nil, nil, ev)
 				for e, j := range index {

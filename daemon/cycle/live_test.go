@@ -79,7 +79,8 @@ func TestLiveShares(t *testing.T) {
 				t.Errorf("%d of %d share their rows", shared, calls)
 			}
 			before := c.publisher.live
-			c.Install(c.champion)
+			again := *c.champion
+			c.Install(&again)
 			if m, _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil || m.Position().Sequence > 0 ||
 				before != nil && c.publisher.live == before {
 				t.Errorf("after a refit: %v, %v", m.Position(), err)

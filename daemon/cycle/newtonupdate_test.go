@@ -43,7 +43,7 @@ func TestUpdateFromNewton(t *testing.T) {
 			c.Install(ch)
 			observeWithUpdates(c, events[2000:], 200)
 			for _, p := range c.Progressive().Parts {
-				if p.InVersions != (p.Name == "published" || p.Name == experts.PartNewton) {
+				if p.InVersions != (p.Name == "refit" || p.Name == experts.PartNewton) {
 					t.Errorf("%s: in versions: %t", p.Name, p.InVersions)
 				}
 			}

@@ -90,7 +90,7 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 			}
 		}
 		for _, p := range c.Progressive().Parts {
-			if want := p.Name == "published" || p.Name == c.partOf(c.publisher.race.Chosen); p.InVersions != want {
+			if want := p.Name == "refit" || p.Name == c.partOf(c.publisher.race.Chosen); p.InVersions != want {
 				t.Errorf("%t: part %s is in versions: %t", changes, p.Name, p.InVersions)
 			}
 		}

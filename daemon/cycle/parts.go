@@ -10,7 +10,7 @@ import (
 // combinations by their names as parts of the mixture, variants of updates, and choices of a refit. The fold-in cannot
 // be left out.
 func Parts() []string {
-	parts := []string{mixture.PartPublished}
+	parts := []string{mixture.PartRefit}
 	for i := range experts.Kinds {
 		parts = append(parts, experts.Kinds[i].Name)
 	}

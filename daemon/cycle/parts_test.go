@@ -7,9 +7,11 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
 // TestPartsCanBeLeftOut: every part of the mixtures of all kinds of models has a name in Parts, but the fold-in, and a
@@ -37,7 +39,7 @@ func TestPartsCanBeLeftOut(t *testing.T) {
 			m := model()
 			m.Without = []string{part}
 			want := slices.DeleteFunc(slices.Clone(full), func(p string) bool { return p == part })
-			if part == mixture.PartPublished {
+			if part == mixture.PartRefit {
 				want = full // it has a place, and never predicts
 			}
 			c := newCycle(t, m)
@@ -59,17 +61,47 @@ func TestPartsCanBeLeftOut(t *testing.T) {
 	}
 }
 
-// TestPublishedIsLeftOut: what consumers have is no part of the mixture then.
-func TestPublishedIsLeftOut(t *testing.T) {
-	for _, without := range [][]string{nil, {mixture.PartPublished}} {
+// TestRefitIsLeftOut: the last refit is no part of the mixture then.
+func TestRefitIsLeftOut(t *testing.T) {
+	for _, without := range [][]string{nil, {mixture.PartRefit}} {
 		c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Without = without }))
 		events := cycletest.Public(1, 400)
 		c.Install(mustRefit(t, c, sampleOf(events[:300])))
 		observeAll(c, events[300:])
-		part := c.ensemble.mixture.Part(mixture.PartPublished)
+		part := c.ensemble.mixture.Part(mixture.PartRefit)
 		if got, want := part.Reported.N > 0, without == nil; got != want {
-			t.Errorf("without %v: published has predicted: %v", without, got)
+			t.Errorf("without %v: the refit has predicted: %v", without, got)
 		}
+	}
+}
+
+// TestPartIsTheRefit: the mixture has the last refit for a part, whatever update of it consumers have.
+func TestPartIsTheRefit(t *testing.T) {
+	c := newCycle(t, moodsModel())
+	list := moods(4, 2400)
+	observeAll(c, list[:800])
+	ch := mustRefit(t, c, sampleOf(list[:800]))
+	c.Install(ch)
+	observeWithUpdates(c, list[800:2390], 300)
+	served := c.publisher.published.Load()
+	if !served.IsUpdate() {
+		t.Fatal("consumers have the refit, not an update of it")
+	}
+	refit, update := scorerOf(served, &served.Refit), fitted.NewFrozenScorer(&served.FixedModel)
+	p, want, other := c.NewBatchScorer(), make([]float64, 3), make([]float64, 3)
+	p.Refresh()
+	differ := false
+	for i := range list[2390:] {
+		ev, s := &list[2390+i], new(updates.Score)
+		p.Score(s, ev)
+		refit.Outputs(want, ev)
+		update.Outputs(other, ev)
+		if differ = differ || !slices.Equal(want, other); !slices.Equal(c.publisher.refitOutputs(s), want) {
+			t.Fatalf("the part has outputs %v, the refit %v", c.publisher.refitOutputs(s), want)
+		}
+	}
+	if !differ {
+		t.Error("update and refit say the same")
 	}
 }
 

@@ -49,7 +49,7 @@ func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 	if !(loss[0].Mean() < loss[1].Mean()) {
 		t.Fatalf("log loss of the update %.3f, of the refit %.3f", loss[0].Mean(), loss[1].Mean())
 	}
-	if c.publisher.comparison.N < updates.UpdateEvents || c.publisher.comparison.Prefers(true) {
+	if c.publisher.comparison.N < updates.UpdateEvents || c.publisher.comparison.Prefers(true, false) {
 		t.Errorf("updates that list worse are preferred after %.0f judged choices: %.3f", c.publisher.comparison.N,
 			c.publisher.comparison.Sum/c.publisher.comparison.N)
 	}

@@ -21,7 +21,7 @@ func (c *Cycle) Progressive() report.Progressive {
 	p.Parts = c.ensemble.mixture.Report()
 	for i := range p.Parts {
 		part := &p.Parts[i]
-		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.publisher.race.Chosen) ||
+		part.InVersions = part.Name == mixture.PartRefit || part.Name == c.partOf(c.publisher.race.Chosen) ||
 			c.publisher.race.Chosen == mixture.FormBlend && c.ensemble.stacked.Has(part.Name)
 	}
 	return p

@@ -33,8 +33,8 @@ func (c *Cycle) compareLists(ev *event.Event) {
 		}
 		return r.Loss(s, &x, only, outputs)
 	}
-	update := of(p.update)
-	c.publisher.comparison.Add(update, of(p.refit), 1)
+	update, refit := of(p.update), of(p.refit)
+	c.publisher.comparison.Add(update, refit, 1)
 	if !only { // else all variants have the same lists
 		var losses [mixture.NumForms]float64
 		for f := range losses {
@@ -47,7 +47,7 @@ func (c *Cycle) compareLists(ev *event.Event) {
 				losses[f] = of(p.forms[f])
 			}
 		}
-		c.publisher.race.Add(&losses, 1)
+		c.publisher.race.Add(&losses, refit, 1)
 	}
 	if len(r.Kept) < updates.RankedKept {
 		r.Kept = append(r.Kept, x)
@@ -102,7 +102,13 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 	if !x.Forms[mixture.FormFoldIn].Model.IsFinite() {
 		return nil, "the live model is not finite"
 	}
+	before := c.publisher.race.Chosen
 	heldBack := c.publisher.chooseGuarded(&x.Forms)
+	if now := c.publisher.race.Chosen; now != before {
+		// What another variant lost to the refit says nothing of this one.
+		c.publisher.comparison = c.publisher.race.Refits[now]
+		c.publisher.updates = c.publisher.updates && !variants[now].apart
+	}
 	x.Live, x.Form = c.update(&x.Forms), c.publisher.race.Chosen
 	if c.Stored != nil {
 		x.Live.Version.Cut, x.Live.Watermark, x.Live.Events = stored.Cut, stored.Watermark, stored.Events
@@ -157,7 +163,7 @@ func (c *publisher) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (
 	if c.comparison.N == 0 && c.published.Load().Update.Model == nil {
 		return nil, updates.FirstUpdate
 	}
-	c.updates = c.comparison.Prefers(c.updates)
+	c.updates = c.prefersUpdates()
 	switch {
 	case heldBack != "" && c.updates:
 		c.heldBack = append(c.heldBack, heldBack)
@@ -319,5 +325,5 @@ func (c *Cycle) compareUpdates(s *updates.Score, ev *event.Event) {
 		limit = c.publisher.guard.Limit
 	}
 	c.publisher.comparison.Add(s.Update, s.Refit, limit)
-	c.publisher.race.Add(&s.Forms, limit)
+	c.publisher.race.Add(&s.Forms, s.Refit, limit)
 }

@@ -91,7 +91,11 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 		published, again, withUpdates, without := 0, 0, 0.0, 0.0
 		for i := 1000; i < len(test.events); i++ {
 			if i%every == 0 {
+				chosen := c.publisher.race.Chosen
 				u, reason := c.NextUpdate()
+				if now := c.publisher.race.Chosen; now != chosen {
+					slow = c.publisher.race.Refits[now]
+				}
 				if (u == nil) == (reason == "") {
 					t.Fatalf("%s: update %v, reason %q", name, u, reason)
 				}
@@ -163,7 +167,7 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 		if i%every == 0 {
 			want := c.publisher.race.Chosen
 			if better := 1 - want; slow.N >= updates.UpdateEvents &&
-				slow.Prefers(want == mixture.FormNumbers) != (want == mixture.FormNumbers) {
+				slow.Prefers(want == mixture.FormNumbers, false) != (want == mixture.FormNumbers) {
 				want = better
 			}
 			u, _ := c.NextUpdate()
@@ -203,7 +207,7 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 	for _, p := range c.Progressive().Parts {
 		blended := c.publisher.race.Chosen == mixture.FormBlend &&
 			(p.Name == "sgd_bias" || p.Name == "first_mean" || p.Name == "second_mean" || c.ensemble.stacked.Has(p.Name))
-		if want := p.Name == "published" || p.Name == c.partOf(c.publisher.race.Chosen) ||
+		if want := p.Name == "refit" || p.Name == c.partOf(c.publisher.race.Chosen) ||
 			blended; p.InVersions != want {
 			t.Errorf("part %s is in versions: %t", p.Name, p.InVersions)
 		}

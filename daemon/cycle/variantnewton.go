@@ -12,6 +12,7 @@ var (
 		name:   "update_newton",
 		doc:    "Newton's on Fourier features, with its current weights; models without fields of names",
 		part:   isPart(experts.PartNewton),
+		apart:  true,
 		reason: "; Newton's on Fourier features, which has predicted better",
 		candidate: func(e *ensemble, _ *variant, _ *candidates, _ bool) (of updates.Candidate) {
 			b := e.expertOf(experts.PartNewton)
@@ -41,6 +42,7 @@ var (
 		doc: "the same with its weights moved on by half of what they have moved since the update before; " +
 			"without deltas",
 		part:   isPart(experts.PartNewton),
+		apart:  true,
 		reason: "; Newton's on Fourier features, where its weights are going, which has predicted better",
 		candidate: func(e *ensemble, v *variant, made *candidates, _ bool) updates.Candidate {
 			of := made[mixture.FormNewton]

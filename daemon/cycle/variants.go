@@ -16,6 +16,7 @@ var variants = [mixture.NumForms]variant{
 	mixture.FormGoing:   extrapolatedVariant,
 	mixture.FormNames:   pairwiseVariant,
 	mixture.FormAdaGrad: adagradVariant,
+	mixture.FormBayes:   bayesVariant,
 	mixture.FormMixed:   mixedVariant,
 	mixture.FormBlend:   blendVariant,
 }
@@ -30,6 +31,8 @@ type variant struct {
 	part func(m *config.Model) string
 	// reason is what versions made of it say in addition; empty for the first.
 	reason string
+	// apart says that it is not made on the last refit.
+	apart bool
 	// steady says that only names of entities forget in it.
 	steady bool
 	// isHeld reports whether it may be held in addition to the first, as large as that; nil for never.
@@ -74,6 +77,11 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	u.reportMu.Lock()
 	defer u.reportMu.Unlock()
 	u.race.Choose(there)
+}
+
+// prefersUpdates reports whether consumers should have updates rather than the last refit. c.mu is held.
+func (u *publisher) prefersUpdates() bool {
+	return u.comparison.Prefers(u.updates, variants[u.race.Chosen].apart)
 }
 
 // candidates returns the live model in every variant. next is set for an update that is about to be made. c.mu is held,

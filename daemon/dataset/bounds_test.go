@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"github.com/refitd/refitd/consumer/event"
 	"io"
 	"os"
 	"path/filepath"
@@ -58,10 +59,10 @@ func heap() uint64 {
 // TestProfileMemory: what a profile holds is bounded, whatever values and members there are.
 func TestProfileMemory(t *testing.T) {
 	before := heap()
-	values := func(yield func([]byte) bool) {
+	values := func(yield func([]byte, *event.Rejection) bool) {
 		long := bytes.Repeat([]byte("x"), 1<<20)
 		for i := range 300 { // 300 MiB of distinct values
-			if !yield(fmt.Appendf(nil, `{"text":"%d%s","rating":%d}`, i, long, i%5)) {
+			if !yield(fmt.Appendf(nil, `{"text":"%d%s","rating":%d}`, i, long, i%5), nil) {
 				return
 			}
 		}
@@ -75,13 +76,13 @@ func TestProfileMemory(t *testing.T) {
 		t.Errorf("%d rows, %d values, %d distinct ones", p.Rows, c.Present, c.Distinct())
 	}
 	n := 0
-	p = ProfileOf(func(yield func([]byte) bool) {
+	p = ProfileOf(func(yield func([]byte, *event.Rejection) bool) {
 		for more := true; more && n < 200; n++ {
 			object := []byte("{")
 			for i := range 1000 {
 				object = fmt.Appendf(object, `"m%d":1,`, 1000*n+i)
 			}
-			more = yield(append(object, `"user":"u"}`...))
+			more = yield(append(object, `"user":"u"}`...), nil)
 		}
 	})
 	if len(p.Columns) != maxColumns || p.Skipped.Lines != 101 || p.Skipped.Causes[0].Reason != tooManyColumns {

@@ -91,6 +91,9 @@ type SkippedCause struct {
 	First           []int // up to ten line numbers, from 1
 }
 
+// Add counts a line that a reader of the records does not take for an event.
+func (s *Skipped) Add(r *event.Rejection, line int) { s.add(r, line) }
+
 func (s *Skipped) add(r *event.Rejection, line int) {
 	i := slices.IndexFunc(s.Causes, func(c SkippedCause) bool { return c.Cause() == r.Cause() })
 	if i < 0 {

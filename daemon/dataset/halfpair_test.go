@@ -1,7 +1,7 @@
 package dataset
 
 import (
-	"slices"
+	"iter"
 	"strings"
 	"testing"
 
@@ -16,7 +16,7 @@ func TestHalfPairsInFiles(t *testing.T) {
 	if reason != "" || string(r.Key) != "u\ufffd" || string(r.Value) != line || r.Time != 7 {
 		t.Errorf("%+v, %q", r, reason)
 	}
-	p := ProfileOf(slices.Values([][]byte{[]byte(line)}))
+	p := ProfileOf(one([]byte(line)))
 	if p.Rows != 1 || p.Skipped.Lines != 0 {
 		t.Errorf("%+v", p)
 	}
@@ -24,7 +24,12 @@ func TestHalfPairsInFiles(t *testing.T) {
 	if _, reason := jsonRecord(bad, "user"); reason != event.NotUTF8 {
 		t.Errorf("%q, want %q", reason, event.NotUTF8)
 	}
-	if p := ProfileOf(slices.Values([][]byte{bad})); p.Rows != 0 {
+	if p := ProfileOf(one(bad)); p.Rows != 0 {
 		t.Errorf("%+v", p)
 	}
+}
+
+// one is a sequence of a value.
+func one(value []byte) iter.Seq2[[]byte, *event.Rejection] {
+	return func(yield func([]byte, *event.Rejection) bool) { yield(value, nil) }
 }

@@ -64,6 +64,8 @@ type Column struct {
 	counts   []int          // how often each value occurs
 	head     []int32        // of the first rows, the index of the value, or none
 	profile  *Profile
+
+	Leaf *event.Leaf // what the schema of a topic says of it; nil without a schema
 }
 
 // none is, in a head, a row without a value, or one whose value is not counted.
@@ -397,14 +399,17 @@ func (p *Profile) readJSON(path string, limit int) error {
 	})
 }
 
-// ProfileOf looks at values as records of a topic have them: those that are JSON objects are its rows. Lines of Skipped
-// count the values from 1.
-func ProfileOf(values iter.Seq[[]byte]) *Profile {
+// ProfileOf looks at values as records of a topic have them: those that are JSON objects are its rows. With each comes
+// why it is none, where that is known already. Lines of Skipped count the values from 1.
+func ProfileOf(values iter.Seq2[[]byte, *event.Rejection]) *Profile {
 	p := newProfile(JSONL)
 	number := 0
-	for value := range values {
+	for value, bad := range values {
 		number++
-		if bad := p.addJSON(value); bad != nil {
+		if bad == nil {
+			bad = p.addJSON(value)
+		}
+		if bad != nil {
 			p.Skipped.add(bad, number)
 		}
 	}

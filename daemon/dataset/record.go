@@ -22,6 +22,7 @@ type Record struct {
 	Value   []byte
 	Time    int64 // of the event, in milliseconds since 1970
 	HasTime bool
+	Line    int // in the file, from 1
 }
 
 // timeField is the field of a JSON event that replay takes for its time, in milliseconds since 1970, as it writes it
@@ -92,6 +93,7 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 			skipped.add(badLine(reason), number)
 			return nil
 		}
+		record.Line = number
 		return visit(record)
 	})
 	return skipped, err

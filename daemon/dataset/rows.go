@@ -34,7 +34,10 @@ func scanRows(path string, format Format, fields *Fields, progress func(read, si
 			}
 			return r, line, bad, err
 		}
-		err = each(path, next, skipped, func(r Record, _ int) error { return visit(r) })
+		err = each(path, next, skipped, func(r Record, line int) error {
+			r.Line = line
+			return visit(r)
+		})
 		if t.rows != nil {
 			skipped.Continued = t.rows.csv.continued
 		}

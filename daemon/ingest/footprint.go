@@ -5,6 +5,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/sketch"
 )
 
 // assumedPartitions are fetched at a time; more of them share the same buffers by waiting.
@@ -41,6 +42,21 @@ func PastsFootprint(m *config.Model) int64 {
 		}
 	}
 	return assumedFull * maxEntities * int64(pastBytes+pastNameBytes*names)
+}
+
+// What a schema takes for each of its bytes: its text, and a program for each decoder, which a test compares; and what
+// compiling the largest one takes for a moment.
+const (
+	programBytes = 8
+	parsingBytes = 64 * sketch.MaxSchemaBytes
+)
+
+// SchemasFootprint returns the bytes that the schemas of a model's records take. It is 0 where these are JSON.
+func SchemasFootprint(m *config.Model) int64 {
+	if !m.Input.IsFramed() {
+		return 0
+	}
+	return maxSchemasBytes*(1+maxReaders*programBytes) + parsingBytes
 }
 
 // candidateBytes is what a name takes that negatives are drawn from, with its name, its place among the choices and

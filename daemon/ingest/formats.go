@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/refitd/refitd/consumer"
@@ -26,30 +27,39 @@ import (
 // compilers make programs of schemas, by the format of these. A new binary format is a row here and in event.Formats.
 var compilers = map[string]event.Compiler{event.FormatAvro: avro.Compile, event.FormatProtobuf: protobuf.Compile}
 
-// maxSchemas bounds the schemas of writers that one model knows, each with its programs.
-const maxSchemas = 1000
+// maxSchemas bounds the schemas of writers that one model knows, and maxSchemasBytes what they have as the state stores
+// them.
+const (
+	maxSchemas      = 1000
+	maxSchemasBytes = 1 << 20
+)
 
 // Schemas are those by which the records of a model were written: those of its state, and what a registry adds to
 // them. They are safe for concurrent use.
 type Schemas struct {
 	mu       sync.Mutex
-	known    map[event.ID]*event.Writer
+	known    map[event.ID]*knownSchema
+	bytes    int        // of known, as the state stores them
 	fresh    []event.ID // known and not in a part yet, in the order in which they were needed
 	registry *registry.Client
+	silent   time.Time           // until when a registry that cannot be reached is not waited for
+	looked   time.Time           // when compareOne looked last
 	lost     map[string]event.ID // fields of the model for which a schema has nothing, with the last such schema
 	lose     func(id event.ID, field string)
-	waits    string // for which schema a partition waits, and why; "" if none does
+	waits    string                              // for which schema a partition waits, and why; "" if none does
+	changes  atomic.Pointer[map[event.ID]string] // of Changed; nil before the first one
 }
 
 // NewSchemas returns the schemas that a state has.
 func NewSchemas(store *sketch.Store) (*Schemas, error) {
-	s := &Schemas{known: make(map[event.ID]*event.Writer)}
+	s := &Schemas{known: make(map[event.ID]*knownSchema)}
 	err := store.Schemas(func(one sketch.Schema) error {
 		var w event.Writer
 		if err := json.Unmarshal(one.Value, &w); err != nil {
 			return fmt.Errorf("ingest: schema at key %x of the state: %w", one.Key, err)
 		}
-		s.known[idOf(one.Key)] = &w
+		s.known[idOf(one.Key)] = &knownSchema{writer: &w}
+		s.bytes += len(one.Value)
 		return nil
 	})
 	return s, err
@@ -59,8 +69,15 @@ func NewSchemas(store *sketch.Store) (*Schemas, error) {
 func (s *Schemas) Writer(id event.ID) *event.Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.known[id]; w != nil {
-		return w
+	if k := s.known[id]; k != nil {
+		if k.used = true; k.asked.IsZero() && !s.confirm(id, k, compareEvery) {
+			return nil
+		}
+		if k.changed != "" { // found out just now
+			s.waits = k.changed
+			return nil
+		}
+		return k.writer
 	}
 	switch {
 	case s.registry == nil:
@@ -78,11 +95,18 @@ func (s *Schemas) Writer(id event.ID) *event.Writer {
 		s.waits = id.String() + " of " + s.registry.URL() + ": " + trouble
 		return nil
 	}
-	if b, _ := json.Marshal(w); len(b) > sketch.MaxSchemaBytes {
+	b, _ := json.Marshal(w)
+	switch {
+	case len(b) > sketch.MaxSchemaBytes:
 		s.waits = fmt.Sprintf("%s has more than %d bytes with what it refers to", id, sketch.MaxSchemaBytes)
 		return nil
+	case s.bytes+len(b) > maxSchemasBytes:
+		s.waits = fmt.Sprintf("%s has %d bytes, and the %d that the model knows have %d, of at most %d", id, len(b),
+			len(s.known), s.bytes, maxSchemasBytes)
+		return nil
 	}
-	s.known[id], s.waits = w, ""
+	s.bytes += len(b)
+	s.known[id], s.waits = &knownSchema{writer: w, used: true, asked: time.Now()}, ""
 	s.fresh = append(s.fresh, id)
 	return w
 }
@@ -95,7 +119,7 @@ func (s *Schemas) take() (list []sketch.Schema) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range s.fresh {
-		value, err := json.Marshal(s.known[id])
+		value, err := json.Marshal(s.known[id].writer)
 		if err != nil {
 			panic(err) // text and names
 		}
@@ -160,6 +184,7 @@ func (s *Schemas) Lost() map[string]event.ID {
 func (s *Schemas) arrived() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.compareOne()
 	s.waits = ""
 }
 
@@ -194,7 +219,7 @@ func OpenSchemas(k *config.Kafka, m *config.Model, store *sketch.Store) (*Schema
 	if !m.Input.IsFramed() {
 		return nil, nil
 	}
-	s := &Schemas{known: make(map[event.ID]*event.Writer)}
+	s := &Schemas{known: make(map[event.ID]*knownSchema)}
 	if store != nil {
 		var err error
 		if s, err = NewSchemas(store); err != nil {
@@ -205,7 +230,7 @@ func OpenSchemas(k *config.Kafka, m *config.Model, store *sketch.Store) (*Schema
 		return s, nil
 	}
 	var err error
-	s.registry, err = newRegistry(k)
+	s.registry, err = NewRegistry(k)
 	return s, err
 }
 
@@ -232,8 +257,8 @@ func (s *Schemas) Fetch(ctx context.Context, id event.ID) error {
 	}
 }
 
-// newRegistry returns a client of the registry of a configuration. The error has exit code 2.
-func newRegistry(k *config.Kafka) (*registry.Client, error) {
+// NewRegistry returns a client of the registry of a configuration, which ends with Close. The error has exit code 2.
+func NewRegistry(k *config.Kafka) (*registry.Client, error) {
 	r := &k.SchemaRegistry
 	o := registry.Options{URL: r.URL, Timeout: r.Timeout.Std(), MaxBytes: sketch.MaxSchemaBytes}
 	o.BasicAuth, o.Token = r.Secrets()
@@ -251,7 +276,7 @@ func readingOf(m *config.Model, schemas *Schemas) *event.Reading {
 	}
 	r := &event.Reading{Format: m.Input.Format, Key: m.Input.KeyFormat, Compilers: compilers, Fixed: m.Input.Writer()}
 	if m.Input.FromRegistry {
-		r.Writers = schemas
+		r.Writers, r.Changed, r.Doubt = schemas, schemas.Changed, schemas.Doubt
 	}
 	if schemas != nil {
 		r.Lost = schemas.loses
@@ -266,18 +291,28 @@ func NewRecordDecoder(m *config.Model, schemas *Schemas) *event.Mapped {
 	if mapping == nil && reading == nil {
 		return nil
 	}
-	if mapping == nil {
-		mapping = new(event.Mapping) // fields have their own names
-	}
-	d := event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
+	d := NewJSONRecordDecoder(m)
 	if reading != nil {
 		d.Read(*reading)
 	}
 	return d
 }
 
-// waitFor asks the consumer to offer a record again later: the schema by which it was written is not known.
+// NewJSONRecordDecoder returns the decoder of a model's records where they are JSON, with its mapping if it has one.
+func NewJSONRecordDecoder(m *config.Model) *event.Mapped {
+	mapping := m.Mapping()
+	if mapping == nil {
+		mapping = new(event.Mapping) // fields have their own names
+	}
+	return event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
+}
+
+// waitFor asks the consumer to offer a record again later: the schema by which it was written is not known. Of a schema
+// that has changed an operator has to decide.
 func (g *Ingest) waitFor(w *event.Wait, next int64) error {
+	if w.Changed {
+		return &consumer.HaltError{Next: next, Reason: w.Why}
+	}
 	reason := w.Why
 	if reason == "" {
 		reason = g.schemas.Trouble()

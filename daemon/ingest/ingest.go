@@ -103,8 +103,9 @@ type learning struct {
 
 // decoded is what a part was decoded into: the i-th of both belongs to the i-th record.
 type decoded struct {
-	events []event.Event
-	scores []updates.Score // empty if there was nothing to score with
+	events  []event.Event
+	formats []string        // empty where all are JSON
+	scores  []updates.Score // empty if there was nothing to score with
 }
 
 // Counts says what became of the records of one batch.
@@ -126,6 +127,8 @@ type Counts struct {
 	RejectedAt int64            // offset of the first of them
 	Rejection  event.Rejection  // of the first of them
 	Absent     map[string]int64 // events that lack it, by optional field
+	Formats    map[string]int64 // events of it, by format
+	Schemas    int              // that were stored with the batch
 	Watermark  int64            // newest event time of the batch, milliseconds since 1970
 	Base, Next int64            // first offset of the batch, and the one after its last
 	Began      time.Time        // when its decoding began
@@ -413,14 +416,21 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 			if len(g.absence) > 0 {
 				g.absence.Each(&d.events[i], c.lacks)
 			}
+			if i < len(d.formats) {
+				c.is(d.formats, i)
+			}
 			c.Applied++
 			c.Watermark = max(c.Watermark, r.Time)
 		default:
 			c.count(r)
 		}
 	}
+	if len(d.formats) == 0 && c.Applied > 0 { // all of them, counted at once
+		c.Formats = map[string]int64{event.FormatJSON: c.Applied}
+	}
 	if g.schemas != nil {
 		p.Schemas = g.schemas.take()
+		c.Schemas = len(p.Schemas)
 	}
 	if g.cycle != nil {
 		if j.sums, err = g.cycle.Sums(); err != nil {
@@ -484,6 +494,14 @@ func (c *Counts) lacks(field string) {
 		c.Absent = make(map[string]int64)
 	}
 	c.Absent[field]++
+}
+
+// is counts an applied event of the format that the i-th record has.
+func (c *Counts) is(formats []string, i int) {
+	if c.Formats == nil {
+		c.Formats = make(map[string]int64)
+	}
+	c.Formats[formats[i]]++
 }
 
 // checkUnit counts an applied event whose time seems to be of another unit than the schema says.

@@ -3,6 +3,7 @@ package ingest
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/refitd/refitd/consumer"
@@ -39,6 +40,9 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 		d.events = append(d.events, make([]event.Event, short)...)
 	}
 	events := d.events
+	if d.formats = d.formats[:0]; g.schemas != nil {
+		d.formats = slices.Grow(d.formats, n)[:n]
+	}
 	for k := range events[n:] { // of a longer part before: no more than one part is held
 		events[n+k].Empty()
 	}
@@ -63,6 +67,9 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 			ends[i] = to
 			for k := from; k < to; k++ {
 				arena, waits[i] = r.read(&j.part.Records[k], &events[k], &j.part, &records[k], arena)
+				if len(d.formats) > 0 {
+					d.formats[k] = r.mapped.Format()
+				}
 				if waits[i] != nil {
 					ends[i] = k
 					break

@@ -11,7 +11,7 @@ import (
 // CheckSubject asks a registry for the newest schema of a subject, and says for which fields of a model it has nothing.
 func CheckSubject(ctx context.Context, k *config.Kafka, m *config.Model, subject string) (report.SubjectCheck, error) {
 	out := report.SubjectCheck{Model: m.Name, Subject: subject, Lost: []string{}}
-	client, err := newRegistry(k)
+	client, err := NewRegistry(k)
 	if err != nil {
 		return out, err
 	}

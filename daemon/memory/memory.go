@@ -39,7 +39,7 @@ const (
 
 // unlearned are the parts of a shard, which learns nothing.
 var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive",
-	"forwarded", waitingPart}
+	"forwarded", "schemas", waitingPart}
 
 // waitingPart are the rows of shards that wait for the heads they belong to.
 const waitingPart = "waiting_rows"
@@ -206,6 +206,9 @@ func (e *extent) addFields(parts map[string]int64, m *config.Model) {
 	}
 	if bytes := ingest.ChoicesFootprint(m); bytes > 0 {
 		parts["choices"] = bytes
+	}
+	if bytes := ingest.SchemasFootprint(m); bytes > 0 {
+		parts["schemas"] = bytes
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
 )
 
 func load(t *testing.T, change ...string) (*config.Config, error) {
@@ -64,7 +65,12 @@ func TestOf(t *testing.T) {
 	shard := *c
 	shard.Models = []config.Model{c.Models[0]}
 	shard.Models[0].Shard = config.Shard{Role: config.RoleShard, LiveTopic: "live"}
+	shard.Models[0].Input.Format = "avro"
 	of, ratings := Of(&shard).Parts, c.Models[0].Name
+	if bytes := of[ratings+".schemas"]; bytes != ingest.SchemasFootprint(&shard.Models[0]) || bytes == 0 ||
+		m.Parts[ratings+".schemas"] != 0 {
+		t.Errorf("schemas take %d, of JSON %d", bytes, m.Parts[ratings+".schemas"])
+	}
 	named(of)
 	if of[ratings+".forwarded"] < 1<<20 || m.Parts[ratings+".forwarded"] != 0 || of[ratings+".fold_in"] != 0 {
 		t.Errorf("a shard that forwards its events: %v", of)

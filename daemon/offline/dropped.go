@@ -68,9 +68,14 @@ func Strictly(strict bool, drops []report.Dropped, out *report.Emitter) error {
 			drops[0].FirstLine, drops[0].Reason)}
 }
 
-// Record is one of a topic, with its value.
+// Record is one of a topic.
 type Record struct {
 	Partition int32
 	Offset    int64
 	Value     []byte
+	Key       []byte
+	Headers   []byte // as event.AppendHeaders writes them; nil for none
+	Time      int64  // in milliseconds since 1970
+
+	Bad *event.Rejection // why the value cannot be read; nil where it can
 }

@@ -1,6 +1,7 @@
 package avro
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,14 +63,15 @@ const (
 	opUnion
 )
 
-// maxNodes bounds the program of one schema.
-const maxNodes = 100_000
+// maxNodes bounds the types of the program of one schema, with the symbols of its enums.
+const maxNodes = 50_000
 
 // compiler makes nodes of types.
 type compiler struct {
 	written, read map[string]*avro.SchemaNode
 	made          map[madeOf]*node
-	found         map[int]bool // slots for which values may have something
+	plain         map[plainOf]*node // of types without a name that nobody asks for: most of a wide record
+	found         map[int]bool      // slots for which values may have something
 	count         int
 }
 
@@ -79,13 +81,16 @@ type madeOf struct {
 	at            *event.Member
 }
 
+// plainOf is what a node is whose type has no parts.
+type plainOf struct {
+	op   op
+	unit event.Unit
+}
+
 // resolve returns the definition of a reference.
-func resolve(n *avro.SchemaNode, named map[string]*avro.SchemaNode, space string) *avro.SchemaNode {
+func resolve(n *avro.SchemaNode, named map[string]*avro.SchemaNode) *avro.SchemaNode {
 	if n == nil || slices.Contains(types, n.Type) {
 		return n
-	}
-	if d := named[space+"."+n.Type]; d != nil && !strings.Contains(n.Type, ".") {
-		return d
 	}
 	return named[n.Type]
 }
@@ -96,13 +101,16 @@ var types = []string{"null", "boolean", "int", "long", "float", "double", "bytes
 
 // node makes the node of a type of the writer. read is the reader's type, nil for none or for another type; at
 // is nil where nothing is asked for.
-func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string) (*node, error) {
+func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, error) {
 	named := w
-	if w = resolve(w, c.written, space); w == nil {
+	if w = resolve(w, c.written); w == nil {
 		return nil, fmt.Errorf("no type %s", named.Type)
 	}
+	if w.Type != "union" {
+		read = c.branch(w, read)
+	}
 	key := madeOf{w, read, at}
-	isNamed := w.Type == "record" || w.Type == "error"
+	isNamed := w.Type == "record" || w.Type == "error" || w.Type == "enum" || w.Type == "fixed"
 	if n := c.made[key]; n != nil && isNamed {
 		return n, nil
 	}
@@ -111,7 +119,6 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	}
 	n := &node{at: at}
 	if isNamed {
-		space = w.Namespace
 		c.made[key] = n
 	}
 	var err error
@@ -121,17 +128,21 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	case "boolean":
 		n.op = opBool
 	case "int":
-		n.op, n.unit = opInt, unitOf(w)
+		n.op, n.unit = opInt, unitAs(w, read)
 	case "long":
-		n.op, n.unit = opLong, unitOf(w)
+		n.op, n.unit = opLong, unitAs(w, read)
 	case "float":
 		n.op = opFloat
 	case "double":
 		n.op = opDouble
-	case "string":
-		n.op = opString
-	case "bytes":
-		n.op = opBytes
+	case "string", "bytes":
+		as := w.Type
+		if read != nil && (read.Type == "string" || read.Type == "bytes") {
+			as = read.Type
+		}
+		if n.op = opString; as == "bytes" {
+			n.op = opBytes
+		}
 	case "fixed":
 		n.op, n.size = opFixed, w.Size
 		if w.LogicalType == "uuid" && w.Size == 16 {
@@ -140,16 +151,21 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	case "enum":
 		n.op = opEnum
 		n.symbols = symbols(w, read)
+		c.count += len(n.symbols)
 	case "array":
 		n.op = opArray
 		// Of what is in a list, no members are asked for.
-		n.items, err = c.node(w.Items, nil, nil, space)
+		var items *avro.SchemaNode
+		if read != nil && read.Type == "array" {
+			items = read.Items
+		}
+		n.items, err = c.node(w.Items, items, nil)
 	case "map":
 		n.op = opMap
-		n.items, err = c.node(w.Values, nil, nil, space)
+		n.items, err = c.node(w.Values, nil, nil)
 		for _, name := range at.Names() {
 			m := at.Member(name)
-			one, failed := c.node(w.Values, readValues(read), m, space)
+			one, failed := c.node(w.Values, readValues(read), m)
 			if failed != nil {
 				return nil, failed
 			}
@@ -159,7 +175,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	case "union":
 		n.op = opUnion
 		for i := range w.Branches {
-			branch, failed := c.node(&w.Branches[i], c.branch(&w.Branches[i], read, space), at, space)
+			branch, failed := c.node(&w.Branches[i], c.branch(&w.Branches[i], read), at)
 			if failed != nil {
 				return nil, failed
 			}
@@ -172,17 +188,23 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member, space string
 	if w.LogicalType == "decimal" && (w.Type == "bytes" || w.Type == "fixed") {
 		n.op, n.scale = opDecimal, w.Scale
 	}
+	if at == nil && n.op <= opBytes {
+		key := plainOf{n.op, n.unit}
+		if same := c.plain[key]; same != nil {
+			return same, err
+		}
+		c.plain[key] = n
+	}
 	return n, err
 }
 
 // record makes the fields of a record.
 func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) error {
-	if w.Props["connect.name"] == "io.debezium.data.VariableScaleDecimal" && len(w.Fields) == 2 &&
-		w.Fields[0].Type.Type == "int" && w.Fields[1].Type.Type == "bytes" {
+	if isScaled(w) {
 		n.op = opScaled
 		return nil
 	}
-	if read = resolve(read, c.read, ""); read != nil && read.Type != "record" && read.Type != "error" {
+	if read = resolve(read, c.read); read != nil && read.Type != "record" && read.Type != "error" {
 		read = nil
 	}
 	had := make(map[string]bool)
@@ -202,7 +224,7 @@ func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) e
 			c.found[ch.slot] = true
 		}
 		var err error
-		if ch.node, err = c.node(&f.Type, to, m, w.Namespace); err != nil {
+		if ch.node, err = c.node(&f.Type, to, m); err != nil {
 			return err
 		}
 		n.fields = append(n.fields, ch)
@@ -212,7 +234,7 @@ func (c *compiler) record(n *node, w, read *avro.SchemaNode, at *event.Member) e
 	}
 	for i := range read.Fields {
 		if f := &read.Fields[i]; !had[f.Name] && f.HasDefault {
-			c.defaults(n, &f.Type, at.Member(f.Name), f.Default, read.Namespace)
+			c.defaults(n, &f.Type, at.Member(f.Name), f.Default)
 		}
 	}
 	return nil
@@ -231,15 +253,18 @@ func readerField(read, w *avro.SchemaNode, name string) int {
 }
 
 // branch returns the type of the reader that a branch of the writer's union is read by.
-func (c *compiler) branch(w, read *avro.SchemaNode, space string) *avro.SchemaNode {
-	w, read = resolve(w, c.written, space), resolve(read, c.read, "")
+func (c *compiler) branch(w, read *avro.SchemaNode) *avro.SchemaNode {
+	w, read = resolve(w, c.written), resolve(read, c.read)
 	if w == nil || read == nil || read.Type != "union" {
 		return read
 	}
-	var same *avro.SchemaNode
+	var same, promoted *avro.SchemaNode
 	for i := range read.Branches {
-		b := resolve(&read.Branches[i], c.read, read.Namespace)
+		b := resolve(&read.Branches[i], c.read)
 		if b == nil || b.Type != w.Type {
+			if b != nil && promoted == nil && slices.Contains(promotions[w.Type], b.Type) {
+				promoted = b
+			}
 			continue
 		}
 		if b.Name == w.Name || slices.Contains(b.Aliases, w.Name) || slices.Contains(b.Aliases, fullName(w)) {
@@ -249,7 +274,13 @@ func (c *compiler) branch(w, read *avro.SchemaNode, space string) *avro.SchemaNo
 			same = b
 		}
 	}
-	return same
+	return cmp.Or(same, promoted)
+}
+
+// promotions are the types of readers that values of a type may be read as.
+var promotions = map[string][]string{
+	"int": {"long", "float", "double"}, "long": {"float", "double"}, "float": {"double"},
+	"string": {"bytes"}, "bytes": {"string"},
 }
 
 // readValues returns the type of the values of a map, nil for what is none.
@@ -272,6 +303,14 @@ func symbols(w, read *avro.SchemaNode) (list [][]byte) {
 		list = append(list, symbol)
 	}
 	return list
+}
+
+// unitAs returns the unit of a time as the writer says, or else the reader.
+func unitAs(w, read *avro.SchemaNode) event.Unit {
+	if unit := unitOf(w); unit != event.ModelUnit || read == nil || read.Type != "int" && read.Type != "long" {
+		return unit
+	}
+	return unitOf(read)
 }
 
 // unitOf returns the unit of a time, by its logical type or by the name that Debezium gives it.
@@ -300,16 +339,16 @@ func unitOf(n *avro.SchemaNode) event.Unit {
 }
 
 // defaults adds the default of a field of the reader to a record, as far as it is asked for.
-func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x any, space string) {
+func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x any) {
 	if at == nil {
 		return
 	}
-	if read = resolve(read, c.read, space); read == nil {
+	if read = resolve(read, c.read); read == nil {
 		return
 	}
 	if read.Type == "union" {
 		for i := range read.Branches {
-			if b := resolve(&read.Branches[i], c.read, space); b != nil && isOf(b.Type, x) {
+			if b := resolve(&read.Branches[i], c.read); b != nil && isOf(b.Type, x) {
 				read = b
 				break
 			}
@@ -318,7 +357,7 @@ func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x 
 	if object, ok := x.(map[string]any); ok {
 		for i := range read.Fields {
 			f := &read.Fields[i]
-			c.defaults(n, &f.Type, at.Member(f.Name), object[f.Name], read.Namespace)
+			c.defaults(n, &f.Type, at.Member(f.Name), object[f.Name])
 		}
 	}
 	if slot := at.Slot(); slot >= 0 {

@@ -4,6 +4,7 @@ package avro
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/avro"
 
@@ -16,7 +17,8 @@ func Compile(w, reader *event.Writer, root *event.Member, maxDepth int) (event.P
 	if err != nil {
 		return nil, fmt.Errorf("the schema of the writer: %w", err)
 	}
-	c := compiler{written: definitions(written), made: make(map[madeOf]*node), found: make(map[int]bool)}
+	c := compiler{written: definitions(written), made: make(map[madeOf]*node),
+		plain: make(map[plainOf]*node), found: make(map[int]bool)}
 	var read *avro.SchemaNode
 	if reader != nil {
 		if read, err = parse(reader); err != nil {
@@ -24,7 +26,7 @@ func Compile(w, reader *event.Writer, root *event.Member, maxDepth int) (event.P
 		}
 		c.read = definitions(read)
 	}
-	n, err := c.node(written, read, root, "")
+	n, err := c.node(written, read, root)
 	if err != nil {
 		return nil, err
 	}
@@ -46,30 +48,41 @@ func parse(w *event.Writer) (*avro.SchemaNode, error) {
 	return s.Root(), nil
 }
 
-// definitions returns the named types of a tree by their full names.
+// definitions returns the named types of a tree by their full names, by which types refer to them from then on.
 func definitions(root *avro.SchemaNode) map[string]*avro.SchemaNode {
 	named := make(map[string]*avro.SchemaNode)
-	var walk func(n *avro.SchemaNode)
-	walk = func(n *avro.SchemaNode) {
+	each(root, "", func(n *avro.SchemaNode, _ string) {
 		switch n.Type {
 		case "record", "error", "enum", "fixed":
 			named[fullName(n)] = n
 		}
-		for i := range n.Fields {
-			walk(&n.Fields[i].Type)
+	})
+	each(root, "", func(n *avro.SchemaNode, space string) {
+		if full := space + "." + n.Type; named[full] != nil && !slices.Contains(types, n.Type) {
+			n.Type = full // else it is a full name already, or one without a namespace
 		}
-		for i := range n.Branches {
-			walk(&n.Branches[i])
-		}
-		if n.Type == "array" {
-			walk(n.Items)
-		}
-		if n.Type == "map" {
-			walk(n.Values)
-		}
-	}
-	walk(root)
+	})
 	return named
+}
+
+// each calls visit with every type of a tree and the namespace that is around it.
+func each(n *avro.SchemaNode, space string, visit func(n *avro.SchemaNode, space string)) {
+	visit(n, space)
+	if n.Type == "record" || n.Type == "error" {
+		space = n.Namespace
+	}
+	for i := range n.Fields {
+		each(&n.Fields[i].Type, space, visit)
+	}
+	for i := range n.Branches {
+		each(&n.Branches[i], space, visit)
+	}
+	if n.Type == "array" {
+		each(n.Items, space, visit)
+	}
+	if n.Type == "map" {
+		each(n.Values, space, visit)
+	}
 }
 
 // fullName returns the name of a named type with its namespace.

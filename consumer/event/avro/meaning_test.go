@@ -300,31 +300,3 @@ func TestNothingButBytes(t *testing.T) {
 		}
 	}
 }
-
-// FuzzValues: whatever bytes a value has, nothing panics, and it is an event or rejected.
-func FuzzValues(f *testing.F) {
-	var decoders []*event.Mapped
-	for seed := range uint64(8) {
-		text, user, value := newEvolution(seed)
-		f.Add(encoded(f, text, value))
-		decoders = append(decoders, decoderOf(place(f, "user="+user, "item=what.item"), known{seven: written(text)}, nil))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, d := range decoders {
-			if r, wait := d.DecodeRecord(new(event.Event), &event.Record{Value: confluent(data), Time: 5}); wait != nil {
-				t.Error(r, wait)
-			}
-		}
-	})
-}
-
-// FuzzSchemas: whatever text a schema is, nothing panics.
-func FuzzSchemas(f *testing.F) {
-	text, _, _ := newEvolution(1)
-	f.Add(text, []byte{1, 2, 3})
-	f.Add(rowSchema, []byte{0, 2})
-	f.Fuzz(func(t *testing.T, text string, data []byte) {
-		d := decoderOf(place(t, "item=what.item"), known{seven: written(text)}, nil)
-		_, _ = d.DecodeRecord(new(event.Event), &event.Record{Value: confluent(data), Time: 5})
-	})
-}

@@ -7,11 +7,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -31,14 +33,19 @@ func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Progra
 		return nil, errors.New("the schema has no message")
 	}
 	c := compiler{made: make(map[madeOf]*node), found: make(map[int]bool)}
-	p := &program{file: file, compiler: &c, asked: root, maxDepth: maxDepth, byIndex: make(map[string]*node),
-		byName: make(map[string]*node)}
+	p := &program{writer: w, shapes: shapesOf(file.Messages()), compiler: &c, asked: root, maxDepth: maxDepth,
+		byIndex: make(map[string]*node), byName: make(map[string]*node)}
 	p.first, err = c.message(file.Messages().Get(0), root)
 	return p, err
 }
 
 // Describe returns the descriptor of the file that a schema is: the last one of a descriptor set.
 func Describe(w *event.Writer) (protoreflect.FileDescriptor, error) {
+	return describe(w, protocompile.SourceInfoNone)
+}
+
+// describe is Describe with the comments of a .proto, or without them, which take memory.
+func describe(w *event.Writer, comments protocompile.SourceInfoMode) (protoreflect.FileDescriptor, error) {
 	if w.IsSet {
 		return ofSet(w.Text)
 	}
@@ -46,13 +53,62 @@ func Describe(w *event.Writer) (protoreflect.FileDescriptor, error) {
 	for _, r := range w.References {
 		sources[r.Name] = r.Text
 	}
-	found := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)}
-	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found)}
+	found := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
+		text, ok := sources[path]
+		if !ok {
+			return protocompile.SearchResult{}, protoregistry.NotFound
+		}
+		if file := descriptorOf(path, text); file != nil {
+			return protocompile.SearchResult{Proto: file}, nil
+		}
+		return protocompile.SearchResult{Source: strings.NewReader(text)}, nil
+	})
+	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found),
+		SourceInfoMode: comments}
 	files, err := compile.Compile(context.Background(), fileName)
 	if err != nil {
 		return nil, fmt.Errorf("a .proto schema: %w", err)
 	}
 	return files[0], nil
+}
+
+// descriptorOf returns the descriptor of a file in base64, nil for a .proto: the serializer of Python registers its
+// schemas so, and not every registry makes text of them.
+func descriptorOf(path, text string) *descriptorpb.FileDescriptorProto {
+	b, err := base64.StdEncoding.DecodeString(text)
+	file := new(descriptorpb.FileDescriptorProto)
+	if err != nil || len(b) == 0 || proto.Unmarshal(b, file) != nil {
+		return nil
+	}
+	file.Name = &path
+	for _, m := range file.MessageType {
+		nameMembers(m)
+	}
+	return file
+}
+
+// nameMembers gives the fields of a message the names in JSON that compilers leave out of descriptors, and that fields
+// without one would share.
+func nameMembers(m *descriptorpb.DescriptorProto) {
+	for _, f := range m.Field {
+		if f.JsonName != nil {
+			continue
+		}
+		var name []byte
+		up := false
+		for _, c := range []byte(f.GetName()) {
+			if up && 'a' <= c && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			if up = c == '_'; !up {
+				name = append(name, c)
+			}
+		}
+		f.JsonName = proto.String(string(name))
+	}
+	for _, inner := range m.NestedType {
+		nameMembers(inner)
+	}
 }
 
 // ofSet returns the last file of a descriptor set in base64.

@@ -3,6 +3,7 @@ package protobuf
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -13,7 +14,8 @@ import (
 
 // program reads the messages of one schema.
 type program struct {
-	file     protoreflect.FileDescriptor
+	writer   *event.Writer // described again for a message that was no value yet: descriptors take much memory
+	shapes   []shape
 	compiler *compiler
 	asked    *event.Member
 	maxDepth int
@@ -21,8 +23,29 @@ type program struct {
 	byIndex  map[string]*node // by the bytes of the indexes of Confluent's frame
 	byName   map[string]*node // by the name in Apicurio's
 
+	described int // messages besides the first one
+
 	slots *event.Slots
 	bad   *field // the first that does not fit
+}
+
+// shape is which messages are in a message.
+type shape struct {
+	name  string
+	inner []shape
+}
+
+// shapesOf returns the shapes of messages.
+func shapesOf(list protoreflect.MessageDescriptors) []shape {
+	if list.Len() == 0 {
+		return nil
+	}
+	out := make([]shape, list.Len())
+	for i := range out {
+		m := list.Get(i)
+		out[i] = shape{strings.Clone(string(m.FullName())), shapesOf(m.Messages())}
+	}
+	return out
 }
 
 // maxMessages bounds the messages of one schema that are values.
@@ -101,17 +124,15 @@ func (p *program) indexed(data []byte) (n *node, rest []byte, ok bool) {
 	if n = p.byIndex[string(data[:end])]; n != nil {
 		return n, data[end:], true
 	}
-	messages, message, at := p.file.Messages(), protoreflect.MessageDescriptor(nil), size
-	for range count {
+	var path []int
+	for shapes, at := p.shapes, size; len(path) < int(count); {
 		i, size := binary.Varint(data[at:])
-		if at += size; i < 0 || i >= int64(messages.Len()) {
+		if at += size; i < 0 || i >= int64(len(shapes)) {
 			return nil, nil, false
 		}
-		message = messages.Get(int(i))
-		messages = message.Messages()
+		path, shapes = append(path, int(i)), shapes[i].inner
 	}
-	n, err := p.compiler.message(message, p.asked)
-	if err != nil || len(p.byIndex) >= maxMessages {
+	if n = p.describe(path); n == nil {
 		return nil, nil, false
 	}
 	p.byIndex[string(data[:end])] = n
@@ -123,20 +144,38 @@ func (p *program) named(name []byte) (n *node, ok bool) {
 	if n = p.byName[string(name)]; n != nil {
 		return n, true
 	}
-	messages := p.file.Messages()
-	for i := range messages.Len() {
-		m := messages.Get(i)
-		if string(m.Name()) != string(name) && string(m.FullName()) != string(name) {
+	for i := range p.shapes {
+		full := p.shapes[i].name
+		if string(name) != full && string(name) != full[strings.LastIndexByte(full, '.')+1:] {
 			continue
 		}
-		n, err := p.compiler.message(m, p.asked)
-		if err != nil || len(p.byName) >= maxMessages {
+		if n = p.describe([]int{i}); n == nil {
 			return nil, false
 		}
 		p.byName[string(name)] = n
 		return n, true
 	}
 	return nil, false
+}
+
+// describe makes the node of a message by the indexes that lead to it, nil where it cannot be made.
+func (p *program) describe(path []int) *node {
+	if p.described++; p.described > maxMessages {
+		return nil
+	}
+	file, err := Describe(p.writer)
+	if err != nil {
+		return nil
+	}
+	m := file.Messages().Get(path[0])
+	for _, i := range path[1:] {
+		m = m.Messages().Get(i)
+	}
+	n, err := p.compiler.message(m, p.asked)
+	if err != nil {
+		return nil
+	}
+	return n
 }
 
 // message reads the fields of a message. Of one that is there several times the last counts.

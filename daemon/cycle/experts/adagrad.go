@@ -129,7 +129,7 @@ func (l *AdaGrad) Gather(ev *event.Event) {
 		}
 	}
 	l.rows, l.RowValue = l.rows[:0], l.RowValue[:0]
-	l.eachName(ev, func(field int, name string, value float64) {
+	eachName(l.schema, ev, func(field int, name string, value float64) {
 		l.rows, l.RowValue = append(l.rows, l.Slots.Find(field, name)), append(l.RowValue, value)
 	})
 	l.experts.Weigh()
@@ -148,8 +148,8 @@ func (l *AdaGrad) Gather(ev *event.Event) {
 	}
 }
 
-// eachName calls yield for the names of an event.
-func (l *AdaGrad) eachName(ev *event.Event, yield func(field int, name string, value float64)) {
+// eachName calls yield for the names of an event, with their values.
+func eachName(schema *event.Schema, ev *event.Event, yield func(field int, name string, value float64)) {
 	for f, name := range ev.Categorical {
 		if name != "" { // absent
 			yield(f, name, 1)
@@ -157,7 +157,7 @@ func (l *AdaGrad) eachName(ev *event.Event, yield func(field int, name string, v
 	}
 	for f, names := range ev.Multi {
 		for _, name := range names {
-			yield(len(ev.Categorical)+f, name, format.MultiValue(l.schema.MultiWeights, f, len(names)))
+			yield(len(ev.Categorical)+f, name, format.MultiValue(schema.MultiWeights, f, len(names)))
 		}
 	}
 }

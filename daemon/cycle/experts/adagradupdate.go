@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"gonum.org/v1/gonum/floats"
@@ -23,16 +24,7 @@ func (l *AdaGrad) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Mo
 		out.Map = format.NewProducts(mapScaling(l.Numbers))
 		out.Map.Clip = productsClip
 	}
-	model := solver.NewModel(kernel, v.NumColumns(), l.outputsN, true)
-	l.FreezeShared(model, v, int(v.NumNames()))
-	column, m := 0, l.outputsN
-	for f, names := range v.Names {
-		for _, name := range names {
-			l.FreezeName(model.Linear[column*m:column*m+m], f, name)
-			column++
-		}
-	}
-	return model, &out
+	return freeze(l, v, kernel), &out
 }
 
 // FreezeShared stores what is no name's in a model: the bias, the weights of numbers, whose columns begin at first, and
@@ -94,3 +86,6 @@ func (l *AdaGrad) FreezeName(dst []float64, field int, name string) bool {
 
 // NumOutputs returns m.
 func (l *AdaGrad) NumOutputs() int { return l.outputsN }
+
+// Names returns the slots of the names that the learner has.
+func (l *AdaGrad) Names() *rows.Slots { return l.Slots }

@@ -71,6 +71,7 @@ const (
 	PartNewton     = "newton_fourier"
 	PartNeighbours = "neighbours"
 	PartNames      = "name_pairs"
+	PartBayes      = "naive_bayes"
 	PartBlend      = "blend" // a sum of parts: no expert
 )
 

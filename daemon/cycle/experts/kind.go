@@ -20,6 +20,7 @@ var Kinds = []Kind{
 	newtonKind,
 	neighboursKind,
 	pairwiseKind,
+	naiveBayesKind,
 }
 
 // Kind is what there is to say of an expert. A cycle makes its experts, names the parts of its mixture and adds up

@@ -34,8 +34,8 @@ const (
 	mixtureFloor   = 0.001 // of the mean square over mixtureSlow: what the recent one is taken for at the least
 )
 
-// Mixture is the live prediction: the mean of its parts, weighted by recent loss. Parts are the fold-in, the version
-// that consumers have, other experts and plain baselines. Numbers are mixed as they are, classes by their
+// Mixture is the live prediction: the mean of its parts, weighted by recent loss. Parts are the fold-in, the refit
+// that was promoted last, other experts and plain baselines. Numbers are mixed as they are, classes by their
 // probabilities, of each label for tasks of several. It belongs to one goroutine. O(parts·m) an event, and as much for
 // each baseline.
 type Mixture struct {
@@ -71,20 +71,20 @@ type part struct {
 // The first parts are the learned ones; companions follow.
 const (
 	partFoldIn = iota
-	partPublished
+	partRefit
 	NumLearned
 )
 
 // The parts of a mixture that are not experts or baselines.
 const (
-	PartFoldIn    = "fold_in" // on the last refit
-	PartPublished = "published"
-	PartStack     = "stack"
-	PartPool      = "pool"
-	PartLevels    = "levels" // OrdinalMixture, which is next to it
+	PartFoldIn = "fold_in" // on the last refit
+	PartRefit  = "refit"
+	PartStack  = "stack"
+	PartPool   = "pool"
+	PartLevels = "levels" // OrdinalMixture, which is next to it
 )
 
-// NewMixture returns the mixture of the fold-in, the version that consumers have, experts of the given names, and
+// NewMixture returns the mixture of the fold-in, the last promoted refit, experts of the given names, and
 // baselines. It returns nil for a task whose outputs have no probabilities: hinge losses of classes.
 func NewMixture(names []string, s *experts.BaselineSetting) *Mixture {
 	if !experts.HasProbabilities(s.Target) {
@@ -126,7 +126,7 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 		width = t.Outputs()
 	}
 	// The order of the parts: learned ones, baselines, then at most one combination of all before it.
-	names := append([]string{PartFoldIn, PartPublished}, companions...)
+	names := append([]string{PartFoldIn, PartRefit}, companions...)
 	for _, b := range m.Baselines {
 		names = append(names, b.Name())
 	}
@@ -157,11 +157,11 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	return m
 }
 
-// Predict takes up an event with the outputs of the fold-in, those of what consumers have, nil without one, and the
+// Predict takes up an event with the outputs of the fold-in, those of the last promoted refit, nil without one, and the
 // other experts, whose predictions it asks for.
-func (m *Mixture) Predict(ev *event.Event, foldIn, published []float64, companions []*experts.Expert) {
+func (m *Mixture) Predict(ev *event.Event, foldIn, refit []float64, companions []*experts.Expert) {
 	take(&m.Parts[partFoldIn], m.target, foldIn)
-	take(&m.Parts[partPublished], m.target, published)
+	take(&m.Parts[partRefit], m.target, refit)
 	for i := NumLearned; i < m.Learned; i++ {
 		m.Parts[i].Present = false
 		for _, c := range companions {

@@ -12,7 +12,7 @@ import (
 )
 
 // OrdinalMixture makes the live chances of levels of an ordinal label, of which the mixture has a number alone: those
-// of the fold-in, of the version that consumers have, and of that number through the champion's link, mixed threshold
+// of the fold-in, of the last promoted refit, and of that number through the champion's link, mixed threshold
 // by threshold with weights by recent loss. It belongs to one goroutine.
 type OrdinalMixture struct {
 	// chances that the parts gave on the last event; the level is at most c + 1 with chance c
@@ -25,7 +25,7 @@ type OrdinalMixture struct {
 // The parts of a OrdinalMixture.
 const (
 	levelsFoldIn = iota
-	levelsPublished
+	levelsRefit
 	levelsLinked
 	numLevelParts
 )
@@ -50,14 +50,14 @@ func NewOrdinalMixture(t *encode.Target) *OrdinalMixture {
 	return m
 }
 
-// Predict takes up an event, of which alone are the outputs of the fold-in, consumers those of the version that
-// consumers have, nil for none, and number what the mixture predicts, which counts where there is a link.
-func (m *OrdinalMixture) Predict(alone, consumers []float64, number float64, link *encode.LevelLink) {
-	m.present = [numLevelParts]bool{true, consumers != nil, link != nil && len(link.Threshold) == len(m.mixed)}
+// Predict takes up an event, of which alone are the outputs of the fold-in, refit those of the last promoted
+// refit, nil for none, and number what the mixture predicts, which counts where there is a link.
+func (m *OrdinalMixture) Predict(alone, refit []float64, number float64, link *encode.LevelLink) {
+	m.present = [numLevelParts]bool{true, refit != nil, link != nil && len(link.Threshold) == len(m.mixed)}
 	for c := range m.mixed {
 		m.parts[levelsFoldIn][c] = chance(alone[c])
-		if m.present[levelsPublished] {
-			m.parts[levelsPublished][c] = chance(consumers[c])
+		if m.present[levelsRefit] {
+			m.parts[levelsRefit][c] = chance(refit[c])
 		}
 		if m.present[levelsLinked] {
 			m.parts[levelsLinked][c] = chance(link.Threshold[c] - link.Slope*number)

@@ -14,6 +14,7 @@ const (
 	FormGoing                  // online Newton, weights extrapolated
 	FormNames                  // the learner on names
 	FormAdaGrad                // the learner by AdaGrad on numbers and names
+	FormBayes                  // naive Bayes on names
 	FormMixed                  // the fold-in as mixed for the next event; of GaussianTarget where the model has that
 	FormBlend                  // a sum of fold-ins and of baselines
 	NumForms

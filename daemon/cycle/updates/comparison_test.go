@@ -18,7 +18,7 @@ func TestHugeLossesOfARareClassTell(t *testing.T) {
 			l.Add(0.0001, 0.002, limit)
 		}
 	}
-	if l.Prefers(true) {
+	if l.Prefers(true, false) {
 		t.Errorf("updates are preferred, mean %g units, standard error %g", l.Sum/l.N, l.deviation())
 	}
 }

@@ -223,26 +223,27 @@ func (r *NewtonRows) Rest(d *format.Delta, add func(RowChange)) {
 	}
 }
 
-// AdaGradRows are the rows of AdaGrad's learner on the scaling of the update's feature map.
-type AdaGradRows struct {
-	Learner *experts.AdaGrad
+// LinearRows are the rows of a linear learner, on the scaling of the update's feature map.
+type LinearRows struct {
+	Learner experts.Linear
+	Numbers *encode.NumberScale
 	Vocab   *encode.Vocabulary // of the update, with its feature map, if any
 	Kernel  solver.Kernel
 }
 
-func (r *AdaGradRows) Stale() string {
+func (r *LinearRows) Stale() string {
 	if r.Vocab.Map == nil {
 		return ""
 	}
-	return rescaled(r.Vocab.Map, r.Learner.Numbers)
+	return rescaled(r.Vocab.Map, r.Numbers)
 }
 
-func (r *AdaGradRows) Row(linear, _ []float64, field int, name string) (exists, whole bool) {
+func (r *LinearRows) Row(linear, _ []float64, field int, name string) (exists, whole bool) {
 	r.Learner.Weigh()
 	return r.Learner.FreezeName(linear, field, name), true
 }
 
-func (r *AdaGradRows) Rest(d *format.Delta, add func(RowChange)) {
+func (r *LinearRows) Rest(d *format.Delta, add func(RowChange)) {
 	p, m := len(r.Vocab.Numeric), r.Learner.NumOutputs()
 	model := solver.NewModel(r.Kernel, p, m, true)
 	r.Learner.FreezeShared(model, r.Vocab, 0)

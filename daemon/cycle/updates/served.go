@@ -42,4 +42,6 @@ type Score struct {
 	Names     evaluate.NameCounts
 	Slice     evaluate.Slice
 	Outputs   []float64 // m
+
+	RefitOutputs []float64 // m, of the last promoted refit; empty where consumers have that
 }

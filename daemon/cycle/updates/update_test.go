@@ -20,19 +20,19 @@ func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
 			}
 		}
 		worse(0, UpdateEvents-1)
-		if !l.Prefers(true) || !l.Prefers(false) {
+		if !l.Prefers(true, false) || !l.Prefers(false, false) {
 			t.Error("updates need to prove themselves")
 		}
 		worse(0.2, 1000)
 		l.Add(0, outlier, 0)
 		worse(0.2, 1000)
-		if l.Prefers(true) || l.Prefers(false) {
+		if l.Prefers(true, false) || l.Prefers(false, false) {
 			t.Errorf("an outlier of %g lets updates be published that are worse", outlier)
 		}
 		worse(-0.2, 5000)
 		l.Add(outlier, 0, 0)
 		worse(-0.2, 100)
-		if !l.Prefers(true) || !l.Prefers(false) {
+		if !l.Prefers(true, false) || !l.Prefers(false, false) {
 			t.Errorf("an outlier of %g lets updates be held back that are better: %+v", outlier, l)
 		}
 	}
@@ -41,12 +41,12 @@ func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
 		l.Add(1+0.5*float64(1-2*(i%2)), 1, 0)
 	}
 	l.Add(1.2, 1, 0)
-	if !l.Prefers(true) || l.Prefers(false) {
-		t.Errorf("worse by chance: %v with updates, %v without", l.Prefers(true), l.Prefers(false))
+	if !l.Prefers(true, false) || l.Prefers(false, false) {
+		t.Errorf("worse by chance: %v with updates, %v without", l.Prefers(true, false), l.Prefers(false, false))
 	}
 	l.Add(0.6, 1, 0)
-	if !l.Prefers(true) || l.Prefers(false) {
-		t.Errorf("better by chance: %v with updates, %v without", l.Prefers(true), l.Prefers(false))
+	if !l.Prefers(true, false) || l.Prefers(false, false) {
+		t.Errorf("better by chance: %v with updates, %v without", l.Prefers(true, false), l.Prefers(false, false))
 	}
 }
 
@@ -64,11 +64,39 @@ func TestUpdatesOnCorrelatedLosses(t *testing.T) {
 			}
 			l.Add(1+d, 1, 0)
 		}
-		if l.Prefers(false) {
+		if l.Prefers(false, false) {
 			taken++
 		}
 	}
 	if taken < seeds/20 || taken > seeds/4 {
 		t.Errorf("taken for better in %d of %d cases", taken, seeds)
+	}
+}
+
+// TestVariantApartHasToBeBetter: a variant that is not made on the refit is taken up when it is surely better, and left
+// when it is worse at all.
+func TestVariantApartHasToBeBetter(t *testing.T) {
+	l, r := NewUpdateComparison(), rand.New(rand.NewPCG(4, 4))
+	gains := func(by float64, n int) {
+		for range n {
+			l.Add(1-by+0.5*r.NormFloat64(), 1, 0)
+		}
+	}
+	if l.Prefers(false, true) || !l.Prefers(false, false) {
+		t.Error("without events it is taken up, or the fold-in is not")
+	}
+	gains(0.001, 900)
+	if l.Prefers(false, true) {
+		t.Error("taken up without being better")
+	}
+	gains(0.1, 900)
+	if !l.Prefers(false, true) || !l.Prefers(true, true) {
+		t.Error("not taken up though it is better")
+	}
+	for l.Sum <= 0 {
+		gains(-0.1, 1)
+	}
+	if l.Prefers(true, true) || !l.Prefers(true, false) {
+		t.Error("kept though it is worse by now, or the fold-in is left for as little")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/gate"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
@@ -19,26 +18,29 @@ import (
 // was at the newest update, on the events after it, and the losses are compared pair by pair. O(NumForms²) an event.
 type VariantSelector struct {
 	Pairs  [mixture.NumForms][mixture.NumForms]UpdateComparison // [a][b], for a after b: of a against b
+	Refits [mixture.NumForms]UpdateComparison                   // of each form against the last promoted refit
 	Chosen mixture.Variant
 }
 
 func NewVariantSelector() VariantSelector {
 	var r VariantSelector
 	for a := range mixture.NumForms {
+		r.Refits[a] = NewUpdateComparison()
 		for b := range a {
-			r.Pairs[a][b] = UpdateComparison{Scale: evaluate.Fading{Rate: UpdateFade}}
+			r.Pairs[a][b] = NewUpdateComparison()
 		}
 	}
 	return r
 }
 
-// Add takes up the loss of every form on one event, NaN for a form without a model. limit is that of
-// UpdateComparison.Add.
-func (r *VariantSelector) Add(losses *[mixture.NumForms]float64, limit float64) {
+// Add takes up the losses of every form, NaN for a form without a model, and of the refit on one event. limit is that
+// of UpdateComparison.Add.
+func (r *VariantSelector) Add(losses *[mixture.NumForms]float64, refit, limit float64) {
 	for a := range mixture.NumForms {
 		if math.IsNaN(losses[a]) {
 			continue
 		}
+		r.Refits[a].Add(losses[a], refit, limit)
 		for b := range a {
 			if !math.IsNaN(losses[b]) {
 				r.Pairs[a][b].Add(losses[a], losses[b], limit)

@@ -24,7 +24,7 @@ func TestFormRace(t *testing.T) {
 			for f, mean := range means {
 				losses[f] = mean + math.Abs(common) + 0.01*math.Abs(rng.NormFloat64())
 			}
-			r.Add(&losses, 0)
+			r.Add(&losses, 1, 0)
 			if !math.IsNaN(means[mixture.FormNewton]) {
 				slow.Add(losses[mixture.FormNewton], losses[mixture.FormNumbers], 0)
 			}

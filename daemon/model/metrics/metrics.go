@@ -32,6 +32,7 @@ type Metrics struct {
 // reading are the metrics that count what becomes of records.
 type reading struct {
 	events      *prometheus.CounterVec
+	formats     *prometheus.CounterVec
 	rejected    *prometheus.CounterVec
 	unlearned   *prometheus.CounterVec
 	absent      *prometheus.CounterVec
@@ -126,7 +127,8 @@ func New(r prometheus.Registerer) *Metrics {
 
 func newReading(f registrar) reading {
 	return reading{
-		events: f.counter("events_total", "Events applied to the state.", "topic"),
+		events:  f.counter("events_total", "Events applied to the state.", "topic"),
+		formats: f.counter("events_by_format_total", "Events applied to the state, by the format of their values.", "format"),
 		rejected: f.counter("events_rejected_total",
 			"Records that are not valid events, by reason and the field that it is about.", "reason", "field"),
 		unlearned: f.counter(
@@ -267,6 +269,9 @@ func (m *Metrics) Add(c *config.Model) {
 	for _, topic := range c.Input.Topics {
 		m.events.WithLabelValues(model, topic)
 	}
+	for _, format := range c.Input.Formats() {
+		m.formats.WithLabelValues(model, format)
+	}
 	schema := c.Schema.Event()
 	for _, cause := range schema.Causes() {
 		m.rejected.WithLabelValues(model, string(cause.Reason), cause.Field)
@@ -340,6 +345,9 @@ func (m *Metrics) Applied(model string, c ingest.Counts) {
 		m.watermark.WithLabelValues(model).Set(float64(c.Watermark) / 1000)
 	}
 	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
+	for format, n := range c.Formats {
+		m.formats.WithLabelValues(model, format).Add(float64(n))
+	}
 	m.unlearned.WithLabelValues(model).Add(float64(c.Unlearned))
 	m.passed.WithLabelValues(model).Add(float64(c.Passed))
 	m.bounded.WithLabelValues(model).Add(float64(c.Bounded))

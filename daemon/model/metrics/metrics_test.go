@@ -22,7 +22,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	m.Applied("ratings", ingest.Counts{Topic: "r", Applied: 7, Control: 1, Aborted: 2, Holes: 3,
 		Rejected:  map[event.Cause]int64{{Reason: event.NotJSON}: 4, {Reason: event.IDEmpty, Field: "user"}: 2},
 		Watermark: 1_700_000_000_500})
-	m.Applied("ratings", ingest.Counts{Topic: "r", Applied: 1})
+	m.Applied("ratings", ingest.Counts{Topic: "r", Applied: 1, Formats: map[string]int64{"avro": 1}})
 	m.Trained(
 		&report.Version{
 			Model:            "ratings",
@@ -42,6 +42,10 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 # HELP refitd_events_total Events applied to the state.
 # TYPE refitd_events_total counter
 refitd_events_total{model="ratings",topic="r"} 8
+# HELP refitd_events_by_format_total Events applied to the state, by the format of their values.
+# TYPE refitd_events_by_format_total counter
+refitd_events_by_format_total{format="avro",model="ratings"} 1
+refitd_events_by_format_total{format="json",model="ratings"} 0
 # HELP refitd_records_skipped_total Offsets that hold no event: transaction markers, aborted records, holes of compaction.
 # TYPE refitd_records_skipped_total counter
 refitd_records_skipped_total{fate="aborted",model="ratings"} 2

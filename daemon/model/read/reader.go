@@ -81,6 +81,7 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle, crashes *cr
 		return nil, err
 	}
 	r.schemas.OnLost(r.onLost)
+	r.keepSchemas()
 	sink := ingest.NewReading(o.Settings, state.Store, learning, r.schemas)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
 	sink.OnCatchUp, sink.OnUnlearned, r.CatchUp = r.onCatchUp, r.onUnlearned, sink.CatchUp
@@ -215,6 +216,9 @@ func sharesTopic(a, b *config.Model) bool {
 // onApplied counts a stored batch and wakes the trainer.
 func (r *Reader) onApplied(c ingest.Counts) {
 	traces.Batch(r.options.Tracer, r.options.Settings.Name, r.options.Config.Kafka.GroupID, &c)
+	if c.Schemas > 0 {
+		r.keepSchemas()
+	}
 	r.newest = max(r.newest, c.Watermark) // of this batch: another partition may be further
 	c.Watermark = r.newest
 	r.options.Metrics.Applied(r.options.Settings.Name, c)
@@ -335,6 +339,16 @@ func (r *Reader) AbsentFields() iter.Seq2[string, string] {
 
 // Schemas returns those of the writers of records, nil where they are JSON.
 func (r *Reader) Schemas() *ingest.Schemas { return r.schemas }
+
+// keepSchemas writes the schemas of the state next to its rows, where a new state finds them.
+func (r *Reader) keepSchemas() {
+	if r.schemas == nil {
+		return
+	}
+	if err := ingest.KeepSchemas(r.state.Store, r.state.Dir); err != nil {
+		r.log.Warn("schemas not written next to the state: if that is lost, rebuild asks the registry", "error", err)
+	}
+}
 
 // onLost logs a schema that has nothing for a field of the model, before its first event.
 func (r *Reader) onLost(id event.ID, field string) {

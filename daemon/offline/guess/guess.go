@@ -11,7 +11,6 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -28,6 +27,7 @@ type guess struct {
 	of       outcomes             // labels of the first rows
 	time     *dataset.Column      // nil without any
 	chosen   string               // of a log of choices, the field with what is chosen
+	sample   *Sample              // of a topic; of a file without a record
 }
 
 // What names of columns suggest.
@@ -82,8 +82,9 @@ const (
 )
 
 // guessSchema guesses a schema. An empty label is looked for by name, unless the task is that of choices.
-func guessSchema(p *dataset.Profile, label, task string) (*guess, error) {
-	g := &guess{format: p.Format, rows: p.Rows, total: p.Total}
+func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess, error) {
+	g := &guess{format: p.Format, rows: p.Rows, total: p.Total, sample: sample}
+	sample.settle(p.Columns)
 	var names []string
 	var of *dataset.Column
 	columns := g.columns(p)
@@ -136,6 +137,10 @@ func (g *guess) addAll(columns []*dataset.Column, of *dataset.Column) {
 			g.add(c)
 		}
 	}
+	why, names := g.sample.unseen(columns)
+	for _, name := range names {
+		g.fields = append(g.fields, report.InitField{Name: name, Use: "left out", Why: why[name]})
+	}
 }
 
 // columns returns the columns of a file that have a name and are not members of a map.
@@ -165,18 +170,12 @@ func isIn(objects map[string]bool, path []string) bool {
 // read has input.mapping read a field: a member of an object in events by its path, and what is no number as one where
 // asNumber.
 func (g *guess) read(c *dataset.Column, asNumber bool) {
-	f := config.MappedField{Name: c.Name, Path: offline.PathOf(c.Name)}
-	if c.Path != nil {
-		parts := make([]string, len(c.Path))
-		for i, name := range c.Path {
-			parts[i] = offline.PathOf(name)
-		}
-		f.Path = strings.Join(parts, ".")
-	}
+	leaf := g.sample.leaf(c)
+	f := config.MappedField{Name: c.Name, Path: PlaceOf(pathOf(c), g.sample.Envelope, leaf.IsKey)}
 	if asNumber {
 		f.As = "number"
 	}
-	if asNumber || c.Path != nil {
+	if asNumber || c.Path != nil || leaf.IsKey {
 		g.mapped = append(g.mapped, f)
 	}
 }
@@ -240,7 +239,7 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf("lists of %d different names",
 			len(classes))
 	case distinct <= fewClasses && c.Lists == 0:
-		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), fmt.Sprintf("%d different names",
+		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), symbolsOf(c, c.Values()), fmt.Sprintf("%d different names",
 			distinct)
 	default:
 		return &report.ExitError{
@@ -250,6 +249,7 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 				"more than %d classes: --label names another", c.Name, distinct, fewClasses),
 		}
 	}
+	g.labelWhy += doc(c)
 	g.read(c, c.Quoted > 0 && s.Positive == "" && len(s.Classes) == 0)
 	return nil
 }
@@ -298,6 +298,8 @@ func (g *guess) add(c *dataset.Column) {
 		say(out, "it is empty")
 	case slices.Contains(ofExport, c.Name):
 		say(out, "it is what export says of a row")
+	case c.Leaf != nil && c.Leaf.Kind == event.LeafMap:
+		say(out, "%s", g.sample.mapWhy(c.Leaf))
 	case c.Members > dataset.MaxMembers:
 		say(out, "it has objects with more than %d different members, which are no fields", dataset.MaxMembers)
 	case c.Members > 0:
@@ -305,18 +307,25 @@ func (g *guess) add(c *dataset.Column) {
 	case c.Nested > 0:
 		say(out, "it has objects, and a field is a name, a number or a list of names")
 	case c == g.time:
-		if s.Time, s.TimeUnit = c.Name, unit; unit == "" {
+		switch s.Time, s.TimeUnit = c.Name, unit; {
+		case unit == "":
 			s.TimeUnit = "ms"
 			say("time", "written times")
-		} else {
+		case isTyped(c):
+			say("time", "times by their type")
+		default:
 			say("time", "numbers of about %s: %s since 1970", plausible(c), unitWords[unit])
 		}
 	case !g.hasTimes(c) && (c.Times == n || isTime(c, own)):
 		say(out, "times, which %d rows lack: an event without its time is refused", g.rows-n)
 	case c.Times == n:
 		say(out, "written times, of which one is enough, in JSON by RFC 3339")
+	case g.time != nil && isTyped(c):
+		say(out, "times by their type, of which one is enough, and %s is it", g.time.Name)
 	case g.time != nil && isTime(c, own):
 		say(out, "numbers of about %s, which are times: one is enough, and %s is it", plausible(c), g.time.Name)
+	case isEnum(c) && distinct > 1 && c.Numbers+c.Lists == 0:
+		say("categorical", "%s", enumWhy(c))
 	case c.NoNames > 0 || c.Lists > 0 && c.Lists < n && g.format == dataset.JSONL:
 		say(
 			out,
@@ -364,6 +373,7 @@ func (g *guess) add(c *dataset.Column) {
 	if field.Use == "time" || field.Use == out {
 		field.Optional = false
 	}
+	field.Why += doc(c)
 	if field.Use != out {
 		g.read(c, asNumber)
 	}
@@ -378,8 +388,20 @@ func (g *guess) add(c *dataset.Column) {
 	g.fields = append(g.fields, field)
 }
 
-// timeUnit returns the unit of numbers that are between 1990 and 2100 in it, or "".
+// unitNames are the units of times that schemas say, as schema.time_unit has them. A day has none.
+var unitNames = map[event.Unit]string{event.Seconds: "s", event.Milliseconds: "ms", event.Microseconds: "us",
+	event.Nanoseconds: "ns", event.Days: "ms"}
+
+// isTyped reports whether the schema of a topic says that a column has times that are numbers.
+func isTyped(c *dataset.Column) bool {
+	return c.Leaf != nil && c.Leaf.IsTime && c.Numbers == c.Present && c.Present > 0
+}
+
+// timeUnit returns the unit of numbers that are times by their schema, or between 1990 and 2100 in it, or "".
 func timeUnit(c *dataset.Column) string {
+	if isTyped(c) {
+		return unitNames[c.Leaf.Unit]
+	}
 	const from, to = 631_152_000, 4_102_444_800 // seconds
 	if c.Present == 0 || c.Numbers != c.Present {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ import (
 // Options say which file or topic to make a configuration for.
 type Options struct {
 	Data   string         `xor:"from" required:"" placeholder:"FILE"   help:"Events in CSV with a header, Parquet or JSON Lines; gzip, zstd, bzip2 are detected."`
-	Topic  string         `xor:"from" required:"" placeholder:"TOPIC"  help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
+	Topic  string         `xor:"from" required:"" placeholder:"TOPIC"  help:"Topic with events, in JSON, Avro or Protobuf, of which the newest are looked at, at most 10,000."`
 	Format dataset.Format `                       placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line decides."                                                   enum:",csv,jsonl,parquet" default:""`
 	Label  string         `                       placeholder:"COLUMN" help:"Column with the label. Without, the one with a word such as rating, label or click for its name or in it."`
 	Task   string         `                       placeholder:"TASK"   help:"implicit: every row is a choice, without a label."                                                         enum:",implicit"          default:""`
@@ -32,42 +33,44 @@ type Options struct {
 
 	BootstrapServers []string `name:"bootstrap-servers" placeholder:"HOST:PORT,…" help:"Brokers of --topic, host:port."`
 
-	Records func() ([]offline.Record, error) `kong:"-"` // of Topic
+	SchemaFile string `name:"schema-file" placeholder:"FILE" help:"Schema of the values of --topic, where no registry has it: .avsc, .proto or a descriptor set."`
+
+	Registry config.SchemaRegistry   `kong:"-"` // of the records of Topic; no URL for none
+	Look     func() (*Sample, error) `kong:"-"` // at Topic
 }
 
-// profile looks at the events. Of a topic it returns the records, of which the lines of the profile are counted from 1.
-func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
+// profile looks at the events. Of a topic it returns what is known of the records, of which the lines of the profile
+// are counted from 1.
+func (o *Options) profile() (*dataset.Profile, *Sample, error) {
 	switch {
 	case o.Topic == "" && len(o.BootstrapServers) > 0:
 		return nil, nil, offline.Usage("--bootstrap-servers", "--bootstrap-servers are those of --topic")
+	case o.Topic == "" && (o.Registry.URL != "" || o.SchemaFile != ""):
+		return nil, nil, offline.Usage("--topic", "--registry and --schema-file are those of --topic")
 	case o.Topic == "":
 		profile, err := dataset.ReadProfile(o.Data, o.Format, dataset.ProfileRows)
 		if err != nil {
 			return nil, nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
 		}
-		return profile, nil, nil
+		return profile, new(Sample), nil
 	case o.Format != "" && o.Format != dataset.JSONL:
 		return nil, nil, offline.Usage("--format", "--format %s is of files: the records of a topic are JSON", o.Format)
 	case len(o.BootstrapServers) == 0:
 		return nil, nil, offline.Usage("--bootstrap-servers",
 			"--topic needs --bootstrap-servers, host:port of a broker that has it")
 	}
-	records, err := o.Records()
+	sample, err := o.Look()
 	if err != nil {
 		return nil, nil, err
 	}
+	records := sample.Records
 	if len(records) == 0 {
 		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
 			Err: fmt.Errorf("offline: %s holds no records: there is nothing to look at", o.Topic)}
 	}
-	if id := event.FrameOf(records[0].Value); id != "" {
-		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
-			Err: fmt.Errorf("offline: the records of %s are in the frame of a schema registry (%s), and --topic reads JSON: "+
-				"write the configuration with kafka.schema_registry and input.format, and try it by check event", o.Topic, id)}
-	}
-	profile := dataset.ProfileOf(func(yield func([]byte) bool) {
+	profile := dataset.ProfileOf(func(yield func([]byte, *event.Rejection) bool) {
 		for i := range records {
-			if !yield(records[i].Value) {
+			if !yield(records[i].Value, records[i].Bad) {
 				return
 			}
 		}
@@ -76,10 +79,11 @@ func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
 		first := &profile.Skipped.Causes[0]
 		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
 			Err: fmt.Errorf(
-				"offline: none of the %d newest records of %s is a JSON object: %s, first at offset %d of partition %d: "+
+				"offline: none of the %d newest records of %s is %s: %s, first at offset %d of partition %d: "+
 					"expected %s, got %s",
 				len(records),
 				o.Topic,
+				sample.noun(),
 				first.Reason,
 				records[0].Offset,
 				records[0].Partition,
@@ -87,7 +91,7 @@ func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
 				first.Got,
 			)}
 	}
-	return profile, records, nil
+	return profile, sample, nil
 }
 
 // Init looks at a file of events, or at the newest of a topic, and writes a configuration for a model of them, with a
@@ -97,18 +101,18 @@ func Init(o Options, out *report.Emitter) error {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--data",
 			Err: errors.New("offline: init looks at a file, which backtest then reads: standard input has no name")}
 	}
-	profile, records, err := o.profile()
+	profile, sample, err := o.profile()
 	if err != nil {
 		return err
 	}
 	if o.Task != "" && o.Label != "" {
 		return offline.Usage("--task", "--task %s is of a log without a label: leave --label out", o.Task)
 	}
-	g, err := guessSchema(profile, o.Label, o.Task)
+	g, err := guessSchema(profile, sample, o.Label, o.Task)
 	if err != nil {
 		return err
 	}
-	drops, err := offline.Dropped(&profile.Skipped, cmp.Or(o.Data, o.Topic), records, out)
+	drops, err := offline.Dropped(&profile.Skipped, cmp.Or(o.Data, o.Topic), sample.Records, out)
 	if err != nil {
 		return err
 	}
@@ -218,11 +222,16 @@ func (g *guess) yaml(o *Options) string {
 	}
 	y.line("#   refitd check config --config.file THIS --print-defaults")
 	y.line("")
-	y.line("kafka: {bootstrap_servers: %s, group_id: refitd-%s}%s", quotedList(servers), o.Model, why)
+	if g.usesRegistry(o) {
+		y.line("kafka:\n  bootstrap_servers: %s\n  group_id: refitd-%s", quotedList(servers), o.Model)
+		writeRegistry(&y, o)
+	} else {
+		y.line("kafka: {bootstrap_servers: %s, group_id: refitd-%s}%s", quotedList(servers), o.Model, why)
+	}
 	y.line("storage: {path: state}")
 	y.line("models:")
 	y.line("  - name: %s", o.Model)
-	g.writeInput(&y, topic)
+	g.writeInput(&y, topic, o)
 	y.line("    schema:")
 	g.writeLabel(&y)
 	for _, use := range []string{"categorical", "numeric", "multi"} {
@@ -244,7 +253,7 @@ func (g *guess) yaml(o *Options) string {
 		y.line("    # A daemon may refit more often: 30s is its default.")
 	}
 	y.line("    train: {every: %s, every_events: %d}", every, events)
-	y.line("    publish: {store: snapshots}")
+	y.line("    publish: {store: snapshots, deltas: {every: 1s}}  # what was learned reaches consumers each second")
 	return y.String()
 }
 
@@ -255,24 +264,28 @@ type yamlText struct{ strings.Builder }
 func (y *yamlText) line(format string, arguments ...any) { fmt.Fprintf(y, format+"\n", arguments...) }
 
 // writeInput writes the section input of the model.
-func (g *guess) writeInput(y *yamlText, topic string) {
-	negatives := ""
+func (g *guess) writeInput(y *yamlText, topic string, o *Options) {
+	var keys []string
 	if g.chosen != "" {
-		negatives = fmt.Sprintf("negatives: {of: %s}", quoted(g.chosen))
+		keys = append(keys, fmt.Sprintf("negatives: {of: %s}", quoted(g.chosen)))
 	}
-	switch {
-	case len(g.mapped) == 0 && negatives == "":
-		y.line("    input: {topics: [%s]}", quoted(topic))
-		return
-	case len(g.mapped) == 0:
-		y.line("    input: {topics: [%s], %s}", quoted(topic), negatives)
+	keys = append(keys, g.formats(o)...)
+	if len(g.mapped) == 0 && g.sample.Envelope == "" {
+		keys = slices.Insert(keys, 0, fmt.Sprintf("topics: [%s]", quoted(topic)))
+		y.line("    input: {%s}", strings.Join(keys, ", "))
 		return
 	}
 	y.line("    input:\n      topics: [%s]", quoted(topic))
-	if negatives != "" {
-		y.line("      %s", negatives)
+	for _, key := range keys {
+		y.line("      %s", key)
 	}
-	y.line("      mapping:\n        fields:")
+	y.line("      mapping:")
+	if g.sample.Envelope != "" {
+		y.line("        envelope: %s", g.sample.Envelope)
+	}
+	if len(g.mapped) > 0 {
+		y.line("        fields:")
+	}
 	for _, f := range g.mapped {
 		as := ""
 		if f.As != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 )
@@ -184,6 +185,9 @@ var unitWords = map[string]string{"s": "seconds", "ms": "milliseconds", "us": "m
 // milliseconds or less, of which few other numbers are, or never the same for long, or in their order.
 func isTime(c *dataset.Column, own string) bool {
 	unit := timeUnit(c)
+	if isTyped(c) {
+		return true
+	}
 	if unit == "" || nameOfNames(own) != notByName {
 		return false
 	}
@@ -220,6 +224,9 @@ func (g *guess) likelyTime(columns []*dataset.Column, label *dataset.Column) (be
 		score := float64(c.Rises) / float64(c.Present)
 		if isTimeName(own) {
 			score += 0.5 // less than the order of all events, more than that of a part of them by chance
+		}
+		if isTyped(c) && c.Leaf.Unit != event.Days {
+			score++ // a type says more than a name
 		}
 		if score > most {
 			best, most = c, score

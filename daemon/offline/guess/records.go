@@ -52,8 +52,8 @@ func plainRecords(m *config.Model) error {
 	switch {
 	case m.Input.IsFramed():
 		return &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
-			Err: fmt.Errorf("offline: replay writes JSON, and input.format of model %s is %s: write such records with the "+
-				"serializers of the registry", m.Name, m.Input.Format)}
+			Err: fmt.Errorf("offline: replay writes JSON without --as, and input.format of model %s is %s: give --as avro "+
+				"or --as protobuf", m.Name, m.Input.Format)}
 	case c.Envelope != "":
 		what = fmt.Sprintf("with the envelope %s", c.Envelope)
 	case len(c.When) > 0:
@@ -76,7 +76,7 @@ func plainRecords(m *config.Model) error {
 // GuessFields returns the schema that Init makes of a file, with all its columns that are of use; without a label
 // where none can be guessed.
 func GuessFields(p *dataset.Profile) *event.Schema {
-	g := &guess{format: p.Format, rows: p.Rows, total: p.Total}
+	g := &guess{format: p.Format, rows: p.Rows, total: p.Total, sample: new(Sample)}
 	columns := g.columns(p)
 	label := likelyLabel(columns)
 	if label != nil {

@@ -418,6 +418,9 @@ func Python(t *testing.T, needs string, environ []string, arguments ...string) {
 		source = "../python" // of the tests of packages below snapshot
 	}
 	Must(t, os.CopyFS(dir, os.DirFS(source)))
+	if os.Getenv("REFITD_PYTHON") == "installed" { // the package is the one that python3 has, and only its tests are here
+		Must(t, os.RemoveAll(filepath.Join(dir, "refitd_snapshot")))
+	}
 	cmd := exec.CommandContext(t.Context(), "python3", arguments...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
 	out, err := cmd.CombinedOutput()

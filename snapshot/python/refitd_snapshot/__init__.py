@@ -1,9 +1,11 @@
-"""Reads the model snapshots of refitd: verifies, scores, ranks, explains and folds histories in, as the Go library does.
+"""Reads the model snapshots of refitd: verifies, predicts, ranks, explains and folds histories in, as the Go library does.
 
     import refitd_snapshot
 
     model = refitd_snapshot.open("snapshots", "ratings")  # alias champion
-    model.predict({"user": "u17", "item": "i42"})
+    model.predict({"user": "u17", "item": "i42"})  # one event, one label
+    model.predict(frame)  # many: a list of events, columns, or a table of pandas, polars or pyarrow; an array of labels
+    model.predict_proba(frame)  # a row for each, in the order of model.classes_
     model.fold(history).predict({"user": "u17", "item": "i42"})  # with what the user did last
 
 A service follows the alias with watch and asks for the model with each request. A model never changes and may be used by any number of threads.
@@ -22,18 +24,23 @@ from ._errors import (
     GoldenError,
     InputError,
     NoFoldInError,
+    NoProbabilitiesError,
     NotFoundError,
     OlderError,
     SignatureError,
     SnapshotError,
 )
+from ._events import Event
 from ._fold import Overlay
+from ._given import Events
 from ._keys import Keys, load_keys
 from ._model import Model, Position
 from ._open import open
-from ._prediction import Explanation, Item, Prediction, Term
+from ._prediction import Explanation, Item, Label, Labels, Prediction, Term
 from ._schema import Schema
 from ._watch import Status, Watcher, watch
+
+__version__ = "0.2.0"
 
 __all__ = [
     "BadKeyError",
@@ -41,6 +48,8 @@ __all__ = [
     "ChainError",
     "ContentsError",
     "DigestError",
+    "Event",
+    "Events",
     "ExpiredError",
     "Explanation",
     "FormatError",
@@ -48,8 +57,11 @@ __all__ = [
     "InputError",
     "Item",
     "Keys",
+    "Label",
+    "Labels",
     "Model",
     "NoFoldInError",
+    "NoProbabilitiesError",
     "NotFoundError",
     "OlderError",
     "Overlay",
@@ -61,6 +73,7 @@ __all__ = [
     "Status",
     "Term",
     "Watcher",
+    "__version__",
     "load_keys",
     "open",
     "watch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, Sequence
 
 import numpy as np
 
@@ -56,6 +56,21 @@ class Columns:
         found = self._index[field].get(name)
         return self._added[field].get(name, -1) if found is None else found
 
+    def columns_of(self, field: int, names: Sequence[str]) -> Indexes:
+        """Returns the columns of names of a field, -1 for those it does not have."""
+        index, added = self._index[field], self._added[field]
+        if added:
+            return np.array([self.column(field, name) for name in names], dtype=np.int64)
+        return np.array([index.get(name, -1) for name in names], dtype=np.int64)
+
+    def crossed(self, categorical: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Returns for each cross its names in several events, "" where one of them lacks a part."""
+        found = []
+        for parts in self._crosses:
+            rows = zip(*(categorical[f] for f in parts))
+            found.append([CROSS_SIGN.join(names) if all(names) else "" for names in rows])
+        return found
+
     def candidates(self, field: int) -> tuple[Indexes, tuple[str, ...]]:
         """Returns the columns of a field and their names, in the order of the vocabulary."""
         first, names, added = self._first[field], self.names[field], self._added[field]
@@ -91,30 +106,30 @@ class Columns:
             index.append(self._num_features - 1)
             value.append(1.0)
         mapped = None
-        if self.schema.feature_map is not None:
-            mapped = self._map(self.schema.feature_map, event.numeric)
+        if self.schema.feature_map is not None and not all(map(math.isnan, event.numeric)):
+            mapped = self.mapped(self.schema.feature_map, np.array([event.numeric]))[0]
         return Row(np.array(index, dtype=np.int64), np.array(value), mapped)
 
-    def _map(self, m: FeatureMap, numeric: list[float]) -> Optional[Array]:
-        """Returns the columns of the feature map, None for an event without any of its fields."""
-        present = [not math.isnan(v) for v in numeric]
-        if not any(present):
-            return None
-        z = np.zeros(len(numeric))
-        for i, (v, s) in enumerate(zip(numeric, m.scaling)):
-            if present[i]:
-                z[i] = min(max((v - s.center) / s.scale, -m.clip), m.clip)
+    def mapped(self, m: FeatureMap, numeric: Array) -> Array:
+        """Returns the columns of the feature map of several events, given their numbers in rows; those of an event without any number are 0."""
+        present = ~np.isnan(numeric)
+        center, scale = np.array([[s.center, s.scale] for s in m.scaling]).T
+        with np.errstate(over="ignore"):
+            z = np.where(present, np.clip((numeric - center) / scale, -m.clip, m.clip), 0.0)
         if m.kind == "fourier":
-            angles = self._tables["map_frequencies"] @ z + self._tables["map_phases"]
-            cosines: Array = 4 * math.sqrt(2 / m.count) * np.cos(angles)
-            return cosines
-        if m.kind == "products":
-            return np.concatenate([z, np.outer(z, z)[np.tril_indices(len(z))]])
-        bins = np.zeros((len(numeric), m.count))
-        for i, edges in enumerate(self._tables["map_edges"]):
-            if present[i]:
-                bins[i, np.searchsorted(edges, z[i], side="right")] = 1
-        return bins.ravel()
+            angles = z @ self._tables["map_frequencies"].T + self._tables["map_phases"]
+            columns: Array = 4 * math.sqrt(2 / m.count) * np.cos(angles)
+        elif m.kind == "products":
+            first, second = np.tril_indices(z.shape[1])
+            columns = np.concatenate([z, z[:, first] * z[:, second]], axis=1)
+        else:
+            bins = np.zeros((*z.shape, m.count))
+            for i, edges in enumerate(self._tables["map_edges"]):
+                at = np.flatnonzero(present[:, i])
+                bins[at, i, np.searchsorted(edges, z[at, i], side="right")] = 1
+            columns = bins.reshape(len(z), -1)
+        columns[~present.any(axis=1)] = 0
+        return columns
 
     def unseen(self, event: Input, but: int = -1) -> tuple[str, ...]:
         """Returns the names of an event that the vocabulary does not have, as "user=u9". Those of

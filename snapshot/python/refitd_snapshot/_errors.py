@@ -55,5 +55,9 @@ class InputError(SnapshotError, ValueError):
     """An event does not have the shape that the schema asks for, or numbers too large to be scored."""
 
 
+class NoProbabilitiesError(SnapshotError):
+    """A model has no probabilities: its label is a number, or its link has none."""
+
+
 class NoFoldInError(SnapshotError):
     """A version cannot take events in: it was written before there was fold-in, or its model has no posterior."""

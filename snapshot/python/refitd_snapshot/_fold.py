@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ._arrays import Array
 from ._errors import InputError, NoFoldInError
 from ._events import Event, Input, read_event, read_label, targets_of
 from ._foldin import FoldIn, FoldInField
+from ._given import Events, events_of
 from ._model import Model, Scorer
 
 MAX_HISTORY = 1000
@@ -100,6 +101,9 @@ class Overlay(Scorer):
 
     def _own(self, event: Input) -> Optional[EntityRow]:
         return self._rows.get(event.categorical[self._field]) if self._rows else None
+
+    def _replaced(self) -> tuple[int, Mapping[str, EntityRow]]:
+        return self._field, self._rows
 
     def _ranked_field(self) -> int:
         return self._field if self._rows else -1
@@ -254,14 +258,15 @@ class Overlay(Scorer):
             raise InputError(f"events of {entity!r} have numbers too far from their field's center")
 
 
-def fold(model: Model, history: Sequence[Event], field: str, weights: Optional[Sequence[float]], held: int) -> Overlay:
+def fold(model: Model, given: Events, field: str, weights: Optional[Sequence[float]], held: int) -> Overlay:
     """Is Model.fold."""
+    history = events_of(model.schema, given)
     if not history:
         return Overlay(model, None, {}, 0)
     by = None if _lists_alone(model, field) else _field_of(model, field)
     if len(history) > MAX_HISTORY:
         raise InputError(f"a history of {len(history)} events, at most {MAX_HISTORY}: leave the oldest out")
-    if weights is not None and len(weights) != len(history):
+    if weights is not None and len(weights := list(weights)) != len(history):
         raise InputError(f"{len(weights)} weights for {len(history)} events")
     if not 0 <= held <= len(history):
         raise InputError(f"{held} events that the version holds, of {len(history)}")

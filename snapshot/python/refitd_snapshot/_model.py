@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, Union, overload
 
 import numpy as np
 
 from ._arrays import Array
+from ._batch import Inputs
 from ._cochoices import CoChoices
 from ._columns import Columns, Row
 from ._contents import Contents
-from ._errors import InputError
+from ._errors import InputError, NoProbabilitiesError
 from ._events import Event, Input, Name, Names, read_event
+from ._given import Events, read_given
 from ._manifest import Manifest
-from ._prediction import Explanation, Item, Label, Prediction, predict
+from ._prediction import Explanation, Item, Label, Labels, Prediction, classes_of, labels_of, predict, probabilities_of
 from ._schema import Schema
+from ._scores import score_all
 
 if TYPE_CHECKING:
     from ._fold import EntityRow, Overlay
 
 
 class Scorer:
-    """What models and overlays have in common: they score events, which are mappings of the schema's fields to values. Events that lack a field which
-    is not optional, or have one of another kind, are refused with InputError. It never changes and may be used by any number of threads."""
+    """What models and overlays have in common: they score events, which are mappings of the schema's fields to values.
+
+    Events that lack a field which is not optional, or have one of another kind, are refused with InputError. It never changes and may be used by any
+    number of threads.
+    """
 
     _manifest: Manifest
     _contents: Contents
@@ -35,6 +42,10 @@ class Scorer:
         """Returns the row that replaces the column of the event's entity, None for none."""
         return None
 
+    def _replaced(self) -> tuple[int, Mapping[str, EntityRow]]:
+        """Returns the categorical field whose names have rows that replace their columns, and the rows; no rows for none."""
+        return -1, {}
+
     def _chosen(self, entity: str) -> list[int]:
         """Returns the places of the names that an entity has chosen last by a history, oldest first."""
         return []
@@ -43,33 +54,84 @@ class Scorer:
         """Returns the field over which names cannot be ranked, since events of theirs are folded in; -1 for none."""
         return -1
 
-    def predict(self, event: Event) -> Label:
-        """Returns the prediction for an event, as the command "refitd score" has it: a number, the name of a class, or a list of names."""
-        return self.prediction(event).label
+    @overload
+    def predict(self, given: Event, /, *, event: None = None, events: None = None) -> Label: ...
+    @overload
+    def predict(self, given: Events, /, *, event: None = None, events: None = None) -> Labels: ...
+    @overload
+    def predict(self, given: None = None, /, *, event: Event, events: None = None) -> Label: ...
+    @overload
+    def predict(self, given: None = None, /, *, event: None = None, events: Events) -> Labels: ...
+    def predict(self, given: Any = None, /, *, event: Optional[Event] = None, events: Optional[Events] = None) -> Union[Label, Labels]:
+        """Returns the label that the model expects of one event, or an array of them, one for each of several.
+
+        A label is what the command "refitd score" shows as prediction: a number, the name of a class, or a list of names. Several events are an iterable
+        of mappings, a mapping of columns, or a table of pandas, polars, pyarrow or what follows the Arrow PyCapsule interface. A mapping is columns if a
+        categorical or numeric field has a list in it; the names event and events say which it is. None and NaN are missing. Raises InputError with the
+        place of a value of another kind, or of a missing one.
+        """
+        x = read_given(self._manifest.schema, given, event, events)
+        if isinstance(x, Input):
+            return self._prediction(x).label
+        return labels_of(self._manifest.schema, self._manifest.link, score_all(self, x))
+
+    def predict_proba(self, given: Any = None, /, *, event: Optional[Event] = None, events: Optional[Events] = None) -> Array:
+        """Returns the probabilities of one event in the order of classes_, or those of several, a row for each. Events are those of predict. Raises
+        NoProbabilitiesError, or InputError as predict does."""
+        m = self._manifest
+        x = read_given(m.schema, given, event, events)
+        found = probabilities_of(m.schema, m.link, self._scored(x) if isinstance(x, Input) else score_all(self, x))
+        if found is None:
+            raise NoProbabilitiesError(f"a label of task {m.schema.task} with link {m.link} has no probabilities: use predict, or score for the outputs")
+        return found
+
+    def score(self, given: Any = None, /, *, event: Optional[Event] = None, events: Optional[Events] = None) -> Array:
+        """Returns the m outputs o(x) of one event, before the link, or those of several, a row for each. They are clipped to output_limit of the manifest.
+        Events are those of predict, and so are errors. It is no measure of quality, as score of scikit-learn is."""
+        x = read_given(self._manifest.schema, given, event, events)
+        return self._scored(x) if isinstance(x, Input) else score_all(self, x)
 
     def prediction(self, event: Event) -> Prediction:
-        """Returns the prediction for an event with probabilities, outputs, and what of the event is not known or absent."""
+        """Returns the prediction for an event: the label with probabilities, outputs, and what of the event is not known or absent."""
         return self._prediction(read_event(self._manifest.schema, event))
 
-    def score(self, event: Event) -> Array:
-        """Returns the m outputs o(x) of an event, before the link. They are clipped to output_limit of the manifest."""
-        return self._scored(read_event(self._manifest.schema, event))
+    def predictions(self, events: Events) -> list[Prediction]:
+        """Returns the prediction for each of several events, which are those of predict."""
+        x = read_given(self._manifest.schema, None, None, events)
+        assert isinstance(x, Inputs)
+        return [self._predicted(x.event(i), o) for i, o in enumerate(score_all(self, x))]
+
+    @property
+    def classes_(self) -> Labels:
+        """What the columns of predict_proba are of: the names of classes, those of a binary label or 0 and 1, or the levels from 1. AttributeError for a
+        regression, which has none."""
+        found = classes_of(self._manifest.schema)
+        if found is None:
+            raise AttributeError(f"a label of task {self._manifest.schema.task} has no classes")
+        return found
 
     def score_batch(self, events: Iterable[Event]) -> Array:
-        """Returns the outputs of several events, a row for each."""
-        rows = [self.score(event) for event in events]
-        return np.array(rows).reshape(len(rows), self._manifest.num_outputs)
+        """Is score of several events. It is removed in 0.3."""
+        warnings.warn("score_batch is removed in 0.3: call score", DeprecationWarning, stacklevel=2)
+        return self.score(events=events)
 
-    def topk(self, event: Event, over: str, k: int = 10, exclude: Names = (), rank_by: Name = "") -> list[Item]:
-        """Returns the k names of a categorical field with the largest values given the rest of an event, largest
-        first, names of equal value in the order of the vocabulary. What the event has in that field does not matter. It
-        is exact. Names that go with what was chosen last are put higher, where the version has co-choices. Names are ordered by their outputs before output_limit of the manifest, and values are of those after
-        it: names that the limit makes equal keep their order. exclude are names to leave out, of which those that the
-        vocabulary does not have are ignored. rank_by is the class to rank by of a multiclass or multilabel model. Raises
-        InputError, for what is no name, too."""
+    def topk(
+        self, event: Event, over: str, k: int = 10, exclude: Names = (), class_: Name = "", *, rank_by: Optional[Name] = None
+    ) -> list[Item]:
+        """Returns the k names of a categorical field with the largest values given the rest of an event, largest first.
+
+        What the event has in that field does not matter. It is exact; names of equal value are in the order of the vocabulary. Names that go with what was
+        chosen last are put higher, where the version has co-choices. Names are ordered by their outputs before output_limit of the manifest, and
+        values are of those after it: names that the limit makes equal keep their order. exclude are names to leave out, of which those that the vocabulary
+        does not have are ignored. class_ is the class to rank by of a multiclass or multilabel model; rank_by is its old name, and is removed in 0.3.
+        Raises InputError, for what is no name, too.
+        """
         from ._topk import topk
 
-        return topk(self, event, over, k, exclude, rank_by)
+        if rank_by is not None:
+            warnings.warn("rank_by is removed in 0.3: call topk with class_", DeprecationWarning, stacklevel=2)
+            class_ = rank_by
+        return topk(self, event, over, k, exclude, class_)
 
     def explain(self, event: Event) -> Explanation:
         """Takes the prediction for an event apart: the exact share of every bias, linear term and pair of features, of every triple where the kernel is of
@@ -79,8 +141,10 @@ class Scorer:
         return explain(self, event)
 
     def _prediction(self, event: Input) -> Prediction:
+        return self._predicted(event, self._scored(event))
+
+    def _predicted(self, event: Input, o: Array) -> Prediction:
         m = self._manifest
-        o = self._scored(event)
         unseen = self._columns.unseen(event, -1 if (own := self._own(event)) is None else own.field)
         return predict(m.schema, m.link, o, unseen, event.absent(m.schema))
 
@@ -142,7 +206,6 @@ class Position:
     watermark: Optional[datetime]  #: newest event that the model knows
 
 
-
 def _triples(a: Array) -> tuple[Array, Array]:
     """Returns Σ_{i<j<l} a_i a_j a_l and Σ_{i<j} a_i a_j over the rows of a, row by row: power sums would cancel (Blondel et al. 2016)."""
     total, pairs, triples = np.zeros((3, a.shape[1]))
@@ -151,6 +214,7 @@ def _triples(a: Array) -> tuple[Array, Array]:
         pairs += row * total
         total += row
     return triples, pairs
+
 
 class Model(Scorer):
     """A published version, verified and tested on its golden events."""
@@ -228,7 +292,7 @@ class Model(Scorer):
         """Until when the version may be used, by its manifest or by what was known of a renewal when it was loaded; None is for ever."""
         return self._expires
 
-    def fold(self, history: Sequence[Event], field: str = "", weights: Optional[Sequence[float]] = None, held: int = 0) -> Overlay:
+    def fold(self, history: Events, field: str = "", weights: Optional[Sequence[float]] = None, held: int = 0) -> Overlay:
         """Returns the model with the rows that the entities of labelled events get from these, oldest first, at most 1,000. Entities are the names in the
         first of the fields that the version can fold in, or in the field given. Give all of an entity's recent events, some hundred, also those that
         the version has learned from: the first held of them, which make the row that the version has of an entity as certain as it was, and no more. weights

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Optional, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from ._arrays import Array
 from ._schema import Schema
 
 #: A number, the name of a class, or names of classes.
 Label = Union[float, str, list[str]]
+#: Of several events: numbers, or as objects names or lists of names.
+Labels = Union[npt.NDArray[np.float64], npt.NDArray[np.object_]]
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,8 @@ class Item:
 
 
 def predict(schema: Schema, link: str, o: Array, unseen: tuple[str, ...], absent: tuple[str, ...]) -> Prediction:
-    """Returns the prediction that outputs stand for."""
-    threshold = 0.5 if link == "identity" else 0.0
+    """Returns the prediction that the outputs of one event stand for. For one it is twice as fast as the functions below it, which say the same of many."""
+    threshold = _threshold(link)
     value = float(o[0])
     classes: Optional[tuple[str, ...]] = None
     probabilities: Optional[tuple[float, ...]] = None
@@ -92,11 +95,78 @@ def predict(schema: Schema, link: str, o: Array, unseen: tuple[str, ...], absent
             shares = np.exp(o - o[best])
             probabilities = tuple(map(float, shares / shares.sum()))
     elif schema.task == "multilabel":
-        classes = tuple(name for name, v in zip(schema.classes, o) if v > threshold)
-        value, label = float(len(classes)), list(classes)
+        label = _labels_above(schema, link, o)
+        value, classes = float(len(label)), tuple(label)
         if link == "logistic":
             probabilities = tuple(sigmoid(float(v)) for v in o)
     return Prediction(value, classes, probabilities, tuple(map(float, o)), unseen, absent, value if label is None else label, ranked, schema.label_names)
+
+
+def values_of(schema: Schema, link: str, o: Array) -> Array:
+    """Returns the predicted numbers of events whose outputs are along the last axis: value of Prediction."""
+    found: Array = o[..., 0]
+    if schema.task == "binary":
+        found = np.where(found > _threshold(link), 1.0, 0.0)
+    elif schema.task == "ordinal":
+        found = np.clip(found, 1.0, schema.levels) if link == "identity" else schema.levels - sigmoids(o).sum(axis=-1)
+    elif schema.task == "multiclass":
+        found = np.argmax(o, axis=-1).astype(np.float64)
+    elif schema.task == "multilabel":
+        found = (o > _threshold(link)).sum(axis=-1).astype(np.float64)
+    return found
+
+
+def probabilities_of(schema: Schema, link: str, o: Array) -> Optional[Array]:
+    """Returns the probabilities of events whose outputs are along the last axis: of 0 and 1, of the classes, or of the levels; None where the link has
+    none."""
+    found: Optional[Array] = None
+    if link == "softmax":
+        found = np.exp(o - o.max(axis=-1, keepdims=True))
+        found /= found.sum(axis=-1, keepdims=True)
+    elif link == "ordinal":
+        edge = np.zeros((*o.shape[:-1], 1))
+        found = np.diff(np.concatenate([edge, sigmoids(o), edge + 1], axis=-1), axis=-1)
+    elif link == "logistic" and schema.task == "binary":
+        found = sigmoids(o * np.array([-1.0, 1.0]))
+    elif link == "logistic" and schema.task == "multilabel":
+        found = sigmoids(o)
+    return found
+
+
+def labels_of(schema: Schema, link: str, o: Array) -> Labels:
+    """Returns the labels of several events, given their outputs in rows: numbers, or names or lists of names as objects."""
+    if schema.task == "multilabel":
+        found = np.empty(len(o), dtype=object)
+        for i, outputs in enumerate(o):
+            found[i] = _labels_above(schema, link, outputs)
+        return found
+    values = values_of(schema, link, o)
+    names = schema.classes if schema.task == "multiclass" else schema.label_names
+    return values if names is None else np.array(names, dtype=object)[values.astype(np.int64)]
+
+
+def classes_of(schema: Schema) -> Optional[Labels]:
+    """Returns what probabilities are of, in their order: names, 0 and 1, or levels; None for a regression."""
+    if schema.task == "binary":
+        return np.array([0.0, 1.0]) if schema.label_names is None else np.array(schema.label_names, dtype=object)
+    if schema.task == "ordinal":
+        return np.arange(1.0, schema.levels + 1)
+    return np.array(schema.classes, dtype=object) if schema.classes else None
+
+
+def _labels_above(schema: Schema, link: str, o: Array) -> list[str]:
+    return [name for name, v in zip(schema.classes, o) if v > _threshold(link)]
+
+
+def _threshold(link: str) -> float:
+    return 0.5 if link == "identity" else 0.0
+
+
+def sigmoids(x: Array) -> Array:
+    """Is sigmoid for each of several numbers."""
+    e = np.exp(-np.abs(x))
+    found: Array = np.where(x < 0, e / (1 + e), 1 / (1 + e))
+    return found
 
 
 def sigmoid(x: float) -> float:

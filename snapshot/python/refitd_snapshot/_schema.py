@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Mapping, Optional, Sequence
 
+import numpy as np
+
+from ._arrays import Array
 from ._errors import FormatError
 from ._json import Fields
 
@@ -28,6 +32,12 @@ class NumericField:
     def scaled(self, value: float) -> float:
         x = (value - self.center) / self.scale
         return min(max(x, -self.clip), self.clip) if self.clip > 0 else x
+
+    def scaled_all(self, values: Array) -> Array:
+        """Is scaled for each of several values."""
+        with np.errstate(over="ignore"):
+            x = (values - self.center) / self.scale
+        return np.clip(x, -self.clip, self.clip) if self.clip > 0 else x
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,11 @@ class Schema:
     def named(self) -> tuple[str, ...]:
         """The fields of the vocabulary in the order of columns."""
         return self.categorical + tuple(map(CROSS_SIGN.join, self.cross)) + self.multi
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that an event has besides its label."""
+        return self.categorical + tuple(field.name for field in self.numeric) + self.multi
 
     @property
     def num_extra(self) -> int:

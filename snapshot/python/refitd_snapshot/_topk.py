@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 14  # candidates scored at once
 
 
-def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Names, rank_by: Name) -> list[Item]:
+def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Names, class_: Name) -> list[Item]:
     """Is Scorer.topk."""
     schema, columns = scorer._manifest.schema, scorer._columns
     if over not in schema.categorical:
@@ -30,7 +30,7 @@ def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Names, rank_b
     if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
         raise InputError(f"{k} names wanted, at least 1")
     k = int(k)
-    output = _output(scorer, rank_by)
+    output = _output(scorer, class_)
     candidates, names = columns.candidates(field)
     unwanted = np.array([columns.column(field, name) for name in _excluded(exclude)], dtype=np.int64)
     at: Indexes = np.flatnonzero(~np.isin(candidates, unwanted))
@@ -71,14 +71,14 @@ def _excluded(exclude: Optional[Names]) -> list[str]:
     return [name_of(what, exclude)] if isinstance(exclude, (str, numbers.Integral)) else names_of(what, exclude)
 
 
-def _output(scorer: Scorer, rank_by: Name) -> int:
+def _output(scorer: Scorer, class_: Name) -> int:
     """Returns the output that a ranking is by; of a level it takes all."""
     schema = scorer._manifest.schema
     if schema.task not in ("multiclass", "multilabel"):
         return 0
-    name = name_of("rank_by takes", rank_by)
+    name = name_of("class_ takes", class_)
     if name not in schema.classes:
-        raise InputError(f"choose a class to rank by, {name!r} is none of the model's")
+        raise InputError(f"set class_ to a class to rank by: {name!r} is none of the model's")
     return schema.classes.index(name)
 
 

@@ -61,6 +61,9 @@ class Comparison(unittest.TestCase):
                 self.near([label], [w["label"]], tolerance, where)
             else:
                 self.assertEqual(label, w["label"], where)
+        good = [w for w in want if not w["error"]]
+        for row, w in zip(scorer.score([w["event"] for w in good]), good):  # all at once
+            self.near(row, w["Outputs"], tolerance, (what, w["event"]))
 
     def tops(self, scorer: Model | Overlay, want: Any, tolerance: float, what: str) -> None:
         for w in want:
@@ -96,10 +99,6 @@ class LibraryTest(Comparison):
             gaps = [manifest.get(key) for key in ("gap", "gap_relative", "basis_gap", "basis_gap_relative")]
             said = [manifest.get(key, "") for key in ("form", "gap_kind", "gap_limit")]
             self.assertEqual((said, gaps), ([want["form"], want["gap_kind"], want["gap_limit"]], want["gaps"]), name)
-            good = [w for w in want["events"] if not w["error"]]
-            batch = model.score_batch(w["event"] for w in good)
-            for row, w in zip(batch, good):
-                self.near(row, w["Outputs"], _SCORE, name)
             for w in want["explained"]:
                 terms = model.explain(w["event"]).terms
                 # A number and its column of a map have the same name. What cancels may leave something by rounding, or nothing.

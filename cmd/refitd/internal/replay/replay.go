@@ -37,6 +37,11 @@ type Options struct {
 	Columns []string          `placeholder:"NAME,…"         help:"Names of the columns of CSV files without a header."`
 	Map     map[string]string `placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files whose fields are called otherwise in the events." mapsep:","`
 
+	As         string `placeholder:"FORMAT" help:"Write events of the model of --config.file in avro or protobuf, by a schema that is made of the model's." enum:",avro,protobuf" default:""`
+	Subject    string `placeholder:"NAME"   help:"Subject under which the registry gets the schema of --as. Without, TOPIC-value."`
+	SchemaFile string `placeholder:"FILE"   help:"File for the schema of --as where no registry has it, called .avsc or .proto; records have no frame then."`
+
+	Kafka     *config.Kafka   `kong:"-"` // with the registry of As
 	For       *config.Model   `kong:"-"` // the model that reads the records; nil for any
 	EventTime bool            `kong:"-"` // record time stamps are the event times instead of the time of sending
 	Progress  *progress.Meter `kong:"-"` // counts the records that were acknowledged; nil shows none
@@ -59,6 +64,9 @@ func (o *Options) validate() error {
 		return errors.New("--rate and --speedup cannot be combined: give one of them")
 	case o.Limit < 0:
 		return fmt.Errorf("--limit is %d: it must not be negative", o.Limit)
+	}
+	if err := o.validateAs(); err != nil {
+		return err
 	}
 	return o.Order.Validate()
 }
@@ -89,7 +97,11 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 			return report.ReplaySummary{}, err
 		}
 	}
-	fields, err := guess.RecordFields(o.For, o.Format, offline.TableOptions{Columns: o.Columns, Map: o.Map}, o.Key)
+	typed, err := o.typed(ctx)
+	if err != nil {
+		return report.ReplaySummary{}, err
+	}
+	fields, err := guess.RecordFields(o.asJSON(), o.Format, offline.TableOptions{Columns: o.Columns, Map: o.Map}, o.Key)
 	if err != nil {
 		return report.ReplaySummary{}, err
 	}
@@ -111,9 +123,13 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	p := newProducer(ctx, client, o.Topic, partitions)
 	p.progress = o.Progress
 	o.Progress.Stage("sending", "records", 0)
-	sent := sender{options: &o, fields: fields, producer: p, pace: newPacer(o.Rate, o.Speedup)}
+	sent := sender{options: &o, fields: fields, producer: p, pace: newPacer(o.Rate, o.Speedup), typed: typed}
 	skipped, readErr := sent.file(p.ctx)
 	sendErr := p.close()
+	if typed != nil {
+		skipped.Lines += typed.skipped.Lines
+		skipped.Causes = append(skipped.Causes, typed.skipped.Causes...)
+	}
 	o.logSkipped(&skipped)
 	o.logKeyless(p.keyless)
 
@@ -173,6 +189,7 @@ type sender struct {
 	fields   dataset.Fields
 	producer *producer
 	pace     *pacer
+	typed    *typedWriter // nil where records are sent as they are
 	records  int64
 	bytes    int64
 }
@@ -213,6 +230,9 @@ func (s *sender) send(ctx context.Context, r dataset.Record) error {
 	}
 	if err := s.pace.wait(ctx, s.records, r.Time); err != nil {
 		return err
+	}
+	if s.typed != nil && !s.typed.write(&r) {
+		return nil
 	}
 	stamp := time.Time{} // the client fills in the time of sending
 	if s.options.EventTime {

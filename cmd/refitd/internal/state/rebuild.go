@@ -92,6 +92,9 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 	if err := r.recall(ctx); err != nil { // what was forgotten while the new state was read
 		return err
 	}
+	if err := ingest.KeepSchemas(r.store, r.staging); err != nil {
+		return ingest.StateError(err, r.staging)
+	}
 	state, err := r.store.State()
 	if err != nil {
 		return ingest.StateError(err, r.staging)
@@ -195,6 +198,11 @@ func (r *Rebuild) open(ctx context.Context) error {
 	if err := durable.WriteFile(filepath.Join(r.staging, config.ModelFile), 0o600, durable.Bytes(
 		r.Model.Stored())); err != nil {
 		return ingest.StateError(fmt.Errorf("rebuild: keep the settings: %w", err), r.staging)
+	}
+	if n, err := ingest.TakeSchemas(r.store, r.dir); err != nil {
+		r.Log.Warn("schemas of the old state cannot be read: the registry is asked", "error", err)
+	} else if n > 0 {
+		r.Log.Info("records are read by the schemas of the old state", "schemas", n)
 	}
 	return r.recall(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/offline"
@@ -81,12 +82,26 @@ func newest(ctx context.Context, k *config.Kafka, name string,
 				delete(left, r.Partition)
 			}
 			if read++; r.Value != nil {
-				records = append(records, offline.Record{Partition: r.Partition, Offset: r.Offset, Value: r.Value})
-				bytes += len(r.Value)
+				records = append(records, recordOf(r))
+				bytes += len(r.Value) + len(r.Key)
 			}
 		})
 	}
 	return records, read, nil
+}
+
+// recordOf returns a record as the verbs look at it.
+func recordOf(r *kgo.Record) offline.Record {
+	out := offline.Record{Partition: r.Partition, Offset: r.Offset, Value: r.Value, Key: r.Key,
+		Time: r.Timestamp.UnixMilli()}
+	if len(r.Headers) > 0 {
+		list := make([]event.Header, len(r.Headers))
+		for i, h := range r.Headers {
+			list[i] = event.Header{Name: h.Key, Value: h.Value}
+		}
+		out.Headers = event.AppendHeaders(nil, list...)
+	}
+	return out
 }
 
 // begin returns from which offset of each partition to read and below which, such that there are no more than limit

@@ -1,0 +1,185 @@
+// Package jsonschema says what a JSON Schema has for values: their members with types, texts and lists of names. It
+// validates nothing; values in JSON say themselves what they have.
+package jsonschema
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// schema is what is read of one.
+type schema struct {
+	Type        types             `json:"type"`
+	Description string            `json:"description"`
+	Format      string            `json:"format"`
+	Enum        []json.RawMessage `json:"enum"`
+	Properties  members           `json:"properties"`
+	Items       *schema           `json:"items"`
+	Ref         string            `json:"$ref"`
+	OneOf       []schema          `json:"oneOf"`
+	AnyOf       []schema          `json:"anyOf"`
+	AllOf       []schema          `json:"allOf"`
+	Definitions map[string]schema `json:"definitions"`
+	Defs        map[string]schema `json:"$defs"`
+}
+
+// types is one name, or a list of them.
+type types []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *types) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*t = types{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(t))
+}
+
+// members are those of an object, in the order of the schema.
+type members []member
+
+type member struct {
+	name string
+	schema
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *members) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return fmt.Errorf("properties that are no object: %w", err)
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		one := member{name: name.(string)}
+		if err := d.Decode(&one.schema); err != nil && !isOdd(err) {
+			return err
+		}
+		*m = append(*m, one)
+	}
+	return nil
+}
+
+// isOdd reports whether a part of a schema has another type than is known here, such as true for any value.
+func isOdd(err error) bool {
+	_, odd := err.(*json.UnmarshalTypeError)
+	return odd
+}
+
+// Outline is an event.Outliner.
+func Outline(w *event.Writer, _ *event.Frame, maxDepth int) ([]event.Leaf, error) {
+	o := outline{maxDepth: maxDepth}
+	if err := json.Unmarshal([]byte(w.Text), &o.root); err != nil && !isOdd(err) {
+		return nil, fmt.Errorf("a JSON Schema: %w", err)
+	}
+	o.walk(&o.root, nil, 0)
+	return o.leaves, nil
+}
+
+// outline collects leaves.
+type outline struct {
+	root     schema
+	leaves   []event.Leaf
+	maxDepth int
+	steps    int
+}
+
+// resolve follows references within the schema, and what is in oneOf with null.
+func (o *outline) resolve(s *schema) *schema {
+	for range o.maxDepth {
+		switch {
+		case s.Ref != "":
+			name := s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]
+			of, ok := o.root.Defs[name]
+			if !ok {
+				of, ok = o.root.Definitions[name]
+			}
+			if !ok {
+				return s
+			}
+			if of.Description == "" {
+				of.Description = s.Description
+			}
+			s = &of
+		case len(s.Type) == 0 && len(s.Properties) == 0 && len(s.OneOf)+len(s.AnyOf) > 0:
+			of := slices.DeleteFunc(slices.Concat(s.OneOf, s.AnyOf), func(one schema) bool {
+				return slices.Equal(one.Type, types{"null"})
+			})
+			if len(of) != 1 {
+				return s
+			}
+			if of[0].Description == "" {
+				of[0].Description = s.Description
+			}
+			s = &of[0]
+		default:
+			return s
+		}
+	}
+	return s
+}
+
+// walk adds the leaves of a schema.
+func (o *outline) walk(s *schema, path []string, depth int) {
+	s = o.resolve(s)
+	if o.steps++; depth > o.maxDepth || len(o.leaves) >= event.MaxLeaves || o.steps > event.MaxOutlined {
+		return
+	}
+	for i := range s.Properties {
+		p := &s.Properties[i]
+		o.walk(&p.schema, append(slices.Clone(path), p.name), depth+1)
+	}
+	for i := range s.AllOf {
+		o.walk(&s.AllOf[i], path, depth+1)
+	}
+	if len(path) == 0 || len(s.Properties)+len(s.AllOf) > 0 {
+		return
+	}
+	leaf := o.leaf(s)
+	leaf.Path, leaf.Doc = path, s.Description
+	o.leaves = append(o.leaves, leaf)
+}
+
+// leaf says what the values of a schema are.
+func (o *outline) leaf(s *schema) (l event.Leaf) {
+	of := slices.DeleteFunc(slices.Clone(s.Type), func(name string) bool { return name == "null" })
+	for _, value := range s.Enum {
+		var name string
+		if json.Unmarshal(value, &name) == nil && name != "" {
+			l.Symbols = append(l.Symbols, name)
+		}
+	}
+	switch {
+	case len(of) == 0 && len(l.Symbols) > 0, len(of) == 1 && of[0] == "string" && len(l.Symbols) > 0:
+		l.Kind = event.LeafEnum
+		return l
+	case len(of) != 1:
+		return event.Leaf{}
+	}
+	l.Symbols = nil
+	switch of[0] {
+	case "boolean":
+		l.Kind = event.LeafBool
+	case "integer":
+		l.Kind = event.LeafWhole
+	case "number":
+		l.Kind = event.LeafReal
+	case "string":
+		l.Kind, l.IsTime = event.LeafText, s.Format == "date-time"
+	case "array":
+		if l.Kind = event.LeafList; s.Items != nil {
+			l.Item = o.leaf(o.resolve(s.Items)).Kind
+		}
+	case "object":
+		l.Kind = event.LeafMap
+	}
+	return l
+}

@@ -1,0 +1,69 @@
+package jsonschema
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// TestOutline: each member that a JSON Schema has, in its order, with what is there.
+func TestOutline(t *testing.T) {
+	w := &event.Writer{Format: event.FormatJSONSchema, Text: `{"type":"object","$defs":{
+		"what":{"description":"what it is","type":"object","properties":{"item":{"type":["null","integer"]},"more":{"$ref":"#/$defs/what"}}}},
+		"properties":{
+			"user":{"type":"string","description":"who"},
+			"what":{"oneOf":[{"type":"null"},{"$ref":"#/$defs/what"}]},
+			"device":{"enum":["WEB",null,"TV"]},
+			"rating":{"type":"number"},
+			"odd":true,
+			"at":{"type":"string","format":"date-time"},
+			"tags":{"type":"array","items":{"type":"string"}},
+			"member":{"type":"boolean"}}}`}
+	leaves, err := Outline(w, nil, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range leaves {
+		got = append(got, fmt.Sprint(strings.Join(l.Path, "."), " ", l.Kind, l.Item, l.IsTime, l.Symbols, l.Doc))
+	}
+	want := []string{
+		fmt.Sprint("user ", event.LeafText, event.LeafOther, false, []string{}, "who"),
+		fmt.Sprint("what.item ", event.LeafWhole, event.LeafOther, false, []string{}, ""),
+		fmt.Sprint("what.more.item ", event.LeafWhole, event.LeafOther, false, []string{}, ""),
+		fmt.Sprint("device ", event.LeafEnum, event.LeafOther, false, []string{"WEB", "TV"}, ""),
+		fmt.Sprint("rating ", event.LeafReal, event.LeafOther, false, []string{}, ""),
+		fmt.Sprint("odd ", event.LeafOther, event.LeafOther, false, []string{}, ""),
+		fmt.Sprint("at ", event.LeafText, event.LeafOther, true, []string{}, ""),
+		fmt.Sprint("tags ", event.LeafList, event.LeafText, false, []string{}, ""),
+		fmt.Sprint("member ", event.LeafBool, event.LeafOther, false, []string{}, ""),
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	for _, text := range []string{`{`, `7`, `{"properties":[]}`} {
+		w.Text = text
+		if leaves, err := Outline(w, nil, 3); len(leaves) != 0 || text == "{" && err == nil {
+			t.Errorf("%s: %v, %v", text, leaves, err)
+		}
+	}
+}
+
+// FuzzOutline: nothing panics, and there are no more leaves than may be.
+func FuzzOutline(f *testing.F) {
+	f.Add(`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}}}}}`)
+	f.Add(`{"allOf":[{"properties":{"a":{"type":"array","items":true}}}],"type":5}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		leaves, _ := Outline(&event.Writer{Text: text}, nil, 100)
+		if len(leaves) > event.MaxLeaves {
+			t.Errorf("%d leaves", len(leaves))
+		}
+		for _, l := range leaves {
+			if len(l.Path) == 0 {
+				t.Error("a leaf without a path")
+			}
+		}
+	})
+}
