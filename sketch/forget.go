@@ -140,7 +140,7 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker,
 				row.Incarnation == at.Incarnation && row.Offset >= at.Next {
 				return nil
 			}
-			match := m.Row != nil && string(m.Row) == string(row.Id[:])
+			match := m.Row != nil && string(m.Row) == string(row.ID[:])
 			for _, value := range values(m.Field, row.Payload) {
 				match = match || SubjectHash(m.Field, value) == m.Hash
 			}

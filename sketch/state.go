@@ -38,5 +38,5 @@ func (s *Store) Sample() (out *Sample, err error) {
 
 // entryOf returns what is kept in memory of a row, whose partition has a place in the ledger.
 func (s *Store) entryOf(row *audit.Scanned, place int32) reservoir.Entry {
-	return reservoir.MakeEntry(row.Rank, row.Id, place, row.Size(), uint32(s.costOf(row.Payload)))
+	return reservoir.MakeEntry(row.Rank, row.ID, place, row.Size(), uint32(s.costOf(row.Payload)))
 }

@@ -16,8 +16,10 @@ type Digest struct {
 	bytes int64
 }
 
+// NewDigest returns the digest of no rows.
 func NewDigest() *Digest { return &Digest{hash: sha256.New()} }
 
+// Add adds a row, which has to be the next in their order.
 func (d *Digest) Add(row *Scanned) {
 	d.hash.Write(row.key)
 	binary.BigEndian.PutUint32(d.size[:], uint32(len(row.value)))
@@ -27,6 +29,7 @@ func (d *Digest) Add(row *Scanned) {
 	d.bytes += int64(len(row.key) + len(row.value))
 }
 
+// Sum returns the digest of what was added.
 func (d *Digest) Sum() (sum ledger.Digest) {
 	d.hash.Sum(sum[:0])
 	return sum

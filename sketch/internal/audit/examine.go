@@ -82,7 +82,7 @@ func (f *Frame) Check(c storage.Cut) error {
 			return nil
 		}
 		sum := draw.ByOffset(string(row.Topic), row.Incarnation, row.Partition, row.Offset)
-		if !bytes.Equal(sum[:16], row.Id[:]) || f.Settings.HoldoutBy == "" && draw.Role(&sum) != row.Role {
+		if !bytes.Equal(sum[:16], row.ID[:]) || f.Settings.HoldoutBy == "" && draw.Role(&sum) != row.Role {
 			return fault.Corrupt("row of %s/%d offset %d is not at its key", row.Topic, row.Partition, row.Offset)
 		}
 		return nil

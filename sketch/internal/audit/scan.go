@@ -35,13 +35,14 @@ type Accounts struct {
 type Scanned struct {
 	codec.Row
 	Role       ledger.Role
-	Id         policy.Identity
+	ID         policy.Identity
 	key, value []byte
 	Place      int // index of the partition in accounts.ledger
 	Sample     int // index in reservoir.Samples
 	Rank       uint64
 }
 
+// Size returns the bytes of the stored key and value.
 func (row *Scanned) Size() uint32 { return uint32(len(row.key) + len(row.value)) }
 
 // Scan reads a cut: the accounts, then every sample row in the order of role and identity. It checks what can be
@@ -179,7 +180,7 @@ func (v *scanner) readRow(key, value []byte) error {
 			l.Next-1)
 	}
 	r := v.of.Samples.Of(role, stored.Group)
-	v.row = Scanned{Row: stored, Role: role, Id: id, key: key, value: value, Place: place, Sample: r.Index,
+	v.row = Scanned{Row: stored, Role: role, ID: id, key: key, value: value, Place: place, Sample: r.Index,
 		Rank: r.Rank(id.H(), stored.Weight, stored.Time)}
 	if evicted, threshold := v.Of(r.Index); evicted && v.row.Rank < threshold {
 		return fault.Corrupt("row at key %x has a priority below the threshold", key)

@@ -66,6 +66,7 @@ func Unseal(key, value []byte) ([]byte, error) {
 	return nil, fault.Corrupt("checksum of the value at key %q does not match", key)
 }
 
+// Checksum returns the CRC-32C over a key and a value.
 func Checksum(key, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
 }
@@ -73,12 +74,14 @@ func Checksum(key, value []byte) uint32 {
 // RowKey is the key of a sample row: prefix, role, identity.
 type RowKey [2 + len(policy.Identity{})]byte
 
+// MakeRowKey returns the key of a row.
 func MakeRowKey(role ledger.Role, id policy.Identity) (k RowKey) {
 	k[0], k[1] = PrefixRow, byte(role)
 	copy(k[2:], id[:])
 	return k
 }
 
+// ParseRowKey reads what MakeRowKey made; ok is false of another key.
 func ParseRowKey(key []byte) (role ledger.Role, id policy.Identity, ok bool) {
 	if len(key) != len(RowKey{}) || key[0] != PrefixRow || ledger.Role(key[1]) >= ledger.NumRoles {
 		return 0, id, false
@@ -188,6 +191,7 @@ func CheckpointPrefix(l *ledger.Account) []byte {
 	return binary.BigEndian.AppendUint32(b, l.Incarnation)
 }
 
+// CheckpointKey is where the checkpoint of an account at an offset is stored.
 func CheckpointKey(l *ledger.Account, next int64) []byte {
 	return binary.BigEndian.AppendUint64(CheckpointPrefix(l), uint64(next))
 }
@@ -223,6 +227,7 @@ func AppendAccount(b, key []byte, l *ledger.Account) []byte {
 	return Seal(key, b, from)
 }
 
+// DecodeAccount reads an account, a checkpoint or an account of an incarnation that is over, as the key says.
 func DecodeAccount(key, value []byte) (ledger.Account, error) {
 	var l ledger.Account
 	b, err := Unseal(key, value)
@@ -292,6 +297,7 @@ func appendThreshold(b []byte, evicted bool, threshold uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, flag), threshold)
 }
 
+// DecodeCounters reads what AppendCounters wrote.
 func DecodeCounters(key, value []byte) (Counters, error) {
 	c := Counters{Reasons: map[string]int64{}}
 	b, err := Unseal(key, value)
@@ -326,6 +332,7 @@ func DecodeCounters(key, value []byte) (Counters, error) {
 	return c, nil
 }
 
+// AppendSettings appends JSON and the CRC.
 func AppendSettings(b, key []byte, s *policy.Settings) []byte {
 	from := len(b)
 	text, err := json.Marshal(s)
@@ -335,6 +342,7 @@ func AppendSettings(b, key []byte, s *policy.Settings) []byte {
 	return Seal(key, append(b, text...), from)
 }
 
+// DecodeSettings reads what AppendSettings wrote.
 func DecodeSettings(key, value []byte) (policy.Settings, error) {
 	var s policy.Settings
 	b, err := Unseal(key, value)
@@ -347,6 +355,7 @@ func DecodeSettings(key, value []byte) (policy.Settings, error) {
 	return s, nil
 }
 
+// AppendMarker appends JSON and the CRC.
 func AppendMarker(b, key []byte, m *ledger.Marker) []byte {
 	from := len(b)
 	text, err := json.Marshal(m)
@@ -356,6 +365,7 @@ func AppendMarker(b, key []byte, m *ledger.Marker) []byte {
 	return Seal(key, append(b, text...), from)
 }
 
+// DecodeMarker reads what AppendMarker wrote, and refuses the marker of another subject than that of the key.
 func DecodeMarker(key, value []byte) (ledger.Marker, error) {
 	var m ledger.Marker
 	b, err := Unseal(key, value)
@@ -387,4 +397,5 @@ func EntityPrefix(topic string, number int32) []byte {
 	return b
 }
 
+// SchemaKey is where a schema is stored that the caller knows by key.
 func SchemaKey(key []byte) []byte { return append([]byte{prefixSchema}, key...) }

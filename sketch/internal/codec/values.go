@@ -23,6 +23,7 @@ func AppendBound(b, key []byte, t *ledger.TimeBound) []byte {
 	return Seal(key, b, from)
 }
 
+// DecodeBound reads what AppendBound wrote; the key has the first offset.
 func DecodeBound(key, value []byte) (ledger.TimeBound, error) {
 	b, err := Unseal(key, value)
 	if err != nil {
@@ -65,6 +66,7 @@ type Schema struct {
 	Value []byte // at most MaxSchemaBytes
 }
 
+// EachSchema reads the schemas of a cut, in the order of their keys, until visit fails.
 func EachSchema(c storage.Cut, visit func(Schema) error) error {
 	return c.Each([]byte{prefixSchema}, func(key, value []byte) error {
 		b, err := Unseal(key, value)

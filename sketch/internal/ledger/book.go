@@ -36,6 +36,7 @@ type Book struct {
 	marks    map[int32][]mark    // their checkpoints, in the order of next
 }
 
+// NewBook returns a book without accounts.
 func NewBook() Book {
 	return Book{places: map[Partition]int32{}, marks: map[int32][]mark{}}
 }

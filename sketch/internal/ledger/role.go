@@ -20,6 +20,7 @@ const (
 	NumRoles             // the number of roles
 )
 
+// String returns the name of the role, as messages have it.
 func (r Role) String() string {
 	return [...]string{"train", "select", "gate", "none"}[min(r, NumRoles)]
 }

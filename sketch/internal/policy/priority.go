@@ -13,6 +13,7 @@ import (
 // Its first 64 bits are the h of the priority.
 type Identity [16]byte
 
+// H returns the h of the priority.
 func (id Identity) H() uint64 { return binary.BigEndian.Uint64(id[:8]) }
 
 // Domains keep the kinds of hashed bytes apart.
@@ -23,21 +24,22 @@ const (
 	DomainGroup
 )
 
-// A drawer turns identities into keyed hashes. One SHA-256 of (seed, domain, identity) gives all the bits an event
+// A Drawer turns identities into keyed hashes. One SHA-256 of (seed, domain, identity) gives all the bits an event
 // needs: 128 of identity, 64 that choose its role. The identity by offset of a topic name up to 30 bytes takes one
 // block. It is not safe for concurrent use.
-type drawer struct {
+type Drawer struct {
 	seed uint64
 	held uint64 // an event is held out when its 63 role bits are below this
 	buf  []byte
 }
 
-func NewDrawer(seed uint64, heldFraction float64) *drawer {
-	return &drawer{seed: seed, held: uint64(heldFraction * (1 << 63)), buf: make([]byte, 0, 128)}
+// NewDrawer returns the hashes of a seed, under which that share of the events is held out.
+func NewDrawer(seed uint64, heldFraction float64) *Drawer {
+	return &Drawer{seed: seed, held: uint64(heldFraction * (1 << 63)), buf: make([]byte, 0, 128)}
 }
 
 // ByOffset is the hash of an event without an identity: that of its place in the log.
-func (d *drawer) ByOffset(topic string, incarnation uint32, partition int32, offset int64) [32]byte {
+func (d *Drawer) ByOffset(topic string, incarnation uint32, partition int32, offset int64) [32]byte {
 	b := binary.BigEndian.AppendUint64(d.buf[:0], d.seed)
 	b = append(b, domainOffset)
 	b = binary.BigEndian.AppendUint32(b, incarnation)
@@ -48,7 +50,7 @@ func (d *drawer) ByOffset(topic string, incarnation uint32, partition int32, off
 }
 
 // ByBytes hashes an identity or an entity.
-func (d *drawer) ByBytes(domain byte, value []byte) [32]byte {
+func (d *Drawer) ByBytes(domain byte, value []byte) [32]byte {
 	b := binary.BigEndian.AppendUint64(d.buf[:0], d.seed)
 	b = append(b, domain)
 	d.buf = append(b, value...)
@@ -56,7 +58,7 @@ func (d *drawer) ByBytes(domain byte, value []byte) [32]byte {
 }
 
 // Role reads the role bits of a hash: 63 decide whether the event is held out, one for what.
-func (d *drawer) Role(sum *[32]byte) ledger.Role {
+func (d *Drawer) Role(sum *[32]byte) ledger.Role {
 	bits := binary.BigEndian.Uint64(sum[16:24])
 	switch {
 	case bits>>1 >= d.held:
@@ -74,6 +76,7 @@ type Rule struct {
 	HalfLife float64 // milliseconds, 0 = no forgetting
 }
 
+// NewRule returns the rule of a sample whose events halve their chance in halfLife, 0 = never.
 func NewRule(s *Settings, halfLife time.Duration) Rule {
 	return Rule{
 		// The newest of several events of one identity must not move the priority, or what was refused could return.

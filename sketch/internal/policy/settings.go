@@ -147,6 +147,7 @@ type ConfigError struct {
 	Configured string
 }
 
+// Error names the setting with both values.
 func (e *ConfigError) Error() string {
 	return fmt.Sprintf("sketch: %s is %s, but the state was made with %s", e.Option, e.Configured, e.Stored)
 }

@@ -131,6 +131,7 @@ func (r *Reservoir) lighten(added policy.Identity) (kept bool, out []Entry) {
 	return kept, r.out
 }
 
+// Lose has the threshold learn of a rank that was refused or put out.
 func (r *Reservoir) Lose(rank uint64) {
 	r.Evicted = true
 	r.Threshold = max(r.Threshold, rank)
@@ -249,6 +250,7 @@ func (r *Reservoir) Load(e Entry, group policy.Identity) {
 	r.join(&e, group)
 }
 
+// Restore makes a heap of what Load has added.
 func (r *Reservoir) Restore() {
 	r.Bytes, r.cost = 0, 0
 	for i := range r.Entries {

@@ -16,6 +16,7 @@ var (
 	abandoned   []*Disk
 )
 
+// Abandon leaves a database as it is, for CloseAbandoned.
 func Abandon(b Backend) {
 	if d, ok := b.(*Disk); ok {
 		abandonedMu.Lock()

@@ -58,8 +58,10 @@ func (s *stowed) stow(key, value []byte) {
 	s.key, s.value = both[:len(key):len(key)], both[len(key):]
 }
 
+// NewMemory returns an empty backend in memory.
 func NewMemory() *Memory { return &Memory{values: map[string]*stowed{}} }
 
+// Commit is that of Backend; nothing is durable.
 func (m *Memory) Commit(ops []Op) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,6 +87,7 @@ func (m *Memory) Commit(ops []Op) error {
 	return nil
 }
 
+// View is that of Backend. A commit waits for it.
 func (m *Memory) View(f func(Cut) error) error {
 	for m.mu.RLock(); len(m.fresh) > 0; m.mu.RLock() {
 		m.mu.RUnlock()
@@ -114,6 +117,7 @@ func (m *Memory) sort() {
 	m.sorted, m.fresh = merged, nil
 }
 
+// Get is that of Cut, for use within View.
 func (m *Memory) Get(key []byte) ([]byte, error) {
 	if at, ok := m.values[string(key)]; ok {
 		return at.value, nil
@@ -121,6 +125,7 @@ func (m *Memory) Get(key []byte) ([]byte, error) {
 	return nil, nil
 }
 
+// Each is that of Cut, for use within View.
 func (m *Memory) Each(prefix []byte, f func(key, value []byte) error) error {
 	first, _ := slices.BinarySearchFunc(m.sorted, prefix,
 		func(at *stowed, prefix []byte) int { return bytes.Compare(at.key, prefix) })
@@ -162,6 +167,8 @@ func readAll(block []*stowed) (sum byte) {
 	return sum
 }
 
+// Limits is that of Backend.
 func (m *Memory) Limits() (entries, bytes int64) { return 1 << 16, 8 << 20 }
 
+// Close does nothing.
 func (m *Memory) Close() error { return nil }

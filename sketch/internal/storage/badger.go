@@ -127,6 +127,7 @@ func (d *Disk) Gone() error {
 	return nil // whether it is there is unknown: the write will show it
 }
 
+// Commit is that of Backend: synced when it returns.
 func (d *Disk) Commit(ops []Op) error {
 	if err := d.Gone(); err != nil {
 		return err
@@ -152,6 +153,7 @@ func (d *Disk) Commit(ops []Op) error {
 	return txn.Commit()
 }
 
+// View is that of Backend.
 func (d *Disk) View(f func(Cut) error) error {
 	return d.db.View(func(txn *badger.Txn) error { return f(diskCut{txn}) })
 }
