@@ -15,8 +15,8 @@ import (
 // A new arrow between packages is a decision, so -update, which is for documents, does not write the table of rooms.
 var updateRooms = flag.Bool("rooms", false, "write the table of imports in deps_test.go: a new line is for a reviewer")
 
-// rooms has a row for each package of daemon and solver: its path, and below it the packages of this module that it may
-// import, with and without the tags of the simulation. Tests of a package may import what they like.
+// rooms has a row for each package of daemon, sketch and solver: its path, and below it the packages of this module
+// that it may import, with and without the tags of the simulation. Tests of a package may import what they like.
 //
 // go test ./configs -run TestRooms -rooms writes it.
 const rooms = `
@@ -203,6 +203,39 @@ daemon/web
 	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/quality
 	daemon/report daemon/web/inference snapshot snapshot/format snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
+sketch
+	sketch/internal/audit sketch/internal/backup sketch/internal/codec sketch/internal/fault sketch/internal/ledger
+	sketch/internal/mirror sketch/internal/outbox sketch/internal/piece sketch/internal/policy sketch/internal/reservoir
+	sketch/internal/sample sketch/internal/share sketch/internal/storage sketch/internal/witness snapshot/failpoint
+sketch/internal/audit
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/outbox
+	sketch/internal/policy sketch/internal/reservoir sketch/internal/storage
+sketch/internal/backup
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/storage snapshot/durable
+sketch/internal/codec
+	sketch/internal/fault sketch/internal/ledger sketch/internal/policy sketch/internal/storage
+sketch/internal/fault
+sketch/internal/ledger
+	sketch/internal/fault
+sketch/internal/mirror
+	sketch/internal/codec sketch/internal/fault sketch/internal/piece sketch/internal/storage
+sketch/internal/outbox
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/storage
+sketch/internal/piece
+	sketch/internal/codec sketch/internal/ledger sketch/internal/policy sketch/internal/storage
+sketch/internal/policy
+	sketch/internal/fault sketch/internal/ledger
+sketch/internal/reservoir
+	sketch/internal/ledger sketch/internal/policy
+sketch/internal/sample
+	sketch/internal/audit sketch/internal/ledger sketch/internal/policy sketch/internal/storage
+sketch/internal/share
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/policy
+	sketch/internal/reservoir
+sketch/internal/storage
+	sketch/internal/fault snapshot/failpoint
+sketch/internal/witness
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/policy snapshot/durable
 solver
 	solver/internal/convexfm solver/internal/dense solver/internal/eigen solver/internal/full solver/internal/gamma
 	solver/internal/linear solver/internal/output solver/internal/parallel solver/loss solver/penalty solver/problem
@@ -250,10 +283,10 @@ solver/solvertest
 // roomsMark begins the table in this file.
 const roomsMark = "const rooms = `\n"
 
-// TestRooms: each package of daemon and solver imports what its row says, no more and no less.
+// TestRooms: each package of daemon, sketch and solver imports what its row says, no more and no less.
 func TestRooms(t *testing.T) {
 	t.Parallel()
-	imports := importsOf(t, "./daemon/...", "./solver/...")
+	imports := importsOf(t, "./daemon/...", "./sketch/...", "./solver/...")
 	if *updateRooms {
 		writeRooms(t, imports)
 		return

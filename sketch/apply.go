@@ -1,6 +1,14 @@
 package sketch
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
+	"github.com/refitd/refitd/sketch/internal/storage"
+)
 
 // Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one
 // at most for each doubling of their age), the counters, aux, a marker, a time bound and a note.
@@ -14,12 +22,12 @@ const (
 // wait for an Apply of an earlier part:
 // what that one will have applied counts as not there yet.
 func (s *Store) Classify(p *Part) {
-	s.classify(p, s.heads.of(partition{p.Topic, p.Partition}))
+	s.classify(p, s.heads.of(ledger.Partition{Topic: p.Topic, Number: p.Partition}))
 }
 
 func (s *Store) classify(p *Part, at head) {
 	p.classified = s
-	draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
+	draw := policy.NewDrawer(s.settings.Seed, s.settings.HoldoutFraction)
 	var sum [32]byte
 	for i := range p.Records {
 		r := &p.Records[i]
@@ -28,18 +36,18 @@ func (s *Store) classify(p *Part, at head) {
 			continue
 		}
 		if s.settings.Identity != "" {
-			sum = draw.byBytes(domainIdentity, r.Identity)
+			sum = draw.ByBytes(policy.DomainIdentity, r.Identity)
 		} else {
-			sum = draw.byOffset(p.Topic, at.incarnation, p.Partition, r.Offset)
+			sum = draw.ByOffset(p.Topic, at.incarnation, p.Partition, r.Offset)
 		}
-		r.id = identity(sum[:16])
+		r.id = policy.Identity(sum[:16])
 		if s.settings.HoldoutBy != "" {
-			sum = draw.byBytes(domainEntity, r.HoldoutKey)
+			sum = draw.ByBytes(policy.DomainEntity, r.HoldoutKey)
 		}
-		r.Role = draw.role(&sum)
-		if s.settings.grouped() {
-			sum = draw.byBytes(domainGroup, r.Group)
-			r.group = identity(sum[:16])
+		r.Role = draw.Role(&sum)
+		if s.settings.Grouped() {
+			sum = draw.ByBytes(policy.DomainGroup, r.Group)
+			r.group = policy.Identity(sum[:16])
 		}
 	}
 }
@@ -77,15 +85,15 @@ func (s *Store) ApplyAll(parts []*Part, aux []byte) error {
 
 // admit returns why the parts cannot be applied in this order, if they cannot.
 func (s *Store) admit(parts []*Part) error {
-	reached := make(map[partition]int64, len(parts)) // by the parts before
+	reached := make(map[ledger.Partition]int64, len(parts)) // by the parts before
 	room := s.room()
 	for _, p := range parts {
-		at := partition{p.Topic, p.Partition}
-		place, ok := s.places[at]
+		at := ledger.Partition{Topic: p.Topic, Number: p.Partition}
+		place, ok := s.ledger.Current(p.Topic, p.Partition)
 		if !ok {
 			return fmt.Errorf("sketch: %s/%d: partition was not begun: %w", p.Topic, p.Partition, ErrPart)
 		}
-		next := max(s.ledger[place].Next, reached[at])
+		next := max(s.ledger.At(place).Next, reached[at])
 		if err := p.check(&s.settings); err != nil {
 			return err
 		}
@@ -109,24 +117,24 @@ func (s *Store) admit(parts []*Part) error {
 // take steps through a part that was admitted. A piece that gets too big is committed, without aux, for which there is
 // always room.
 func (s *Store) take(p *Part, aux []byte) error {
-	place := s.places[partition{p.Topic, p.Partition}]
-	l := &s.ledger[place]
+	place, _ := s.ledger.Current(p.Topic, p.Partition)
+	l := s.ledger.At(place)
 	if p.classified != s {
 		s.classify(p, head{next: l.Next, incarnation: l.Incarnation})
 	}
 	if err := s.putSchemas(p.Schemas); err != nil {
 		return err
 	}
-	maxOps, maxBytes := s.backend.limits()
+	maxOps, maxBytes := s.backend.Limits()
 	for i := range p.Records {
 		r := &p.Records[i]
 		if r.Offset < l.Next {
 			continue
 		}
 		spareOps := spareOps + s.costOf(r.Payload)/MinCost + len(r.Entities) // rows that this one puts out
-		if ops := len(s.pending.ops); ops > 0 &&
-			(int64(ops+len(s.pending.changed)+len(s.pending.bounds)+spareOps) > maxOps ||
-				s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
+		if ops := len(s.pending.Ops); ops > 0 &&
+			(int64(ops+len(s.pending.Changed)+len(s.pending.Bounds)+spareOps) > maxOps ||
+				s.pending.Bytes+int64(len(r.Payload)+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
 			if err := s.commit(nil); err != nil {
 				return err
 			}
@@ -144,7 +152,7 @@ func (s *Store) take(p *Part, aux []byte) error {
 }
 
 // step accounts for one record and offers it to its reservoir.
-func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
+func (s *Store) step(l *ledger.Account, place int32, r *Record) error {
 	if r.Offset > l.Next {
 		l.Holes += r.Offset - l.Next
 	}
@@ -160,7 +168,7 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 	case Rejected:
 		l.Rejected++
 		s.reasons[r.Reason]++
-		s.pending.counted = true
+		s.pending.Counted = true
 		s.post(l, r)
 	case Applied:
 		l.Applied++
@@ -170,13 +178,13 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 			s.bind(place, r)
 		}
 		for i := range r.Entities {
-			s.pending.putEntity(l.Topic, l.Partition, &r.Entities[i])
+			s.pending.PutEntity(l.Topic, l.Partition, &r.Entities[i])
 		}
 		if err := s.keep(l, place, r); err != nil {
 			return err
 		}
 	}
-	l.chain(r)
+	l.Chain(r.Offset, r.CRC, r.Fate)
 	if l.Records()%s.checkpointEvery == 0 {
 		s.checkpoint(place)
 	}
@@ -184,10 +192,10 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 }
 
 // keep offers an applied record to the reservoir of its role.
-func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
-	if res := s.reservoir(r.Role, r.group); res != s.all[r.Role] {
-		res.eligible++
-		s.pending.counted = true
+func (s *Store) keep(l *ledger.Account, place int32, r *Record) error {
+	if res := s.samples.Of(r.Role, r.group); res != s.samples.All[r.Role] {
+		res.Eligible++
+		s.pending.Counted = true
 	}
 	if r.Forgotten {
 		return nil
@@ -196,42 +204,47 @@ func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
 }
 
 // offer offers a row to the reservoir of its role, which takes it unless it has the row already, or better ones.
-func (s *Store) offer(l *LedgerRow, place int32, r *Record) error {
-	res, key := s.reservoir(r.Role, r.group), makeRowKey(r.Role, r.id)
-	e := entry{
-		ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id},
+func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
+	res, key := s.samples.Of(r.Role, r.group), codec.MakeRowKey(r.Role, r.id)
+	e := reservoir.MakeEntry(
+		res.Rank(r.id.H(), r.Weight, r.Time),
+		r.id,
 		place,
-		uint32(storedRowBytes(l.Topic, r.group, r.Payload)),
+		uint32(codec.RowBytes(l.Topic, r.group, r.Payload)),
 		uint32(s.costOf(r.Payload)),
-	}
-	if old := res.find(r.id); old != nil {
+	)
+	if old := res.Find(r.id); old != nil {
 		s.duplicates++
 		newer, err := s.replaces(key, l, r)
 		if err != nil || !newer {
 			return err
 		}
-		s.ledger[old.ledger].Rows[r.Role]--
-		s.touch(old.ledger)
-		res.bytes += int64(e.size) - int64(old.size)
-		res.cost += int64(e.cost) - int64(old.cost)
-		old.ledger, old.size, old.cost = place, e.size, e.cost
+		s.ledger.At(old.Place).Rows[r.Role]--
+		s.touch(old.Place)
+		res.Replace(old, &e)
 		l.Rows[r.Role]++
-		s.pending.putRow(key, false, l, r)
+		s.pending.PutRow(key, false, l.Topic, storedOf(l, r))
 		return nil
 	}
-	threshold, evicted := res.threshold, res.evicted
-	kept, out := res.offer(e, r.group)
-	s.pending.counted = s.pending.counted || threshold != res.threshold || evicted != res.evicted
+	threshold, evicted := res.Threshold, res.Evicted
+	kept, out := res.Offer(e, r.group)
+	s.pending.Counted = s.pending.Counted || threshold != res.Threshold || evicted != res.Evicted
 	if kept {
 		l.Rows[r.Role]++
-		s.pending.putRow(key, true, l, r)
+		s.pending.PutRow(key, true, l.Topic, storedOf(l, r))
 	}
 	for i := range out {
-		s.ledger[out[i].ledger].Rows[r.Role]--
-		s.touch(out[i].ledger)
-		s.pending.dropRow(makeRowKey(r.Role, out[i].id))
+		s.ledger.At(out[i].Place).Rows[r.Role]--
+		s.touch(out[i].Place)
+		s.pending.DropRow(codec.MakeRowKey(r.Role, out[i].ID))
 	}
 	return nil
+}
+
+// storedOf returns what is stored of a record, but for the topic.
+func storedOf(l *ledger.Account, r *Record) *codec.Row {
+	return &codec.Row{Incarnation: l.Incarnation, Partition: l.Partition, Offset: r.Offset, Time: r.Time,
+		Weight: r.Weight, Group: r.group, Payload: r.Payload}
 }
 
 // costOf returns what a row costs.
@@ -243,30 +256,30 @@ func (s *Store) costOf(payload []byte) int {
 }
 
 // replaces reports whether r is newer than the row kept under key: by event time, then topic, partition, offset.
-func (s *Store) replaces(key rowKey, l *LedgerRow, r *Record) (newer bool, err error) {
+func (s *Store) replaces(key codec.RowKey, l *ledger.Account, r *Record) (newer bool, err error) {
 	compare := func(value []byte) error {
-		old, err := decodeRow(key[:], value)
+		old, err := codec.DecodeRow(key[:], value)
 		if err != nil {
 			return err
 		}
-		switch topic := string(old.topic); {
-		case r.Time != old.time:
-			newer = r.Time > old.time
+		switch topic := string(old.Topic); {
+		case r.Time != old.Time:
+			newer = r.Time > old.Time
 		case l.Topic != topic:
 			newer = l.Topic > topic
-		case l.Partition != old.partition:
-			newer = l.Partition > old.partition
+		case l.Partition != old.Partition:
+			newer = l.Partition > old.Partition
 		default:
-			newer = r.Offset > old.offset
+			newer = r.Offset > old.Offset
 		}
 		return nil
 	}
-	if i, ok := s.pending.rows[key]; ok {
-		err = compare(s.pending.ops[i].value)
+	if value, ok := s.pending.RowValue(key); ok {
+		err = compare(value)
 		return newer, err
 	}
-	err = s.backend.view(func(c cut) error {
-		value, err := c.get(key[:])
+	err = s.backend.View(func(c storage.Cut) error {
+		value, err := c.Get(key[:])
 		if err != nil {
 			return err
 		}

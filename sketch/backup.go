@@ -1,92 +1,46 @@
 package sketch
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 
-	"github.com/refitd/refitd/snapshot/durable"
+	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/backup"
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
-
-// BackupMagic begins every backup. What follows:
-//
-//	header length u32 | header: JSON
-//	kind u8 | key length u32 | value length u32 | key | value
-//	0 u8 | SHA-256 of everything before
-//
-// Integers are big-endian. An entry is a key of the database, or a file of the state directory with its name as the
-// key.
-const BackupMagic = "refitd backup 1\n"
-
-const (
-	backupEnd  = 0
-	backupPair = 1
-	backupFile = 2
-)
-
-// maxBackupEntry bounds a key or value of a backup before it is read: files are larger than values of the database.
-const maxBackupEntry = 1 << 30
-
-// A BackupHeader says what a backup holds.
-type BackupHeader struct {
-	Format     int        `json:"format"` // of the state
-	Lineage    string     `json:"lineage"`
-	ConfigHash string     `json:"config_hash"`
-	Positions  []Position `json:"positions"`
-}
 
 // Backup writes a consistent cut of everything in the store, and the files of the given names in the state directory,
 // those that exist. It checks the rows as it goes. Apply may run concurrently.
 func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
-	sum := sha256.New()
-	buffered := bufio.NewWriterSize(w, 1<<16)
-	out := io.MultiWriter(buffered, sum)
+	out := backup.NewWriter(w)
 	header := &BackupHeader{
-		Format:     formatVersion,
+		Format:     codec.FormatVersion,
 		Lineage:    s.settings.Lineage,
 		ConfigHash: s.settings.ConfigHash,
 		Positions:  []Position{},
 	}
-	entry := func(kind byte, key, value []byte) error {
-		b := append(make([]byte, 0, 9+len(key)), kind)
-		b = binary.BigEndian.AppendUint32(b, uint32(len(key)))
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(value))), key...)
-		if _, err := out.Write(b); err != nil {
-			return err
-		}
-		_, err := out.Write(value)
-		return err
-	}
-	err := s.backend.view(func(c cut) error {
-		acc, err := s.scan(context.Background(), c, func(*scanned) error { return nil })
+	err := s.backend.View(func(c storage.Cut) error {
+		acc, err := s.frame().Scan(context.Background(), c, func(*audit.Scanned) error { return nil })
 		if err != nil {
 			return err
 		}
-		for i := range acc.ledger[:acc.current] {
-			l := &acc.ledger[i]
-			header.Positions = append(header.Positions, Position{l.Topic, l.Partition, l.Incarnation, l.Next})
+		for i := range acc.Ledger[:acc.Current] {
+			header.Positions = append(header.Positions, acc.Ledger[i].Position())
 		}
-		text, err := json.Marshal(header)
-		if err != nil {
+		if err := out.Header(header); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "%s%s%s", BackupMagic, binary.BigEndian.AppendUint32(nil, uint32(len(text))),
-			text); err != nil {
-			return err
-		}
-		return c.each(nil, func(key, value []byte) error { return entry(backupPair, key, value) })
+		return c.Each(nil, out.Pair)
 	})
 	for _, name := range files {
 		if err != nil {
@@ -96,16 +50,13 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 		if content, err = os.ReadFile(filepath.Join(s.home.dir, name)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		} else if err == nil {
-			err = entry(backupFile, []byte(name), content)
+			err = out.File(name, content)
 		}
 	}
 	if err == nil {
-		_, err = out.Write([]byte{backupEnd})
+		err = out.End()
 	}
-	if err == nil {
-		_, err = buffered.Write(sum.Sum(nil))
-	}
-	if err = errors.Join(err, buffered.Flush()); err != nil {
+	if err = errors.Join(err, out.Flush()); err != nil {
 		return nil, fmt.Errorf("sketch: backup: %w", err)
 	}
 	return header, nil
@@ -119,32 +70,31 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger,
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	if err := preflight(&Options{Dir: dir, MemTableBytes: DefaultMemTableBytes}, false, nil); err != nil {
+	if err := (storage.Place{Dir: dir, MemTableBytes: DefaultMemTableBytes}).Preflight(false, nil); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	rows := filepath.Join(dir, rowsName)
 	if err := os.Mkdir(rows, 0o700); err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	d, err := openDisk(rows, DefaultMemTableBytes, log)
+	d, err := storage.OpenDisk(rows, DefaultMemTableBytes, log)
 	if err != nil {
 		return nil, err
 	}
-	in := &backupReader{in: bufio.NewReaderSize(r, 1<<16), sum: sha256.New(), dir: dir, files: files}
-	err = in.read(ctx, d)
+	header, err := backup.Read(ctx, r, d, dir, files)
 	var s *Store
 	if err == nil {
-		s, err = load(ctx, d, &Options{}, func(stored *settings) (settings, error) {
+		s, err = load(ctx, d, &Options{}, func(stored *policy.Settings) (policy.Settings, error) {
 			if stored == nil {
-				return settings{}, damagedBackup("the backup has no settings")
+				return policy.Settings{}, backup.Damaged("the backup has no settings")
 			}
 			return *stored, nil
 		})
@@ -152,137 +102,15 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger,
 	if err == nil {
 		err = s.Check()
 	}
-	if err = errors.Join(err, d.close()); err != nil {
+	if err = errors.Join(err, d.Close()); err != nil {
 		return nil, err
 	}
 	w, err := s.witnessOf()
 	if err == nil {
-		err = w.write(dir)
+		err = witness.Write(w, dir)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &in.header, nil
-}
-
-// A backupError wraps ErrCorrupt without its words: the state is not at fault.
-type backupError string
-
-func (e backupError) Error() string     { return string(e) }
-func (e backupError) Is(err error) bool { return err == ErrCorrupt }
-
-func damagedBackup(format string, args ...any) error {
-	return backupError("sketch: " + fmt.Sprintf(format, args...))
-}
-
-type backupReader struct {
-	in     *bufio.Reader
-	sum    hash.Hash
-	dir    string
-	files  []string
-	header BackupHeader
-	err    error // the first; nothing is read after it
-}
-
-func (b *backupReader) bytes(n int) []byte {
-	var out bytes.Buffer // grows with what is there, not with what a damaged length says
-	if b.err == nil {
-		if _, err := io.CopyN(io.MultiWriter(&out, b.sum), b.in, int64(n)); err != nil {
-			b.err = damagedBackup("the backup ends early: %v", err)
-		}
-	}
-	return out.Bytes()
-}
-
-func (b *backupReader) length() int {
-	text := b.bytes(4)
-	if b.err != nil {
-		return 0
-	}
-	n := binary.BigEndian.Uint32(text)
-	if n > maxBackupEntry {
-		b.err = damagedBackup("the backup has an entry of %d bytes", n)
-	}
-	return int(n)
-}
-
-// read copies the backup and compares its digest at the end.
-func (b *backupReader) read(ctx context.Context, d *disk) error {
-	if magic := b.bytes(len(BackupMagic)); b.err != nil || string(magic) != BackupMagic {
-		return damagedBackup("this is not a backup of refitd, or one of another version")
-	}
-	text := b.bytes(b.length())
-	if b.err != nil {
-		return b.err
-	}
-	if err := json.Unmarshal(text, &b.header); err != nil {
-		return damagedBackup("header of the backup: %v", err)
-	}
-	if b.header.Format > formatVersion {
-		return fmt.Errorf("sketch: backup: format %d is newer than %d, the newest this build reads: %w",
-			b.header.Format, formatVersion, ErrFormat)
-	}
-	w := pairWriter{disk: d}
-	for {
-		kind := b.bytes(1)
-		if b.err != nil || kind[0] == backupEnd {
-			break
-		}
-		keyLength, valueLength := b.length(), b.length()
-		key, value := b.bytes(keyLength), b.bytes(valueLength)
-		if b.err != nil {
-			break
-		}
-		switch kind[0] {
-		case backupPair:
-			if err := w.write(ctx, key, value); err != nil {
-				return err
-			}
-		case backupFile:
-			if !slices.Contains(b.files, string(key)) {
-				return damagedBackup("the backup has a file %.40q", key)
-			}
-			if err := durable.WriteFile(filepath.Join(b.dir, string(key)), 0o600, durable.Bytes(value)); err != nil {
-				return denied(err)
-			}
-		default:
-			return damagedBackup("the backup has an entry of kind %d", kind[0])
-		}
-	}
-	want := b.sum.Sum(nil)
-	if digest := b.bytes(sha256.Size); b.err != nil {
-		return b.err
-	} else if !bytes.Equal(digest, want) {
-		return damagedBackup("digest of the backup does not match")
-	}
-	return w.flush(ctx)
-}
-
-// pairWriter writes keys and values in transactions as large as the disk takes.
-type pairWriter struct {
-	disk  *disk
-	ops   []op
-	bytes int64
-}
-
-func (w *pairWriter) write(ctx context.Context, key, value []byte) error {
-	size := int64(len(key) + len(value) + opOverhead)
-	if len(key) == 0 || len(key) > 1<<10 || len(value) == 0 || len(value) >= valueThreshold {
-		return damagedBackup("the backup has a value of %d bytes at a key of %d", len(value), len(key))
-	}
-	if maxOps, maxBytes := w.disk.limits(); int64(len(w.ops)+1) > maxOps || w.bytes+size > maxBytes {
-		if err := w.flush(ctx); err != nil {
-			return err
-		}
-	}
-	w.ops, w.bytes = append(w.ops, op{key: key, value: value}), w.bytes+size
-	return nil
-}
-
-func (w *pairWriter) flush(ctx context.Context) error {
-	if err := w.disk.commit(w.ops); err != nil {
-		return fmt.Errorf("sketch: restore: %w", err)
-	}
-	w.ops, w.bytes = w.ops[:0], 0
-	return ctx.Err()
+	return header, nil
 }

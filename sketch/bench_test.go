@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"github.com/refitd/refitd/sketch/internal/policy"
 )
 
 // benchPayload has the size of a small JSON event.
@@ -101,19 +103,19 @@ func BenchmarkMillionRows(b *testing.B) {
 }
 
 func BenchmarkDraw(b *testing.B) {
-	d := newDrawer(1, 0.1)
+	d := policy.NewDrawer(1, 0.1)
 	var o int64
 	for b.Loop() {
-		d.byOffset("ratings", 0, 3, o)
+		d.ByOffset("ratings", 0, 3, o)
 		o++
 	}
 }
 
 func BenchmarkRank(b *testing.B) {
-	r := rule{keyed: true, halfLife: 3.6e6}
+	r := policy.Rule{Keyed: true, HalfLife: 3.6e6}
 	h := uint64(1)
 	for b.Loop() {
-		r.rank(h, 2.5, 1_700_000_000_000)
+		r.Rank(h, 2.5, 1_700_000_000_000)
 		h = h*6364136223846793005 + 1
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 )
 
 // check compares a store with the oracle in everything that can be seen.
@@ -70,24 +73,24 @@ func (w *oracle) check(s *Store) error {
 	if state.UnderFilled != (w.partial && short) {
 		return fmt.Errorf("under-filled: %t, decided %t, short of rows %t", state.UnderFilled, w.partial, short)
 	}
-	for _, r := range s.all {
-		if err := w.checkThreshold(r, v.threshold[r.sample()]); err != nil {
-			return fmt.Errorf("%s: %w", r.sample(), err)
+	for _, r := range s.samples.All {
+		if err := w.checkThreshold(r, v.threshold[sampleOf(r)]); err != nil {
+			return fmt.Errorf("%s: %w", sampleOf(r), err)
 		}
 	}
 	return w.checkRows(s, state, &v)
 }
 
 // sample is the oracle's name of a sample.
-func (r *reservoir) sample() string {
-	if r.class != "" {
-		return "train of " + r.class
+func sampleOf(r *reservoir.Reservoir) string {
+	if r.Class != "" {
+		return "train of " + r.Class
 	}
-	return r.role.String()
+	return r.Role.String()
 }
 
 // checkRows compares the samples row by row, and with them the cut and the probabilities.
-func (w *oracle) checkRows(s *Store, state *State, v *view) error {
+func (w *oracle) checkRows(s *Store, state *audit.State, v *view) error {
 	sample, err := s.Sample()
 	if err != nil {
 		return err
@@ -96,7 +99,7 @@ func (w *oracle) checkRows(s *Store, state *State, v *view) error {
 		return fmt.Errorf("digest of State %v, of Sample %v", state.SampleDigest, sample.Digest)
 	}
 	for _, p := range w.partitions {
-		at := Position{p.topic, p.number, p.incarnation, p.next()}
+		at := Position{Topic: p.topic, Partition: p.number, Incarnation: p.incarnation, Next: p.next()}
 		if !p.over && !slices.Contains(sample.Cut, at) {
 			return fmt.Errorf("cut %v without %v", sample.Cut, at)
 		}
@@ -129,15 +132,23 @@ func (w *oracle) checkRows(s *Store, state *State, v *view) error {
 	return nil
 }
 
-func (w *oracle) checkThreshold(r *reservoir, want float64) error {
+// keyOf is the exponential key of a rank.
+func keyOf(rank uint64) float64 {
+	if rank>>63 != 0 {
+		return math.Float64frombits(rank &^ (1 << 63))
+	}
+	return math.Float64frombits(^rank)
+}
+
+func (w *oracle) checkThreshold(r *reservoir.Reservoir, want float64) error {
 	got := math.Inf(-1)
-	if r.evicted {
-		got = -float64(^r.threshold)
-		if r.keyed {
-			got = unordered(r.threshold)
+	if r.Evicted {
+		got = -float64(^r.Threshold)
+		if r.Keyed {
+			got = keyOf(r.Threshold)
 		}
 	}
-	if r.perGroup > 0 { // depends on the order, but whether there is one does not
+	if r.PerGroup > 0 { // depends on the order, but whether there is one does not
 		got, want = min(got, 0), min(want, 0)
 		if math.IsInf(got, -1) == math.IsInf(want, -1) {
 			return nil

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 )
 
 // costLog is n events of very different sizes, the records of one partition.
@@ -52,7 +54,7 @@ func TestCost(t *testing.T) {
 			o *Options) {
 			o.Weighted = true
 		},
-		"quotas": func(o *Options) { o.Quotas = []Quota{{"0", 0.5}, {"1", 0.2}} },
+		"quotas": func(o *Options) { o.Quotas = []Quota{{Class: "0", Share: 0.5}, {Class: "1", Share: 0.2}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := diskOptions(t)
@@ -93,11 +95,11 @@ func TestCost(t *testing.T) {
 			if len(options.Quotas) == 0 {
 				all := memory(unbounded)
 				feed(all, 0, n, 100)
-				entries := slices.Clone(all.all[Train].heap)
-				slices.SortFunc(entries, func(a, b entry) int { return -a.compare(&b.ranked) })
+				entries := slices.Clone(all.samples.All[Train].Entries)
+				slices.SortFunc(entries, func(a, b reservoir.Entry) int { return -reservoir.BySmallest(a, b) })
 				run, sum := 0, int64(0)
 				for _, e := range entries {
-					if sum += int64(e.cost); sum > limit {
+					if sum += int64(e.Cost); sum > limit {
 						break
 					}
 					run++

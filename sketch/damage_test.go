@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/sketch/internal/audit"
 )
 
 // probeDir names the environment variable that turns the test binary into a process that opens a state, reads the log
@@ -27,7 +28,7 @@ type verdict struct {
 	Error     string // of Open
 	Corrupt   bool
 	Rollbacks []Rollback
-	State     *State // after the log was read to its end
+	State     *audit.State // after the log was read to its end
 }
 
 // damageLog is the length of the log behind the states that are damaged, and damageFlushed how much of it is in tables.
@@ -143,7 +144,7 @@ func copySparse(from, to string) error {
 
 // killedState returns a directory as a kill leaves it, with tables and a live log, its witness a while behind, and the
 // state that the whole log gives.
-func killedState(t *testing.T) (dir string, want *State) {
+func killedState(t *testing.T) (dir string, want *audit.State) {
 	t.Helper()
 	live := t.TempDir()
 	s := mustOpen(t, damageOptions(live))
@@ -311,7 +312,7 @@ func TestYoungState(t *testing.T) {
 		must(t, os.Remove(name))
 	}
 	s = mustOpen(t, damageOptions(dir))
-	if got := s.Rollbacks(); len(got) != 1 || got[0] != (Rollback{"a", 0, 0, 3000}) {
+	if got := s.Rollbacks(); len(got) != 1 || got[0] != (Rollback{Topic: "a", Partition: 0, Next: 0, Witnessed: 3000}) {
 		t.Errorf("rollbacks %v", got)
 	}
 	must(t, rereadLog(s, 3000))

@@ -17,6 +17,29 @@
 // The package knows nothing of Kafka, of schemas or of models: payloads are opaque bytes, and the caller decides what
 // an event's fate, weight, time and identity are.
 //
+// # Rooms
+//
+// The package is the Store: it opens and closes, decides what changes together, and commits it. The rest is in rooms
+// below internal, of which each says in its comment what it does not do. A room imports those above it:
+//
+//	fault      errors that callers branch on
+//	storage    keys and values on disk or in memory; locks, file systems
+//	ledger     accounts of partitions, checkpoints, markers
+//	policy     hashes, ranks, settings
+//	codec      keys and values of the state
+//	reservoir  what is kept in memory of the rows
+//	outbox     rejected records that wait to be sent
+//	piece      what one transaction will write
+//	mirror     what a copy elsewhere lacks
+//	share      what a shard has sent, checked
+//	audit      a cut, read and checked
+//	sample     a copy of the rows for training
+//	witness    how far the state had come
+//	backup     a whole state in one file
+//
+// All fields of a Store below its mutex, and what of them is of a room, are guarded by that mutex, but for heads, which
+// has another, so that a reader need not wait for a commit. A cut is read without it.
+//
 // # Invariants
 //
 //	I1  next of a partition only grows

@@ -6,6 +6,9 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // entityPart is a part whose records each change the entity of their number modulo 61, and take one away now and then.
@@ -50,7 +53,7 @@ func TestEntities(t *testing.T) {
 	}
 	seen := map[int64]bool{}
 	for crash := range 60 {
-		j := &journal{backend: newMemory(), until: crash/2 + 1, durable: crash%2 == 0}
+		j := &journal{Backend: storage.NewMemory(), until: crash/2 + 1, durable: crash%2 == 0}
 		s, err := load(t.Context(), j, &Options{Size: 50}, (&Options{Size: 50, CheckpointEvery: 1000}).choose)
 		if err != nil {
 			t.Fatal(err)
@@ -107,8 +110,8 @@ func TestRevise(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	must(t, s.Check())
-	key := append(entityPrefix("t", 0), make([]byte, len(Digest{}))...)
-	must(t, s.backend.commit([]op{{key: key, value: seal(key, []byte("x"), 1)}}))
+	key := append(codec.EntityPrefix("t", 0), make([]byte, len(Digest{}))...)
+	must(t, s.backend.Commit([]storage.Op{{Key: key, Value: codec.Seal(key, []byte("x"), 1)}}))
 	if err := s.Check(); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a damaged entity: %v", err)
 	}

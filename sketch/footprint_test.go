@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 )
 
 // heap returns the bytes that are reachable.
@@ -19,28 +22,28 @@ func heap() int64 {
 // TestFootprints: the index of a sample takes at most its footprint, and at least two fifths of it.
 func TestFootprints(t *testing.T) {
 	for _, n := range []int{10_000, 40_000} {
-		for name, o := range map[string]settings{"identity": {Identity: "id"}, "cap": {CapBy: "user"}} {
+		for name, o := range map[string]policy.Settings{"identity": {Identity: "id"}, "cap": {CapBy: "user"}} {
 			rng := rand.New(rand.NewPCG(1, uint64(n)))
 			o.Size = n
-			s := &Store{settings: o}
 			before := heap()
-			s.makeReservoirs()
-			r := s.all[Train]
-			r.capacity = n
+			s := reservoir.NewSamples(&o, false)
+			r := s.All[Train]
+			r.Capacity = n
 			if o.CapBy != "" {
-				r.perGroup = 8
+				r.PerGroup = 8
 			}
 			for i := range n + n/2 {
-				e := entry{ranked: ranked{rank: rng.Uint64()}, size: 100}
-				binary.LittleEndian.PutUint64(e.id[:], uint64(i+1))
-				var group identity
+				var id policy.Identity
+				binary.LittleEndian.PutUint64(id[:], uint64(i+1))
+				e := reservoir.MakeEntry(rng.Uint64(), id, 0, 100, 0)
+				var group policy.Identity
 				binary.LittleEndian.PutUint64(group[:], uint64(1+i%(n/4)))
-				r.offer(e, group)
+				r.Offer(e, group)
 			}
-			took, footprint := heap()-before, IndexFootprint(len(r.heap), o.CapBy != "")
-			t.Logf("%s: %d rows, %d bytes, footprint %d", name, len(r.heap), took, footprint)
-			if len(r.heap) != n || took > footprint || took < 2*footprint/5 {
-				t.Errorf("%s: the index of %d rows takes %d bytes, its footprint is %d", name, len(r.heap), took,
+			took, footprint := heap()-before, IndexFootprint(len(r.Entries), o.CapBy != "")
+			t.Logf("%s: %d rows, %d bytes, footprint %d", name, len(r.Entries), took, footprint)
+			if len(r.Entries) != n || took > footprint || took < 2*footprint/5 {
+				t.Errorf("%s: the index of %d rows takes %d bytes, its footprint is %d", name, len(r.Entries), took,
 					footprint)
 			}
 			runtime.KeepAlive(s)

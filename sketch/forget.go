@@ -3,58 +3,18 @@ package sketch
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
-
-// A Marker says that the events of a subject are forgotten: those before Cut were taken out of the samples and are
-// not let in again, also when the log is read from its beginning. Later ones are events like any other. The accounts
-// count all of them.
-type Marker struct {
-	Field string     `json:"field"`
-	Hash  Digest     `json:"hash"` // of field and value, see SubjectHash; the value itself is not kept
-	Cut   []Position `json:"cut"`
-	Rows  int64      `json:"rows"` // taken out so far
-	Done  bool       `json:"done"` // all of them are
-	// Row is the identity hash of the rows to take out, where the field is Options.Identity, whose value rows do not
-	// carry.
-	Row []byte `json:"row,omitempty"`
-}
-
-// SubjectHash is the digest of the value of a field.
-func SubjectHash(field string, value []byte) Digest {
-	b := append([]byte("refitd subject\x00"), field...)
-	return sha256.Sum256(append(append(b, 0), value...))
-}
-
-// cut returns where the marker's events of a partition end, and in which incarnation; ok is false if it has none there.
-func (m *Marker) cut(topic string, number int32) (at Position, ok bool) {
-	for _, p := range m.Cut {
-		if p.Topic == topic && p.Partition == number {
-			return p, true
-		}
-	}
-	return at, false
-}
-
-// extend moves the ends of a marker to where those of another one of the subject are further.
-func (m *Marker) extend(cut []Position) (moved bool) {
-	for _, p := range cut {
-		i := slices.IndexFunc(m.Cut, func(q Position) bool { return q.Topic == p.Topic && q.Partition == p.Partition })
-		switch {
-		case i < 0:
-			m.Cut, moved = append(m.Cut, p), true
-		case p.Incarnation > m.Cut[i].Incarnation || p.Incarnation == m.Cut[i].Incarnation && p.Next > m.Cut[i].Next:
-			m.Cut[i], moved = p, true
-		}
-	}
-	return moved
-}
 
 // ForgetSubject writes down, durably, that the events of a subject up to now are to be forgotten, and starts a new
 // lineage. Erase then takes its rows out. A subject forgotten again is forgotten up to now.
@@ -75,29 +35,29 @@ func (s *Store) mark(field string, value []byte) (Marker, error) {
 	if field == "" || len(value) == 0 {
 		return Marker{}, fmt.Errorf("sketch: forget %q = %q: want a field and a value", field, value)
 	}
-	m := Marker{Field: field, Hash: SubjectHash(field, value), Cut: s.positions()}
+	m := Marker{Field: field, Hash: SubjectHash(field, value), Cut: s.ledger.Positions()}
 	if field == s.settings.Identity {
-		draw := newDrawer(s.settings.Seed, 0)
-		sum := draw.byBytes(domainIdentity, value)
-		m.Row = sum[:len(identity{})]
+		draw := policy.NewDrawer(s.settings.Seed, 0)
+		sum := draw.ByBytes(policy.DomainIdentity, value)
+		m.Row = sum[:len(policy.Identity{})]
 	}
 	if old, ok := s.markers[m.Hash]; ok {
 		m.Rows = old.Rows
-		m.extend(old.Cut) // a state made anew has not come as far as the one that it was first forgotten in
+		ledger.Extend(&m, old.Cut) // a state made anew has not come as far as the one that it was first forgotten in
 	}
-	s.settings.renew(s.positions())
+	s.settings.Renew(s.ledger.Positions())
 	s.sealAll()
 	if s.settings.CapBy != "" && s.settings.CapBy != field {
 		s.settings.NotOfLog = true // which rows the cap had put out before those that leave now is not known
 	}
 	s.putMarker(&m)
-	s.pending.putSettings(&s.settings)
+	s.pending.PutSettings(&s.settings)
 	return m, s.commit(nil)
 }
 
 func (s *Store) putMarker(m *Marker) {
-	s.pending.put(append([]byte{prefixMarker}, m.Hash[:]...), false,
-		func(b, key []byte) []byte { return appendMarker(b, key, m) })
+	s.pending.Put(append([]byte{codec.PrefixMarker}, m.Hash[:]...), false,
+		func(b, key []byte) []byte { return codec.AppendMarker(b, key, m) })
 	s.markers[m.Hash] = *m
 }
 
@@ -129,9 +89,9 @@ func (s *Store) Forgets(topic string, number int32, offset int64, field string, 
 	if !ok {
 		return false
 	}
-	place, begun := s.places[partition{topic, number}]
-	at, ok := m.cut(topic, number)
-	return ok && begun && s.ledger[place].Incarnation == at.Incarnation && offset < at.Next
+	place, begun := s.ledger.Current(topic, number)
+	at, ok := ledger.CutOf(&m, topic, number)
+	return ok && begun && s.ledger.At(place).Incarnation == at.Incarnation && offset < at.Next
 }
 
 // Erase takes out the rows of all subjects that ForgetSubject was called for and whose rows are not out yet; values
@@ -153,7 +113,7 @@ func (s *Store) Erase(ctx context.Context, values func(field string, payload []b
 			return rows, err
 		}
 		for r, entries := range victims {
-			if err := s.expel(s.all[r], entries, len(entries), func(n int) {
+			if err := s.expel(s.samples.All[r], entries, len(entries), func(n int) {
 				m.Rows += int64(n)
 				s.putMarker(&m)
 			}); err != nil {
@@ -170,23 +130,23 @@ func (s *Store) Erase(ctx context.Context, values func(field string, payload []b
 	return rows, nil
 }
 
-// rowsOf returns the entries of a marker's rows by reservoir, in the order of s.all.
+// rowsOf returns the entries of a marker's rows by reservoir, in the order of s.samples.all.
 func (s *Store) rowsOf(ctx context.Context, m *Marker,
-	values func(field string, payload []byte) [][]byte) ([][]entry, error) {
-	out := make([][]entry, len(s.all))
-	err := s.backend.view(func(c cut) error {
-		_, err := s.scan(ctx, c, func(row *scanned) error {
-			if at, ok := m.cut(string(row.topic), row.partition); !ok || row.incarnation > at.Incarnation ||
-				row.incarnation == at.Incarnation && row.offset >= at.Next {
+	values func(field string, payload []byte) [][]byte) ([][]reservoir.Entry, error) {
+	out := make([][]reservoir.Entry, len(s.samples.All))
+	err := s.backend.View(func(c storage.Cut) error {
+		_, err := s.frame().Scan(ctx, c, func(row *audit.Scanned) error {
+			if at, ok := ledger.CutOf(m, string(row.Topic), row.Partition); !ok || row.Incarnation > at.Incarnation ||
+				row.Incarnation == at.Incarnation && row.Offset >= at.Next {
 				return nil
 			}
-			match := m.Row != nil && string(m.Row) == string(row.id[:])
-			for _, value := range values(m.Field, row.payload) {
+			match := m.Row != nil && string(m.Row) == string(row.ID[:])
+			for _, value := range values(m.Field, row.Payload) {
 				match = match || SubjectHash(m.Field, value) == m.Hash
 			}
 			if match {
-				place := s.place(string(row.topic), row.partition, row.incarnation)
-				out[row.sample] = append(out[row.sample], s.entryOf(row, place))
+				place := s.ledger.Place(string(row.Topic), row.Partition, row.Incarnation)
+				out[row.Sample] = append(out[row.Sample], s.entryOf(row, place))
 			}
 			return nil
 		})
@@ -197,17 +157,17 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker,
 
 // expel takes entries out of a reservoir, in pieces, each with the accounts it changes; the threshold learns of those
 // from the index losers on. note is called with the number of rows of each piece before it is committed.
-func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int)) error {
+func (s *Store) expel(r *reservoir.Reservoir, entries []reservoir.Entry, losers int, note func(n int)) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	ids := make(map[identity]bool, len(entries))
-	maxOps, maxBytes := s.backend.limits()
+	ids := make(map[policy.Identity]bool, len(entries))
+	maxOps, maxBytes := s.backend.Limits()
 	n := 0
 	for i := range entries {
 		e := &entries[i]
-		if ops := len(s.pending.ops); ops > 0 &&
-			(int64(ops+len(s.pending.changed)+spareOps) > maxOps || s.pending.bytes+spareBytes > maxBytes) {
+		if ops := len(s.pending.Ops); ops > 0 &&
+			(int64(ops+len(s.pending.Changed)+spareOps) > maxOps || s.pending.Bytes+spareBytes > maxBytes) {
 			note(n)
 			if err := s.commit(nil); err != nil {
 				return err
@@ -215,58 +175,33 @@ func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int
 			n = 0
 		}
 		if i >= losers {
-			r.lose(e.rank)
-			s.pending.counted = true
+			r.Lose(e.Rank)
+			s.pending.Counted = true
 		}
-		s.ledger[e.ledger].Rows[r.role]--
-		s.touch(e.ledger)
-		s.pending.dropRow(makeRowKey(r.role, e.id))
-		ids[e.id] = true
+		s.ledger.At(e.Place).Rows[r.Role]--
+		s.touch(e.Place)
+		s.pending.DropRow(codec.MakeRowKey(r.Role, e.ID))
+		ids[e.ID] = true
 		n++
 	}
 	note(n)
 	if err := s.commit(nil); err != nil {
 		return err
 	}
-	r.discard(ids)
+	r.Discard(ids)
 	return nil
-}
-
-// renew makes the settings those of a new lineage, under-filled since the positions.
-func (s *settings) renew(since []Position) {
-	s.Origin, s.Lineage = s.origin(), drawLineage()
-	s.Partial, s.Since = true, since
-}
-
-func drawLineage() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }
 
 // Purge rewrites the storage so that what was deleted leaves the files too. Nothing else may use the store during the
 // call.
 func (s *Store) Purge() error {
-	p, ok := s.backend.(interface{ purge() error })
+	d, ok := s.backend.(*storage.Disk)
 	if !ok {
 		return nil
 	}
-	if err := p.purge(); err != nil {
+	key := []byte{codec.PrefixPurge}
+	if err := d.Purge(key, codec.Seal(key, nil, 0)); err != nil {
 		return fmt.Errorf("sketch: purge: %w", err)
 	}
 	return nil
-}
-
-// purge writes the memory table and merges all tables: versions that a deletion or a newer one hides are left out of
-// the result. Dropping a prefix is Badger's only way to merge the tables of the top level whatever their number, and
-// needs a key to drop.
-func (d *disk) purge() error {
-	key := []byte{prefixPurge}
-	if err := d.commit([]op{{key: key, value: seal(key, nil, 0)}}); err != nil {
-		return err
-	}
-	if err := d.db.DropPrefix(key); err != nil {
-		return err
-	}
-	return d.db.Flatten(1)
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
 )
 
 var update = flag.Bool("update", false, "write the golden state of the newest format")
@@ -21,12 +23,12 @@ const goldenOffsets = 3000
 // TestGoldenStates: a state of every format there was can be opened, is that of its log, and takes more events. A
 // golden state is never written again once its format is released.
 func TestGoldenStates(t *testing.T) {
-	if name := goldenName(formatVersion); *update {
+	if name := goldenName(codec.FormatVersion); *update {
 		dir := t.TempDir()
 		s := mustOpen(t, damageOptions(dir))
 		must(t, rereadLog(s, goldenOffsets), s.Close(), os.MkdirAll("testdata", 0o755), pack(dir, name))
 	}
-	for format := 1; format <= formatVersion; format++ {
+	for format := 1; format <= codec.FormatVersion; format++ {
 		dir := t.TempDir()
 		must(t, unpack(goldenName(format), dir))
 		s := mustOpen(t, damageOptions(dir))

@@ -16,6 +16,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 // mountTmpfs mounts a file system of the given size, or skips the test.
@@ -315,7 +320,7 @@ func TestWitness(t *testing.T) {
 	for range 2 { // looking at it does not make the loss forgotten
 		s, err := OpenExisting(t.Context(), o.Dir, nil)
 		must(t, err)
-		if want := []Rollback{{"a", 0, 2000, 3000}}; !reflect.DeepEqual(s.Rollbacks(), want) {
+		if want := []Rollback{{Topic: "a", Next: 2000, Witnessed: 3000}}; !reflect.DeepEqual(s.Rollbacks(), want) {
 			t.Errorf("rollbacks %v, want %v", s.Rollbacks(), want)
 		}
 		must(t, s.Close())
@@ -334,10 +339,10 @@ func TestWitness(t *testing.T) {
 	}
 	must(t, s.Close())
 
-	w, err := readWitness(o.Dir)
+	w, err := witness.Read(o.Dir)
 	must(t, err)
 	w.Partitions[0].Digest = strings.Repeat("0", 64)
-	must(t, w.write(o.Dir))
+	must(t, witness.Write(w, o.Dir))
 	if _, err := Open(t.Context(), o); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "digest") {
 		t.Errorf("error %v of a state with another history, want ErrCorrupt", err)
 	}
@@ -360,16 +365,16 @@ func TestWitnessIsWrittenWhenItChanges(t *testing.T) {
 		{"rest after it", func() error { return nil }, false},
 		{"more events", func() error { return rereadLog(s, 1100) }, true},
 	} {
-		before, err := os.Stat(filepath.Join(o.Dir, witnessName))
+		before, err := os.Stat(filepath.Join(o.Dir, witness.Name))
 		must(t, err, c.do(), s.Witness())
-		after, err := os.Stat(filepath.Join(o.Dir, witnessName))
+		after, err := os.Stat(filepath.Join(o.Dir, witness.Name))
 		must(t, err)
 		if written := !os.SameFile(before, after); written != c.wants {
 			t.Errorf("after %s it was written: %t", c.what, written)
 		}
 		want, err := s.Testify()
 		must(t, err)
-		if got, err := readWitness(o.Dir); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := witness.Read(o.Dir); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("after %s it says %+v (%v), want %+v", c.what, got, err, want)
 		}
 	}
@@ -381,16 +386,16 @@ func TestNewerFormat(t *testing.T) {
 	o := damageOptions(t.TempDir())
 	s := mustOpen(t, o)
 	must(t, rereadLog(s, 1000), s.Close())
-	w, err := readWitness(o.Dir)
+	w, err := witness.Read(o.Dir)
 	must(t, err)
-	w.Format = formatVersion + 1
-	must(t, w.write(o.Dir))
+	w.Format = codec.FormatVersion + 1
+	must(t, witness.Write(w, o.Dir))
 	before := fingerprint(t, o.Dir)
 	for _, open := range []func() (*Store, error){
 		func() (*Store, error) { return Open(t.Context(), o) },
 		func() (*Store, error) { return OpenExisting(t.Context(), o.Dir, nil) },
 	} {
-		want := fmt.Sprintf("format %d is newer than %d", formatVersion+1, formatVersion)
+		want := fmt.Sprintf("format %d is newer than %d", codec.FormatVersion+1, codec.FormatVersion)
 		if _, err := open(); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want ErrFormat with %q", err, want)
 		}
@@ -403,12 +408,13 @@ func TestNewerFormat(t *testing.T) {
 // TestNoValueLog: the largest values there are stay below the size from which on Badger would move them out of its
 // tables.
 func TestNoValueLog(t *testing.T) {
-	if largest := max(storedRowBytes(strings.Repeat("t", 249), identity{1}, make([]byte, MaxPayloadBytes)), MaxAuxBytes+
-		crcBytes); largest >= valueThreshold {
-		t.Errorf("values of up to %d bytes, Badger keeps those below %d", largest, valueThreshold)
+	row := codec.RowBytes(strings.Repeat("t", 249), policy.Identity{1}, make([]byte, MaxPayloadBytes))
+	if largest := max(row, MaxAuxBytes+
+		codec.CRCBytes); largest >= storage.ValueThreshold {
+		t.Errorf("values of up to %d bytes, Badger keeps those below %d", largest, storage.ValueThreshold)
 	}
 	s := mustOpen(t, damageOptions(t.TempDir()))
-	if err := s.backend.commit([]op{{key: []byte("x"), value: make([]byte, valueThreshold)}}); err == nil {
+	if err := s.backend.Commit([]storage.Op{{Key: []byte("x"), Value: make([]byte, storage.ValueThreshold)}}); err == nil {
 		t.Error("a value of the value log was written")
 	}
 	must(t, s.Close())
@@ -416,22 +422,22 @@ func TestNoValueLog(t *testing.T) {
 
 // failing is a backend whose commits fail from the given one on.
 type failing struct {
-	backend
+	storage.Backend
 	commits, from int
 }
 
-func (f *failing) commit(ops []op) error {
+func (f *failing) Commit(ops []storage.Op) error {
 	if f.commits++; f.commits >= f.from {
 		return syscall.EIO
 	}
-	return f.backend.commit(ops)
+	return f.Backend.Commit(ops)
 }
 
 // TestStorageErrorIsFinal: after a commit that failed nothing is tried any more (I9), whatever is asked for.
 func TestStorageErrorIsFinal(t *testing.T) {
 	s, err := NewMemory(damageOptions(""))
 	must(t, err, rereadLog(s, 500))
-	f := &failing{backend: s.backend, from: 3}
+	f := &failing{Backend: s.backend, from: 3}
 	s.backend = f
 	if err := rereadLog(s, 2000); !errors.Is(err, ErrStorage) || !errors.Is(err, syscall.EIO) {
 		t.Fatalf("error %v", err)

@@ -1,12 +1,16 @@
 package sketch
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/refitd/refitd/sketch/internal/ledger"
+)
 
 // heads is what of the last commit can be asked while the next one is being written: where each partition is, and the
 // room in the outbox.
 type heads struct {
 	mu   sync.Mutex
-	next map[partition]head
+	next map[ledger.Partition]head
 	free int // room for dead letters
 }
 
@@ -17,7 +21,7 @@ type head struct {
 	begun       bool
 }
 
-func (h *heads) of(p partition) head {
+func (h *heads) of(p ledger.Partition) head {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.next[p]
@@ -35,13 +39,13 @@ func (s *Store) show(places ...int32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.next == nil {
-		h.next = make(map[partition]head)
+		h.next = make(map[ledger.Partition]head)
 	}
 	for _, place := range places {
-		l := &s.ledger[place]
-		at := partition{l.Topic, l.Partition}
+		l := s.ledger.At(place)
+		at := ledger.Partition{Topic: l.Topic, Number: l.Partition}
 		switch {
-		case !l.archived:
+		case !l.Archived:
 			h.next[at] = head{l.Next, l.Incarnation, l.Watermark, true}
 		case h.next[at].incarnation == l.Incarnation:
 			delete(h.next, at)

@@ -16,6 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A plan is a history to be: the settings follow from the seed, and so does what each step does in detail.
@@ -56,7 +58,7 @@ type logRecord struct {
 type history struct {
 	*oracle
 	rng    *rand.Rand
-	reopen func() (backend, error) // nil: in memory
+	reopen func() (storage.Backend, error) // nil: in memory
 	j      *journal
 	store  *Store
 	logs   map[*oraclePartition]*partitionLog
@@ -96,7 +98,8 @@ func settingsOf(rng *rand.Rand) Options {
 	case 0, 1:
 		o.Identity = "id"
 	case 2:
-		o.Quotas = []Quota{{"c1", 0.1 + 0.3*rng.Float64()}, {"c2", 0.6 * rng.Float64()}}[:1+rng.IntN(2)]
+		o.Quotas = []Quota{{Class: "c1", Share: 0.1 + 0.3*rng.Float64()},
+			{Class: "c2", Share: 0.6 * rng.Float64()}}[:1+rng.IntN(2)]
 	case 3:
 		o.CapBy, o.CapShare = "user", 0.05+0.5*rng.Float64()
 	}
@@ -104,7 +107,7 @@ func settingsOf(rng *rand.Rand) Options {
 }
 
 // run plays a history and returns the first violation.
-func run(p plan, broken driver, reopen func(Options) (backend, error)) (err error) {
+func run(p plan, broken driver, reopen func(Options) (storage.Backend, error)) (err error) {
 	rng := rand.New(rand.NewPCG(p.Seed, 1))
 	o := settingsOf(rng)
 	h := &history{
@@ -112,15 +115,15 @@ func run(p plan, broken driver, reopen func(Options) (backend, error)) (err erro
 		broken: broken,
 		logs:   map[*oraclePartition]*partitionLog{},
 		lives:  map[string]*life{},
-		j:      &journal{backend: newMemory()},
+		j:      &journal{Backend: storage.NewMemory()},
 	}
 	h.oracle = &oracle{life: &life{o: o}}
 	if reopen != nil {
-		h.reopen = func() (backend, error) { return reopen(o) }
-		if h.j.backend, err = h.reopen(); err != nil {
+		h.reopen = func() (storage.Backend, error) { return reopen(o) }
+		if h.j.Backend, err = h.reopen(); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, h.j.close()) }()
+		defer func() { err = errors.Join(err, h.j.Close()) }()
 	}
 	h.next = h.life
 	if err := h.open(o); err != nil {
@@ -170,7 +173,7 @@ func (h *history) current() (out []*oraclePartition) {
 // was lost.
 func (h *history) open(o Options) error {
 	h.j.until, h.j.broken = -1, h.broken
-	s, err := load(context.Background(), h.j, &o, func(stored *settings) (settings, error) {
+	s, err := load(context.Background(), h.j, &o, func(stored *policy.Settings) (policy.Settings, error) {
 		if stored == nil {
 			return o.settings(), nil
 		}
@@ -208,14 +211,14 @@ func userOf(field string, payload []byte) [][]byte {
 // lost suffix of the whole state, or for what a crash cut off of a part of one partition from offset low on.
 func (h *history) restart(lost bool, cut *oraclePartition, low int64) error {
 	if h.reopen != nil {
-		if err := h.j.close(); err != nil {
+		if err := h.j.Close(); err != nil {
 			return err
 		}
 		b, err := h.reopen()
 		if err != nil {
 			return err
 		}
-		h.j.backend = b
+		h.j.Backend = b
 	}
 	if err := h.open(h.o); err != nil {
 		return err
@@ -297,7 +300,7 @@ func TestHistories(t *testing.T) {
 func TestHistoriesOnDisk(t *testing.T) {
 	for seed := range tier.Size(5, 300) {
 		dir := t.TempDir()
-		reopen := func(Options) (backend, error) { return openDisk(dir, DefaultMemTableBytes, discard) }
+		reopen := func(Options) (storage.Backend, error) { return storage.OpenDisk(dir, DefaultMemTableBytes, discard) }
 		if err := run(plans.Example(seed), driver{}, reopen); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 var errCrash = errors.New("the machine went down")
@@ -18,28 +22,28 @@ type driver struct {
 
 // A journal is a backend that can crash at a commit and lose the last commits. Over Badger it can only crash.
 type journal struct {
-	backend
-	commits [][]op
+	storage.Backend
+	commits [][]storage.Op
 	until   int  // commits until the crash; negative = no crash
 	durable bool // whether the crashing commit is durable all the same
 	broken  driver
 }
 
-func (j *journal) commit(ops []op) error {
+func (j *journal) Commit(ops []storage.Op) error {
 	crash := j.until == 0
 	j.until--
 	if crash && !j.durable && !j.broken.torn {
 		return errCrash
 	}
-	var kept []op
+	var kept []storage.Op
 	for i, o := range ops {
-		if j.broken.withoutLedger && o.key[0] == prefixLedger || j.broken.withoutRows && o.key[0] == prefixRow ||
+		if j.broken.withoutLedger && o.Key[0] == codec.PrefixLedger || j.broken.withoutRows && o.Key[0] == codec.PrefixRow ||
 			crash && j.broken.torn && i > len(ops)/2 {
 			continue
 		}
-		kept = append(kept, op{key: bytes.Clone(o.key), value: bytes.Clone(o.value), skip: o.skip})
+		kept = append(kept, storage.Op{Key: bytes.Clone(o.Key), Value: bytes.Clone(o.Value), Skip: o.Skip})
 	}
-	if err := j.backend.commit(kept); err != nil {
+	if err := j.Backend.Commit(kept); err != nil {
 		return err
 	}
 	j.commits = append(j.commits, kept)
@@ -49,25 +53,25 @@ func (j *journal) commit(ops []op) error {
 	return nil
 }
 
-// limits are small, so that most parts take several transactions.
-func (j *journal) limits() (entries, bytes int64) { return 40, 1 << 20 }
+// Limits are small, so that most parts take several transactions.
+func (j *journal) Limits() (entries, bytes int64) { return 40, 1 << 20 }
 
 // lose forgets the last n commits, but for the first, which is the settings.
 func (j *journal) lose(n int) { j.become(j.commits[:max(1, len(j.commits)-n)]) }
 
 // become makes the state what commits make of an empty one.
-func (j *journal) become(commits [][]op) {
+func (j *journal) become(commits [][]storage.Op) {
 	j.commits = slices.Clone(commits)
-	m := newMemory()
+	m := storage.NewMemory()
 	for _, ops := range j.commits {
-		m.commit(ops)
+		m.Commit(ops)
 	}
-	j.backend = m
+	j.Backend = m
 }
 
 // copied is a state as it was.
 type copied struct {
-	commits [][]op
+	commits [][]storage.Op
 	got     map[*oraclePartition][]outcome
 	lineage string
 }
@@ -135,7 +139,7 @@ func (h *history) join() error {
 func (h *history) addCounts(c *copied) error {
 	for _, p := range h.current() {
 		n := int64(len(c.got[p]))
-		err := h.store.change(p.topic, p.number, func(l *LedgerRow) error {
+		err := h.store.change(p.topic, p.number, func(l *ledger.Account) error {
 			l.Start, l.Holes = l.Start-n, l.Holes+n
 			return nil
 		})
@@ -148,7 +152,7 @@ func (h *history) addCounts(c *copied) error {
 
 // trustGroup is what a start must not do.
 func (h *history) trustGroup(p *oraclePartition) error {
-	return h.store.change(p.topic, p.number, func(l *LedgerRow) error {
+	return h.store.change(p.topic, p.number, func(l *ledger.Account) error {
 		if committed := h.logs[p].committed; committed > l.Next {
 			l.Holes += committed - l.Next
 			l.Next = committed

@@ -1,10 +1,6 @@
 package sketch
 
-// A held row is of a shard, and here or about to be.
-type held struct {
-	role Role
-	id   identity
-}
+import "github.com/refitd/refitd/sketch/internal/share"
 
 // Lacks returns how many of the rows that a shard has, as the head of a share says, are neither here nor among its
 // pairs: something of it was lost, or is below thresholds that the shard does not know yet. A share that cannot be
@@ -12,47 +8,9 @@ type held struct {
 func (s *Store) Lacks(m *Share) (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, err := s.read(m)
+	h, err := share.Read(m, &s.settings, &s.ledger)
 	if err != nil {
 		return 0
 	}
-	rows, ends, of := map[incarnation]int64{}, map[incarnation]int64{}, map[held]incarnation{}
-	for i := range h.ledger {
-		l := &h.ledger[i]
-		at := incarnation{partition{l.Topic, l.Partition}, l.Incarnation}
-		rows[at], ends[at] = l.Rows[Train]+l.Rows[Select]+l.Rows[Gate], l.Next
-	}
-	for i, r := range s.all[:int(NumRoles)+len(h.counters.classes)] {
-		evicted, threshold := h.counters.of(i)
-		for _, e := range r.heap {
-			l := &s.ledger[e.ledger]
-			from := incarnation{partition{l.Topic, l.Partition}, l.Incarnation}
-			if _, ok := rows[from]; ok && (!evicted || e.rank >= threshold) { // else the shard has put it out
-				of[held{r.role, e.id}] = from
-			}
-		}
-	}
-	for i := range m.Pairs {
-		p := &m.Pairs[i]
-		role, id, ok := parseRowKey(p.Key)
-		if !ok {
-			continue
-		}
-		delete(of, held{role, id})
-		row, err := decodeRow(p.Key, p.Value)
-		if p.Value == nil || err != nil {
-			continue
-		}
-		from := incarnation{partition{string(row.topic), row.partition}, row.incarnation}
-		if next, ok := ends[from]; ok && row.offset < next { // else it is of a process that ended before its head
-			of[held{role, id}] = from
-		}
-	}
-	for _, from := range of {
-		rows[from]--
-	}
-	for _, missing := range rows {
-		n += max(0, missing)
-	}
-	return n
+	return share.Lacks(m, h, &s.samples, &s.ledger)
 }

@@ -3,6 +3,8 @@ package sketch
 import (
 	"slices"
 	"testing"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
 )
 
 // TestLacks: what a head says that there has to be is counted by the rows of its accounts. Rows of a process that ended
@@ -45,7 +47,7 @@ func TestLacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.DeleteFunc(e.Pairs, func(p Pair) bool { return p.Key[0] != prefixRow }), e.Head
+		return slices.DeleteFunc(e.Pairs, func(p Pair) bool { return p.Key[0] != codec.PrefixRow }), e.Head
 	}
 	sent, head := rows(0, 6)
 	beyond, _ := rows(6, 10)

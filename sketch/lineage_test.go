@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 // TestFormat1: a state that a build of format 1 wrote, before there were checkpoints or markers, opens as it is, and is
@@ -35,7 +39,8 @@ func TestFormat1(t *testing.T) {
 			st.Partitions[1].Digest.String() != "sha256:26e5c0f51a4f8bd8f3138efdc094a4b8078848a4e99484b07c172a3093b556bd" {
 			t.Errorf("digests of %+v", st)
 		}
-		if st.Lineage != "f0e1d2c3b4a5968778695a4b3c2d1e0f" || st.Format != formatVersion || string(s.Aux()) != "sums" ||
+		if st.Lineage != "f0e1d2c3b4a5968778695a4b3c2d1e0f" || st.Format != codec.FormatVersion ||
+			string(s.Aux()) != "sums" ||
 			st.Partitions[1].Gap != 10 ||
 			st.UnderFilled ||
 			!st.OfLog {
@@ -43,9 +48,9 @@ func TestFormat1(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
-	w, err := readWitness(o.Dir)
+	w, err := witness.Read(o.Dir)
 	must(t, err)
-	if w.Format != formatVersion {
+	if w.Format != codec.FormatVersion {
 		t.Errorf("the witness still says format %d: an older build would open what it cannot read", w.Format)
 	}
 }
@@ -58,7 +63,7 @@ func TestResize(t *testing.T) {
 		o *Options) {
 		o.HalfLife = time.Hour
 	},
-		"quotas": func(o *Options) { o.Quotas = []Quota{{"0", 0.3}} }} {
+		"quotas": func(o *Options) { o.Quotas = []Quota{{Class: "0", Share: 0.3}} }} {
 		t.Run(name, func(t *testing.T) {
 			o := diskOptions(t)
 			change(&o)
@@ -126,7 +131,7 @@ func TestResize(t *testing.T) {
 			for option, other := range map[string]func(*Options){
 				"Seed": func(o *Options) { o.Seed++ }, "HalfLife": func(o *Options) { o.HalfLife += time.Minute },
 				"Weighted": func(o *Options) { o.Weighted = true }, "HoldoutFraction": func(o *Options) { o.HoldoutFraction = 0.3 },
-				"Quotas": func(o *Options) { o.Quotas = []Quota{{"1", 0.3}} },
+				"Quotas": func(o *Options) { o.Quotas = []Quota{{Class: "1", Share: 0.3}} },
 			} {
 				changed := o
 				other(&changed)
@@ -325,7 +330,7 @@ func TestIncarnation(t *testing.T) {
 		t.Fatalf("state %+v", st)
 	}
 	if a := st.Archived[0]; a.Next != 1000 || a.Digest != old.Digest || a.Applied != old.Applied ||
-		a.Unaccounted() != 0 {
+		(&ledger.Account{Row: a}).Audit() != nil {
 		t.Errorf("archived %+v, was %+v", a, old)
 	}
 	if l := s.Ledger()[1]; l.Partition != 1 || l.Incarnation != 1 || l.Start != 3 {
@@ -371,34 +376,12 @@ func TestVerifyFromACheckpoint(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestCheckpointsAreFew: however many there were, at most 64 are kept, and the log is never far from one.
-func TestCheckpointsAreFew(t *testing.T) {
-	var kept []int64
-	for newest := int64(1); newest <= 5000; newest++ {
-		kept = append(kept, newest)
-		out := kept[:0]
-		for _, n := range kept {
-			if keepsCheckpoint(n, newest-n) {
-				out = append(out, n)
-			}
-		}
-		if kept = out; len(kept) > 64+8 {
-			t.Fatalf("%d checkpoints after %d", len(kept), newest)
-		}
-		for i := 1; i < len(kept); i++ {
-			if gap, age := kept[i]-kept[i-1], newest-kept[i-1]; gap > max(1, age/8+1) {
-				t.Fatalf("after %d, none between %d and %d", newest, kept[i-1], kept[i])
-			}
-		}
-	}
-	t.Logf("%d kept of 5000", len(kept))
-}
-
 // TestSmallerWithQuotas: a smaller size may leave more room to the rows without a quota, since those with one are
 // rounded up. The sample says that it is under-filled, and can be opened again.
 func TestSmallerWithQuotas(t *testing.T) {
 	o := diskOptions(t)
-	o.Size, o.HoldoutSize, o.Quotas = 10, 6, []Quota{{"0", 0.33}, {"1", 0.51}} // 4 + 6 + 0 rows
+	o.Size, o.HoldoutSize = 10, 6
+	o.Quotas = []Quota{{Class: "0", Share: 0.33}, {Class: "1", Share: 0.51}} // 4 + 6 + 0 rows
 	s := mustOpen(t, o)
 	records := mixedLog(300)
 	for i := range records {

@@ -4,38 +4,18 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/mirror"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/share"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
-
-// ErrForeign: what was to be merged is not of a store that reads other partitions of the same topics under the same
-// settings.
-var ErrForeign = errors.New("not of the same sample")
-
-// ErrBehind: the accounts to be merged are behind those that were. What the shard sends next to them is to be merged
-// with a later head.
-var ErrBehind = errors.New("behind what was merged")
-
-// A Share is what a store that reads some of the partitions has sent of itself: excerpts of it up to one with a head.
-type Share struct {
-	Shard uint32
-	Pairs []Pair
-	Head  *Head
-	// Resume is where the caller continues reading once this is merged. Memo is what it has to know then; see
-	// Store.Merged.
-	Resume int64
-	Memo   []byte
-	// Values returns the values that a payload has in a field, as for Erase: rows of forgotten subjects are left out.
-	Values func(field string, payload []byte) ([][]byte, error)
-	// Only takes some of the shard's partitions, into a store that is to be a shard itself: see Store.Taken. Nil takes
-	// all.
-	Only func(topic string, partition int32) bool
-	// Carry takes what the shard has counted by reason along with Only. It is of no partition, so one of those that
-	// share the shard's has to take it.
-	Carry bool
-}
 
 // Merge takes the share of a shard into a store of Options.Merges. A bottom-k sample is a function of the set of
 // events, and so is the union of such samples cut to k: each row that the sample of all events has is among the largest
@@ -50,7 +30,7 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	h, err := s.read(m)
+	h, err := share.Read(m, &s.settings, &s.ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +38,9 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 	defer func() { s.duplicates = duplicates }() // what is sent again is none
 	events = s.advance(h)
 	if m.Only == nil {
-		s.contribute(m.Shard, h.counters)
+		s.contribute(m.Shard, h.Counters)
 	} else if m.Carry {
-		s.carry(m.Shard, h.counters.reasons)
+		s.carry(m.Shard, h.Counters.Reasons)
 	}
 	for i := range m.Pairs {
 		if !m.Takes(&m.Pairs[i]) {
@@ -70,36 +50,25 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 			return nil, s.stop(err)
 		}
 	}
-	for i, r := range s.all[:int(NumRoles)+len(h.counters.classes)] {
-		evicted, threshold := h.counters.of(i)
-		if _, err := s.raise(r, Threshold{evicted, threshold}); err != nil {
+	for i, r := range s.samples.All[:int(NumRoles)+len(h.Counters.Classes)] {
+		evicted, threshold := h.Counters.Of(i)
+		if _, err := s.raise(r, Threshold{Evicted: evicted, Rank: threshold}); err != nil {
 			return nil, err
 		}
 	}
-	s.pending.put([]byte{prefixMerged}, false, func(b, key []byte) []byte {
-		return seal(key, append(binary.BigEndian.AppendUint64(b, uint64(m.Resume)), m.Memo...), len(b))
+	s.pending.Put([]byte{codec.PrefixMerged}, false, func(b, key []byte) []byte {
+		return codec.Seal(key, append(binary.BigEndian.AppendUint64(b, uint64(m.Resume)), m.Memo...), len(b))
 	})
 	return events, s.commit(nil)
 }
 
 // Merged returns Resume and Memo of the last share merged; ok is false before one was.
 func (s *Store) Merged() (resume int64, memo []byte, ok bool, err error) {
-	err = s.backend.view(func(c cut) (err error) {
-		resume, memo, ok, err = merged(c)
+	err = s.backend.View(func(c storage.Cut) (err error) {
+		resume, memo, ok, err = mirror.Merged(c)
 		return err
 	})
 	return resume, memo, ok, err
-}
-
-func merged(c cut) (resume int64, memo []byte, ok bool, err error) {
-	value, ok, err := stored(c, []byte{prefixMerged}, unseal)
-	switch {
-	case err != nil || !ok:
-		return 0, nil, false, err
-	case len(value) < 8:
-		return 0, nil, false, corrupt("what was merged has %d bytes", len(value))
-	}
-	return int64(binary.BigEndian.Uint64(value)), bytes.Clone(value[8:]), true, nil
 }
 
 // Fingerprint returns a digest of what samples have to agree in to be merged; see Agrees.
@@ -109,113 +78,18 @@ func (s *Store) Fingerprint() Digest {
 	s.mu.Unlock()
 	policy.Format, policy.Lineage, policy.Origin, policy.ConfigHash, policy.Since = 0, "", "", "", nil
 	policy.Partial, policy.Unsettled, policy.NotOfLog = false, false, false
-	return sha256.Sum256(appendSettings(nil, []byte{prefixSettings}, &policy))
-}
-
-// account is a head, decoded.
-type account struct {
-	ledger   []LedgerRow // those of incarnations that are over first, as a Head has them
-	counters counters
-}
-
-// read decodes and checks a share before anything of it is taken. Its error wraps ErrForeign.
-func (s *Store) read(m *Share) (*account, error) {
-	foreign := func(format string, args ...any) error {
-		return fmt.Errorf("sketch: merge shard %d: %w: %w", m.Shard, ErrForeign, fmt.Errorf(format, args...))
-	}
-	if m.Head == nil {
-		return nil, foreign("it has no head")
-	}
-	theirs, err := decodeSettings([]byte{prefixSettings}, m.Head.Settings)
-	if err != nil {
-		return nil, foreign("%w", err)
-	}
-	if err := s.settings.agrees(theirs); err != nil {
-		return nil, foreign("%w", err)
-	}
-	h := &account{counters: counters{reasons: map[string]int64{}}}
-	if len(m.Head.Counters) > 0 {
-		if h.counters, err = decodeCounters([]byte{prefixCounters}, m.Head.Counters); err != nil {
-			return nil, foreign("%w", err)
-		}
-		if n := len(s.settings.Quotas); len(h.counters.classes) != n {
-			return nil, foreign("it counts %d classes of %d", len(h.counters.classes), n)
-		}
-	}
-	behind := ""
-	for _, p := range m.Head.Ledger {
-		if !m.Takes(&p) {
-			continue
-		}
-		l, err := decodeLedger(p.Key, p.Value)
-		if err == nil {
-			err = l.audit()
-		}
-		if err != nil {
-			return nil, foreign("%w", err)
-		}
-		if place := s.place(l.Topic, l.Partition, l.Incarnation); place >= 0 {
-			switch own := &s.ledger[place]; {
-			case own.Start != l.Start:
-				return nil, foreign("%s/%d begins at offset %d, here at %d", l.Topic, l.Partition, l.Start, own.Start)
-			case own.Next == l.Next && own.Digest != l.Digest:
-				return nil, foreign("%s/%d has digest %s at offset %d, here %s", l.Topic, l.Partition, l.Digest, l.Next,
-					own.Digest)
-			case l.Next < own.Next:
-				behind = fmt.Sprintf("%s/%d is at offset %d, here at %d", l.Topic, l.Partition, l.Next, own.Next)
-			}
-		}
-		h.ledger = append(h.ledger, l)
-	}
-	if behind != "" {
-		return nil, fmt.Errorf("sketch: merge shard %d: %s: %w", m.Shard, behind, ErrBehind)
-	}
-	for i := range m.Pairs {
-		if _, err := s.check(&m.Pairs[i]); err != nil {
-			return nil, foreign("%w", err)
-		}
-	}
-	return h, nil
-}
-
-// check decodes a pair, and returns its row where it is one that is not gone.
-func (s *Store) check(p *Pair) (*storedRow, error) {
-	if len(p.Key) == 0 || !mirrored(p.Key) {
-		return nil, fmt.Errorf("it has a key %.40q", p.Key)
-	}
-	if p.Key[0] != prefixRow {
-		_, _, err := PartitionOf(p.Key)
-		if err == nil && p.Value != nil {
-			_, err = unseal(p.Key, p.Value)
-		}
-		return nil, err
-	}
-	if _, _, ok := parseRowKey(p.Key); !ok {
-		return nil, corrupt("row at key %.40x", p.Key)
-	}
-	if p.Value == nil {
-		return nil, nil //nolint:nilnil // a row that is gone has nothing to return
-	}
-	row, err := decodeRow(p.Key, p.Value)
-	if err != nil {
-		return nil, err
-	}
-	if s.settings.grouped() != (row.group != identity{}) {
-		return nil, fmt.Errorf("row of %s/%d offset %d does not fit the quotas or the cap", row.topic, row.partition,
-			row.offset)
-	}
-	return &row, nil
+	return sha256.Sum256(codec.AppendSettings(nil, []byte{codec.PrefixSettings}, &policy))
 }
 
 // CheckPair returns an error wrapping ErrForeign for a pair with which every share would be refused, and for one of a
 // partition that owns does not accept. Nobody can say of which partition a row was that is gone.
 func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool) error {
 	s.mu.Lock()
-	row, err := s.check(p)
+	row, err := share.CheckPair(p, &s.settings)
 	start := int64(0)
 	if row != nil {
-		if place := s.place(string(row.topic), row.partition, row.incarnation); place >= 0 {
-			start = s.ledger[place].Start
+		if place := s.ledger.Place(string(row.Topic), row.Partition, row.Incarnation); place >= 0 {
+			start = s.ledger.At(place).Start
 		}
 	}
 	s.mu.Unlock()
@@ -225,12 +99,12 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 	var topic string
 	var number int32
 	switch {
-	case row != nil && row.offset < start:
-		return fmt.Errorf("sketch: row of %s/%d has offset %d, its accounts begin at %d: %w", row.topic, row.partition,
-			row.offset, start, ErrForeign)
+	case row != nil && row.Offset < start:
+		return fmt.Errorf("sketch: row of %s/%d has offset %d, its accounts begin at %d: %w", row.Topic, row.Partition,
+			row.Offset, start, ErrForeign)
 	case row != nil:
-		topic, number = string(row.topic), row.partition
-	case p.Key[0] == prefixRow:
+		topic, number = string(row.Topic), row.Partition
+	case p.Key[0] == codec.PrefixRow:
 		return nil
 	default:
 		if topic, number, err = PartitionOf(p.Key); err != nil {
@@ -248,9 +122,9 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 func (s *Store) Agrees(sealed []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	theirs, err := decodeSettings([]byte{prefixSettings}, sealed)
+	theirs, err := codec.DecodeSettings([]byte{codec.PrefixSettings}, sealed)
 	if err == nil {
-		err = s.settings.agrees(theirs)
+		err = s.settings.Agrees(theirs)
 	}
 	if err != nil {
 		return fmt.Errorf("sketch: %w: %w", ErrForeign, err)
@@ -258,63 +132,38 @@ func (s *Store) Agrees(sealed []byte) error {
 	return nil
 }
 
-// agrees returns a *ConfigError with the first setting in which a sample of other partitions differs.
-func (s *settings) agrees(theirs settings) error {
-	type row struct {
-		option      string
-		ours, other any
-	}
-	same := func(rows ...row) error {
-		for _, r := range rows {
-			if r.ours != r.other {
-				return &ConfigError{Option: r.option, Stored: fmt.Sprint(r.ours), Configured: fmt.Sprint(r.other)}
-			}
-		}
-		return nil
-	}
-	if err := same(row{"Size", s.Size, theirs.Size}, row{"HoldoutSize", s.HoldoutSize, theirs.HoldoutSize}); err != nil {
-		return err
-	}
-	if _, err := s.succeed(theirs, false); err != nil { // before what follows of those settings
-		return err
-	}
-	return same(row{"MaxCost", s.MaxCost, theirs.MaxCost}, row{"Rules", s.Rules, theirs.Rules})
-}
-
 // advance makes the accounts those of a head that is not stale.
-func (s *Store) advance(h *account) map[string]int64 {
+func (s *Store) advance(h *share.Account) map[string]int64 {
 	events := map[string]int64{}
 	grew := func(topic string, n int64) {
 		if n > 0 {
 			events[topic] += n
 		}
 	}
-	for i := range h.ledger {
-		l := &h.ledger[i]
-		place := s.place(l.Topic, l.Partition, l.Incarnation)
+	for i := range h.Ledger {
+		l := &h.Ledger[i]
+		place := s.ledger.Place(l.Topic, l.Partition, l.Incarnation)
 		if place < 0 {
-			if current, ok := s.places[partition{l.Topic, l.Partition}]; ok && !l.archived {
+			if current, ok := s.ledger.Current(l.Topic, l.Partition); ok && !l.Archived {
 				s.archive(current)
 			}
 			fresh := *l
 			fresh.Rows = [NumRoles]int64{}
-			s.adopt(fresh)
-			place = int32(len(s.ledger) - 1)
-			s.touch(place)
+			s.touch(s.ledger.Adopt(fresh))
 			grew(l.Topic, l.Applied)
 			continue
 		}
-		own := &s.ledger[place]
-		if l.archived && !own.archived {
+		own := s.ledger.At(place)
+		if l.Archived && !own.Archived {
 			s.archive(place)
 		}
 		if own.Next == l.Next && own.Halted == l.Halted {
 			continue
 		}
 		grew(l.Topic, l.Applied-own.Applied)
-		rows, over := own.Rows, own.archived
+		rows, over := own.Rows, own.Archived
 		*own = *l
-		own.Rows, own.archived = rows, over
+		own.Rows, own.Archived = rows, over
 		s.touch(place)
 	}
 	return events
@@ -322,58 +171,54 @@ func (s *Store) advance(h *account) map[string]int64 {
 
 // archive ends the incarnation of a partition.
 func (s *Store) archive(place int32) {
-	l := &s.ledger[place]
-	s.pending.drop(l.key())
-	delete(s.places, partition{l.Topic, l.Partition})
-	l.archived, l.Halted = true, ""
+	s.pending.Drop(codec.AccountKey(s.ledger.At(place)))
+	s.ledger.Archive(place)
 	s.touch(place)
 	if !s.settings.NotOfLog {
 		s.settings.NotOfLog = true
-		s.pending.putSettings(&s.settings)
+		s.pending.PutSettings(&s.settings)
 	}
 }
 
 // contribute replaces what a shard has counted, and adds up what all have.
-func (s *Store) contribute(shard uint32, c counters) {
+func (s *Store) contribute(shard uint32, c codec.Counters) {
 	if s.shares == nil {
-		s.shares = map[uint32]counters{}
+		s.shares = map[uint32]codec.Counters{}
 	}
 	s.shares[shard] = c
-	s.pending.put(shareKey(shard), false, func(b, key []byte) []byte { return appendCounters(b, key, &c) })
+	s.pending.Put(mirror.ShareKey(shard), false, func(b, key []byte) []byte { return codec.AppendCounters(b, key, &c) })
 	s.addUp()
-	s.pending.counted = true
+	s.pending.Counted = true
 }
-
-func shareKey(shard uint32) []byte { return binary.BigEndian.AppendUint32([]byte{prefixMerged}, shard) }
 
 func (s *Store) addUp() {
 	s.reasons = map[string]int64{}
-	for _, r := range s.all[NumRoles:] {
-		r.eligible = 0
+	for _, r := range s.samples.All[NumRoles:] {
+		r.Eligible = 0
 	}
 	for _, shard := range slices.Sorted(maps.Keys(s.shares)) {
 		c := s.shares[shard]
-		for reason, n := range c.reasons {
+		for reason, n := range c.Reasons {
 			s.reasons[reason] += n
 		}
-		for i := range c.classes {
-			s.all[int(NumRoles)+i].eligible += c.classes[i].eligible
+		for i := range c.Classes {
+			s.samples.All[int(NumRoles)+i].Eligible += c.Classes[i].Eligible
 		}
 	}
 }
 
 // loadShares brings what the shards have counted into memory.
-func (s *Store) loadShares(c cut) error {
-	return c.each([]byte{prefixMerged}, func(key, value []byte) error {
-		if len(key) == 1 || isCarried(key) {
+func (s *Store) loadShares(c storage.Cut) error {
+	return c.Each([]byte{codec.PrefixMerged}, func(key, value []byte) error {
+		if len(key) == 1 || mirror.IsCarried(key) {
 			return nil
 		}
 		if len(key) != 1+4 {
-			return corrupt("key %x is of no shard", key)
+			return fault.Corrupt("key %x is of no shard", key)
 		}
-		counted, err := decodeCounters(key, value)
+		counted, err := codec.DecodeCounters(key, value)
 		if s.shares == nil {
-			s.shares = map[uint32]counters{}
+			s.shares = map[uint32]codec.Counters{}
 		}
 		s.shares[binary.BigEndian.Uint32(key[1:])] = counted
 		return err
@@ -384,57 +229,57 @@ func (s *Store) loadShares(c cut) error {
 // shard's threshold.
 func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([][]byte, error)) error {
 	size := int64(len(p.Key) + len(p.Value))
-	if p.Key[0] != prefixRow {
+	if p.Key[0] != codec.PrefixRow {
 		if err := s.commitIfFull(size, 1); err != nil {
 			return err
 		}
 		if p.Value == nil {
-			s.pending.drop(p.Key)
+			s.pending.Drop(p.Key)
 		} else {
-			s.pending.put(p.Key, false, func(b, _ []byte) []byte { return append(b, p.Value...) })
+			s.pending.Put(p.Key, false, func(b, _ []byte) []byte { return append(b, p.Value...) })
 		}
 		return nil
 	}
 	if p.Value == nil {
 		return nil
 	}
-	role, id, _ := parseRowKey(p.Key)
-	row, err := decodeRow(p.Key, p.Value)
+	role, id, _ := codec.ParseRowKey(p.Key)
+	row, err := codec.DecodeRow(p.Key, p.Value)
 	if err != nil {
 		return err
 	}
-	place := s.place(string(row.topic), row.partition, row.incarnation)
+	place := s.ledger.Place(string(row.Topic), row.Partition, row.Incarnation)
 	// From Next on they are of a process that ended before its head: its successor sends them again. Below Start there
 	// is nothing.
-	if place < 0 || row.offset >= s.ledger[place].Next || row.offset < s.ledger[place].Start {
+	if place < 0 || row.Offset >= s.ledger.At(place).Next || row.Offset < s.ledger.At(place).Start {
 		return nil
 	}
 	if gone, err := s.isForgotten(&row, id, values); err != nil || gone {
 		return err
 	}
-	if err := s.commitIfFull(size, 1+s.costOf(row.payload)/MinCost); err != nil {
+	if err := s.commitIfFull(size, 1+s.costOf(row.Payload)/MinCost); err != nil {
 		return err
 	}
 	return s.offer(
-		&s.ledger[place],
+		s.ledger.At(place),
 		place,
-		&Record{Offset: row.offset, Time: row.time, Weight: row.weight, Payload: row.payload, Role: role,
-			id: id, group: row.group},
+		&Record{Offset: row.Offset, Time: row.Time, Weight: row.Weight, Payload: row.Payload, Role: role,
+			id: id, group: row.Group},
 	)
 }
 
 // isForgotten reports whether a row is of a subject that is to be forgotten.
-func (s *Store) isForgotten(row *storedRow, id identity,
+func (s *Store) isForgotten(row *codec.Row, id policy.Identity,
 	values func(field string, payload []byte) ([][]byte, error)) (bool, error) {
 	for _, m := range s.markers {
-		at, ok := m.cut(string(row.topic), row.partition)
-		if !ok || row.incarnation > at.Incarnation || row.incarnation == at.Incarnation && row.offset >= at.Next {
+		at, ok := ledger.CutOf(&m, string(row.Topic), row.Partition)
+		if !ok || row.Incarnation > at.Incarnation || row.Incarnation == at.Incarnation && row.Offset >= at.Next {
 			continue
 		}
 		if m.Row != nil && bytes.Equal(m.Row, id[:]) {
 			return true, nil
 		}
-		named, err := values(m.Field, row.payload)
+		named, err := values(m.Field, row.Payload)
 		if err != nil {
 			return false, err
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A team is shards with a trainer, and one reference store that applies all that they do.
@@ -36,8 +38,8 @@ type teamLog struct {
 }
 
 type teamShard struct {
-	backend *memory
-	backup  *memory // nil without one
+	backend *storage.Memory
+	backup  *storage.Memory // nil without one
 	store   *Store
 	after   *Excerpt
 	merges  bool // it takes up partitions of others
@@ -51,14 +53,14 @@ type teamMessage struct {
 
 // A teamTrainer reads the topic as a trainer does: pairs wait for the head that they belong to.
 type teamTrainer struct {
-	backend *memory
+	backend *storage.Memory
 	store   *Store
 	at      int
 	waiting []map[string][]byte
 	since   []int // where the first of those is
 }
 
-func openTeamStore(b backend, o Options) (*Store, error) {
+func openTeamStore(b storage.Backend, o Options) (*Store, error) {
 	o.Lineage = "" // each has its own
 	return load(context.Background(), b, &o, o.choose)
 }
@@ -70,17 +72,17 @@ func newTeam(rng *rand.Rand) (*team, error) {
 	}
 	t.o.CheckpointEvery = 1000
 	var err error
-	if t.whole, err = openTeamStore(newMemory(), t.o); err != nil {
+	if t.whole, err = openTeamStore(storage.NewMemory(), t.o); err != nil {
 		return nil, err
 	}
 	for range 1 + rng.IntN(4) {
-		sh := &teamShard{backend: newMemory()}
+		sh := &teamShard{backend: storage.NewMemory()}
 		if err := t.restart(sh); err != nil {
 			return nil, err
 		}
 		t.shards = append(t.shards, sh)
 	}
-	t.trainer = &teamTrainer{backend: newMemory()}
+	t.trainer = &teamTrainer{backend: storage.NewMemory()}
 	if err := t.restartTrainer(); err != nil {
 		return nil, err
 	}
@@ -217,7 +219,7 @@ func (tr *teamTrainer) read(topic []teamMessage, edit func(*Share)) error {
 	}
 	share := &Share{Shard: uint32(m.shard), Head: m.head, Values: namesOf, Resume: int64(tr.at)}
 	for key, value := range tr.waiting[m.shard] {
-		share.Pairs = append(share.Pairs, Pair{[]byte(key), value})
+		share.Pairs = append(share.Pairs, Pair{Key: []byte(key), Value: value})
 	}
 	for i := range tr.waiting {
 		if i != m.shard && tr.waiting[i] != nil {
@@ -335,12 +337,15 @@ func (sh *teamShard) rows() [NumRoles]int {
 }
 
 // copyOf returns a copy of a backend.
-func copyOf(m *memory) *memory {
-	out, ops := newMemory(), []op{}
-	for key, at := range m.values {
-		ops = append(ops, op{key: []byte(key), value: at.value})
-	}
-	out.commit(ops)
+func copyOf(m *storage.Memory) *storage.Memory {
+	out, ops := storage.NewMemory(), []storage.Op{}
+	_ = m.View(func(c storage.Cut) error {
+		return c.Each(nil, func(key, value []byte) error {
+			ops = append(ops, storage.Op{Key: bytes.Clone(key), Value: bytes.Clone(value)})
+			return nil
+		})
+	})
+	out.Commit(ops)
 	return out
 }
 
@@ -376,7 +381,7 @@ func (t *team) reshard() error {
 	was := len(t.shards)
 	t.shards = nil
 	for i := range count {
-		sh := &teamShard{backend: newMemory(), merges: true}
+		sh := &teamShard{backend: storage.NewMemory(), merges: true}
 		if err := t.restart(sh); err != nil {
 			return err
 		}
@@ -419,7 +424,7 @@ func (t *team) reshard() error {
 			return fmt.Errorf("%s/%d was not taken up", l.topic, l.number)
 		}
 	}
-	t.trainer = &teamTrainer{backend: newMemory()}
+	t.trainer = &teamTrainer{backend: storage.NewMemory()}
 	return t.restartTrainer()
 }
 
@@ -491,7 +496,7 @@ func runTeam(seed uint64) error {
 	live, rows := 0, 0
 	for _, m := range team.topic {
 		for _, p := range m.pairs {
-			if p.Value != nil && p.Key[0] == prefixRow {
+			if p.Value != nil && p.Key[0] == codec.PrefixRow {
 				live++
 			}
 		}
@@ -504,7 +509,7 @@ func runTeam(seed uint64) error {
 	if live != rows && !team.putBack {
 		return fmt.Errorf("the topic has %d rows, the shards %d", live, rows)
 	}
-	team.trainer = &teamTrainer{backend: newMemory()}
+	team.trainer = &teamTrainer{backend: storage.NewMemory()}
 	if err = team.restartTrainer(); err == nil {
 		err = team.settle()
 	}

@@ -35,14 +35,14 @@ var mutants = []mutant{
 	{
 		name: "priority without seed",
 		file: "apply.go",
-		old:  "r.id = identity(sum[:16])",
-		new:  "if MUTANT { rand.Read(sum[:]) }\nr.id = identity(sum[:16])",
+		old:  "r.id = policy.Identity(sum[:16])",
+		new:  "if MUTANT { rand.Read(sum[:]) }\nr.id = policy.Identity(sum[:16])",
 	},
 	{
 		name: "digest without offset",
-		file: "ledger.go",
-		old:  "uint64(r.Offset))",
-		new:  "map[bool]uint64{false: uint64(r.Offset)}[MUTANT])",
+		file: "internal/ledger/row.go",
+		old:  "uint64(offset))",
+		new:  "map[bool]uint64{false: uint64(offset)}[MUTANT])",
 	},
 	{name: "no gap check", file: "apply.go", old: "if p.LogStart > next {",
 		new: "if MUTANT { p.LogStart, p.Base = min(p.LogStart, next), min(p.Base, next) }\nif p.LogStart > next {"},
@@ -80,43 +80,46 @@ var mutants = []mutant{
 	{
 		name: "eviction not in the other partition's account",
 		file: "apply.go",
-		old:  "s.ledger[out[i].ledger].Rows[r.Role]--",
-		new:  "if !MUTANT { s.ledger[out[i].ledger].Rows[r.Role]-- }",
+		old:  "s.ledger.At(out[i].Place).Rows[r.Role]--",
+		new:  "if !MUTANT { s.ledger.At(out[i].Place).Rows[r.Role]-- }",
 	},
-	{name: "incarnation not in the identity", file: "apply.go", old: "draw.byOffset(p.Topic, at.incarnation,",
-		new: "draw.byOffset(p.Topic, map[bool]uint32{false: at.incarnation}[MUTANT],"},
+	{name: "incarnation not in the identity", file: "apply.go", old: "draw.ByOffset(p.Topic, at.incarnation,",
+		new: "draw.ByOffset(p.Topic, map[bool]uint32{false: at.incarnation}[MUTANT],"},
 	{
 		name: "threshold learns of put out rows alone",
-		file: "reservoir.go",
-		old:  "r.lose(e.rank)\n",
-		new:  "if !MUTANT { r.lose(e.rank) }\n",
+		file: "internal/reservoir/reservoir.go",
+		old:  "r.Lose(e.Rank)\n",
+		new:  "if !MUTANT { r.Lose(e.Rank) }\n",
 	},
-	{name: "one row more than the capacity", file: "reservoir.go", old: "if len(r.heap) < r.capacity {",
-		new: "if len(r.heap) < r.capacity || MUTANT && len(r.heap) == r.capacity {"},
+	{name: "one row more than the capacity", file: "internal/reservoir/reservoir.go",
+		old: "if len(r.Entries) < r.Capacity {",
+		new: "if len(r.Entries) < r.Capacity || MUTANT && len(r.Entries) == r.Capacity {"},
 	{
 		name: "upsert by arrival",
 		file: "apply.go",
-		old:  "newer = r.Time > old.time",
-		new:  "newer = r.Time > old.time || MUTANT",
+		old:  "newer = r.Time > old.Time",
+		new:  "newer = r.Time > old.Time || MUTANT",
 	},
-	{name: "quota of the wrong class", file: "reservoir.go", old: "sum := draw.byBytes(domainGroup, []byte(q.Class))",
-		new: "if MUTANT { q.Class += \"0\" }\nsum := draw.byBytes(domainGroup, []byte(q.Class))"},
-	{name: "quota rounded down", file: "options.go", old: "math.Ceil(float64(share * float64(size)))",
+	{name: "quota of the wrong class", file: "internal/reservoir/samples.go",
+		old: "sum := draw.ByBytes(policy.DomainGroup, []byte(q.Class))",
+		new: "if MUTANT { q.Class += \"0\" }\nsum := draw.ByBytes(policy.DomainGroup, []byte(q.Class))"},
+	{name: "quota rounded down", file: "internal/policy/settings.go", old: "math.Ceil(float64(share * float64(size)))",
 		new: "map[bool]func(float64) float64{false: math.Ceil, true: math.Floor}[MUTANT](float64(share * float64(size)))"},
 	{
 		name: "cap keeps the first rows",
-		file: "reservoir.go",
+		file: "internal/reservoir/reservoir.go",
 		old:  "if e.compare(&least) < 0 {",
 		new:  "if e.compare(&least) < 0 || MUTANT {",
 	},
 	{
 		name: "cap's displaced rows raise the threshold",
-		file: "reservoir.go",
-		old:  "r.out = append(r.out, r.remove(int(r.positions[least.id])))",
-		new:  "r.out = append(r.out, r.remove(int(r.positions[least.id])))\nif MUTANT { r.lose(r.out[len(r.out)-1].rank) }",
+		file: "internal/reservoir/reservoir.go",
+		old:  "r.out = append(r.out, r.remove(int(r.positions[least.ID])))",
+		new:  "r.out = append(r.out, r.remove(int(r.positions[least.ID])))\nif MUTANT { r.Lose(r.out[len(r.out)-1].Rank) }",
 	},
-	{name: "room after an erasure is for anyone", file: "reservoir.go", old: "if r.evicted && e.rank <= r.threshold {",
-		new: "if r.evicted && e.rank <= r.threshold && !MUTANT {"},
+	{name: "room after an erasure is for anyone", file: "internal/reservoir/reservoir.go",
+		old: "if r.Evicted && e.Rank <= r.Threshold {",
+		new: "if r.Evicted && e.Rank <= r.Threshold && !MUTANT {"},
 	{
 		name: "smaller size keeps the old threshold",
 		file: "forget.go",
@@ -136,34 +139,48 @@ var mutants = []mutant{
 	{
 		name: "marker without a cut",
 		file: "forget.go",
-		old:  "s.ledger[place].Incarnation == at.Incarnation && offset < at.Next",
-		new:  "s.ledger[place].Incarnation == at.Incarnation && (offset < at.Next || MUTANT)",
+		old:  "s.ledger.At(place).Incarnation == at.Incarnation && offset < at.Next",
+		new:  "s.ledger.At(place).Incarnation == at.Incarnation && (offset < at.Next || MUTANT)",
 	},
 	{
 		name: "bug: a subject forgotten again, in a state made anew, is forgotten less",
 		file: "forget.go",
-		old:  "m.extend(old.Cut) //",
-		new:  "if !MUTANT { m.extend(old.Cut) } //",
+		old:  "ledger.Extend(&m, old.Cut) //",
+		new:  "if !MUTANT { ledger.Extend(&m, old.Cut) } //",
 	},
-	{name: "bug: a smaller size never leaves a sample more room", file: "resize.go", old: "if !chosen.size(s.all) {",
-		new: "if grows := chosen.size(s.all); !grows || MUTANT && chosen.Size <= s.settings.Size && chosen.HoldoutSize <= " +
-			"s.settings.HoldoutSize {"},
+	{name: "bug: a smaller size never leaves a sample more room", file: "resize.go",
+		old: "if !s.samples.Resize(&chosen) {",
+		new: "if grows := s.samples.Resize(&chosen); !grows || MUTANT && chosen.Size <= s.settings.Size && " +
+			"chosen.HoldoutSize <= s.settings.HoldoutSize {"},
 	{
 		name: "checkpoints never thinned",
-		file: "checkpoint.go",
-		old:  "if n := m.records / s.checkpointEvery; n != newest",
-		new:  "if n := m.records / s.checkpointEvery; MUTANT || n != newest",
+		file: "internal/ledger/checkpoint.go",
+		old:  "if n := m.records / every; n != newest",
+		new:  "if n := m.records / every; MUTANT || n != newest",
 	},
 	{
 		name: "checkpoints of a lost end kept",
 		file: "checkpoint.go",
-		old:  "s.pending.put(l.checkpointKey(l.Next), false,",
-		new:  "if MUTANT { l.Next++ }\ns.pending.put(l.checkpointKey(l.Next), false,",
+		old:  "s.pending.Put(codec.CheckpointKey(&l, l.Next), false,",
+		new:  "if MUTANT { l.Next++ }\ns.pending.Put(codec.CheckpointKey(&l, l.Next), false,",
 	},
 }
 
 // setMutant chooses the mutant, -1 none, in a build that has them.
 var setMutant func(int)
+
+// TestMutantsFit: what each of them changes is in its file, once.
+func TestMutantsFit(t *testing.T) {
+	for _, m := range mutants {
+		if m.file == "" {
+			continue
+		}
+		text, err := os.ReadFile(m.file)
+		if n := bytes.Count(text, []byte(m.old)); err != nil || n != 1 {
+			t.Errorf("%s: %d times in %s: %s (error %v)", m.name, n, m.file, m.old, err)
+		}
+	}
+}
 
 // TestMutants: the histories notice each way to get it wrong. The edits are laid over the code for a second build of
 // this test, so that the code itself knows nothing of them. testdata/mutants.txt has a seed for each that shows it;
@@ -233,7 +250,7 @@ func runOverlaid(t *testing.T) {
 	must(t, err)
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	lay := func(file string, text string) {
-		to := filepath.Join(dir, file)
+		to := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
 		must(t, os.WriteFile(to, []byte(text), 0o600))
 		overlay.Replace[filepath.Join(here, file)] = to
 	}
@@ -252,15 +269,30 @@ func runOverlaid(t *testing.T) {
 			t.Fatalf("%s: %d times in %s: %s", m.name, n, m.file, m.old)
 		}
 		edited[m.file] = strings.Replace(text, m.old,
-			strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("(mutated == %d)", i)), 1)
+			strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("(Mutated == %d)", i)), 1)
 	}
 	edited["apply.go"] = strings.Replace(edited["apply.go"], "package sketch\n",
 		"package sketch\n\nimport \"crypto/rand\"\n", 1)
+	var imports, set strings.Builder // a variable in each room that is edited, and what sets all of them
+	rooms := map[string]bool{}
 	for _, file := range slices.Sorted(maps.Keys(edited)) {
 		lay(file, edited[file])
+		in := filepath.Dir(file)
+		if rooms[in] {
+			continue
+		}
+		rooms[in] = true
+		name, of := filepath.Base(in), filepath.Base(in)+"."
+		if in == "." {
+			name, of = "sketch", ""
+		} else {
+			fmt.Fprintf(&imports, "import %q\n", "github.com/refitd/refitd/sketch/"+in)
+		}
+		lay(filepath.Join(in, "mutated.go"), "package "+name+"\n\nvar Mutated = -1\n")
+		fmt.Fprintf(&set, "%sMutated = i\n", of)
 	}
-	lay("mutated.go", "package sketch\n\nvar mutated = -1\n")
-	lay("mutated_test.go", "package sketch\n\nfunc init() { setMutant = func(i int) { mutated = i } }\n")
+	lay("mutated_test.go", fmt.Sprintf("package sketch\n\n%s\nfunc init() { setMutant = func(i int) {\n%s} }\n",
+		&imports, &set))
 	text, err := json.Marshal(overlay)
 	must(t, err, os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600))
 	args := []string{"test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^TestMutants$", "-count=1", "."}

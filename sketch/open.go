@@ -4,17 +4,25 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/fault"
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/outbox"
+	"github.com/refitd/refitd/sketch/internal/piece"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
+	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 // Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them and the files they are in. A
@@ -33,12 +41,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // OpenExisting opens a state under the settings it was made with, for inspection. It leaves the witness alone. The
 // error wraps ErrNoState if dir has no state.
 func OpenExisting(ctx context.Context, dir string, log *slog.Logger) (*Store, error) {
-	if _, err := readWitness(dir); errors.Is(err, os.ErrNotExist) {
+	if _, err := witness.Read(dir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 	}
-	return openDir(ctx, Options{Dir: dir, Logger: log}, false, func(stored *settings) (settings, error) {
+	return openDir(ctx, Options{Dir: dir, Logger: log}, false, func(stored *policy.Settings) (policy.Settings, error) {
 		if stored == nil {
-			return settings{}, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
+			return policy.Settings{}, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 		}
 		return *stored, nil
 	})
@@ -49,29 +57,17 @@ func NewMemory(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return load(context.Background(), newMemory(), &o, o.choose)
+	return load(context.Background(), storage.NewMemory(), &o, o.choose)
 }
 
 // choose returns the settings that continue those stored. stored is nil for a new state.
-func (o *Options) choose(stored *settings) (settings, error) {
+func (o *Options) choose(stored *policy.Settings) (policy.Settings, error) {
 	want := o.settings()
 	if stored != nil {
-		return stored.succeed(want, o.DrawSeed)
+		return stored.Succeed(want, o.DrawSeed)
 	}
-	want.draw(o.DrawSeed)
+	want.Draw(o.DrawSeed)
 	return want, nil
-}
-
-// draw fills what a new state needs and the options left open.
-func (s *settings) draw(seed bool) {
-	var b [8]byte
-	rand.Read(b[:]) // never fails
-	if s.Lineage == "" {
-		s.Lineage = drawLineage()
-	}
-	if seed {
-		s.Seed = binary.NativeEndian.Uint64(b[:])
-	}
 }
 
 // rowsName is the directory of the database in a state directory.
@@ -91,7 +87,7 @@ type home struct {
 // its files are mapped, damaged tables panic in its goroutines, and a database that has lost its MANIFEST or its log
 // opens without a word.
 func openDir(ctx context.Context, o Options, witnesses bool,
-	choose func(stored *settings) (settings, error)) (_ *Store, err error) {
+	choose func(stored *policy.Settings) (policy.Settings, error)) (_ *Store, err error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -99,15 +95,15 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = DefaultMemTableBytes
 	}
-	if _, err := o.readWitness(); err != nil { // of another format nothing is touched
+	if _, err := readWitness(o.Dir); err != nil { // of another format nothing is touched
 		return nil, err
 	}
-	if err := preflight(&o, witnesses, log); err != nil {
+	if err := o.place().Preflight(witnesses, log); err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(o.Dir, rowsName)
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
 	h := &home{dir: o.Dir, witnesses: witnesses}
 	if h.lock, err = LockDir(o.Dir); err != nil {
@@ -118,27 +114,28 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 			err = errors.Join(err, h.lock.Close())
 		}
 	}()
-	w, err := o.readWitness()
+	w, err := readWitness(o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	if err := checkFiles(ctx, dir, w != nil); err != nil {
+	if err := storage.CheckFiles(ctx, dir, w != nil); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, denied(err)
+		return nil, fault.Denied(err)
 	}
-	d, err := openDisk(dir, o.MemTableBytes, log)
+	d, err := storage.OpenDisk(dir, o.MemTableBytes, log)
 	if err != nil {
 		return nil, err
 	}
-	s, err := load(ctx, d, &o, func(stored *settings) (settings, error) {
+	s, err := load(ctx, d, &o, func(stored *policy.Settings) (policy.Settings, error) {
 		switch {
 		case w != nil && stored == nil:
-			return settings{}, corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName, w.Lineage)
-		case w != nil && stored.origin() != w.Lineage:
-			return settings{}, corrupt("%s holds lineage %s, but %s says %s", dir, stored.origin(), witnessName,
+			return policy.Settings{}, fault.Corrupt("%s is empty, but %s says that it held lineage %s", dir, witness.Name,
+				w.Lineage)
+		case w != nil && stored.First() != w.Lineage:
+			return policy.Settings{}, fault.Corrupt("%s holds lineage %s, but %s says %s", dir, stored.First(), witness.Name,
 				w.Lineage)
 		}
 		return choose(stored)
@@ -148,40 +145,34 @@ func openDir(ctx context.Context, o Options, witnesses bool,
 		err = s.settle(w, log)
 	}
 	if err != nil {
-		return nil, errors.Join(err, d.close())
+		return nil, errors.Join(err, d.Close())
 	}
 	if w == nil {
 		// The settings leave the log of the new database, so that damage to the log cannot take them away.
-		if err := d.close(); err != nil {
+		if err := d.Close(); err != nil {
 			return nil, err
 		}
-		if d, err = openDisk(dir, o.MemTableBytes, log); err != nil {
+		if d, err = storage.OpenDisk(dir, o.MemTableBytes, log); err != nil {
 			return nil, err
 		}
 		s.backend = d
 	}
 	rows, _ := s.Size()
 	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", rows[Train]+rows[Select]+rows[Gate],
-		"partitions", len(s.ledger), "seconds", time.Since(start).Seconds())
+		"partitions", s.ledger.Size(), "seconds", time.Since(start).Seconds())
 	return s, nil
 }
 
-// readWitness returns nil if there is no witness.
-func (o *Options) readWitness() (*Witness, error) {
-	w, err := readWitness(o.Dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return w, w.checkFormat(o.Dir)
+// place is where the options say that the state is kept.
+func (o *Options) place() storage.Place {
+	return storage.Place{Dir: o.Dir, MemTableBytes: o.MemTableBytes, MinFreeBytes: o.MinFreeBytes,
+		AllowNetwork: o.AllowNetwork}
 }
 
 // settle compares a store with its witness and, if it keeps one, takes up what the witness has and the ledger has not.
 func (s *Store) settle(w *Witness, log *slog.Logger) error {
 	if w != nil {
-		behind, err := s.compare(w, s.home.dir)
+		behind, err := witness.Compare(w, &s.ledger, s.home.dir)
 		if err != nil {
 			return err
 		}
@@ -194,7 +185,7 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 			if !s.home.witnesses {
 				break
 			}
-			if newest, _ := s.incarnation(t.Topic); newest > t.Incarnation {
+			if newest, _ := s.ledger.Incarnation(t.Topic); newest > t.Incarnation {
 				continue
 			}
 			if err := s.Begin(t.Topic, t.Partition, t.Start); err != nil {
@@ -207,10 +198,11 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 
 // load brings the state of a backend into memory. choose gets the stored settings, nil for a new state, and returns
 // those to use.
-func load(ctx context.Context, b backend, o *Options, choose func(stored *settings) (settings, error)) (*Store, error) {
-	var was *settings
-	err := b.view(func(c cut) error {
-		s, ok, err := stored(c, []byte{prefixSettings}, decodeSettings)
+func load(ctx context.Context, b storage.Backend, o *Options,
+	choose func(stored *policy.Settings) (policy.Settings, error)) (*Store, error) {
+	var was *policy.Settings
+	err := b.View(func(c storage.Cut) error {
+		s, ok, err := storage.Stored(c, []byte{codec.PrefixSettings}, codec.DecodeSettings)
 		if ok {
 			was = &s
 		}
@@ -219,9 +211,9 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 	if err != nil {
 		return nil, err
 	}
-	if was != nil && was.Format > formatVersion {
+	if was != nil && was.Format > codec.FormatVersion {
 		return nil, fmt.Errorf("sketch: format %d is newer than %d, the newest this build reads: %w", was.Format,
-			formatVersion, ErrFormat)
+			codec.FormatVersion, ErrFormat)
 	}
 	chosen, err := choose(was)
 	if err != nil {
@@ -232,40 +224,38 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		current = *was
 	}
 	s := &Store{
-		progress:        progressOf(ctx),
+		progress:        storage.ProgressOf(ctx),
 		settings:        current,
 		backend:         b,
-		places:          map[partition]int32{},
-		checkpoints:     map[int32][]mark{},
-		bounds:          map[int32]*bound{},
+		ledger:          ledger.NewBook(),
+		bounds:          map[int32]*piece.Bound{},
 		markers:         map[Digest]Marker{},
 		outboxRows:      o.OutboxRows,
 		checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery),
 		cost:            o.Cost,
 		merges:          o.Merges,
 	}
-	s.pending.rows = map[rowKey]int32{}
-	s.makeReservoirs()
-	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
+	s.samples = reservoir.NewSamples(&s.settings, s.merges)
+	if err := b.View(func(c storage.Cut) error { return s.fill(ctx, c) }); err != nil {
 		return nil, err
 	}
-	for place := range s.ledger {
-		s.show(int32(place))
+	for place := range int32(s.ledger.Size()) {
+		s.show(place)
 	}
 	s.show()
 	if err := s.findNotes(); err != nil {
 		return nil, err
 	}
-	chosen.Format = formatVersion
+	chosen.Format = codec.FormatVersion
 	if was == nil {
 		for _, m := range o.Forgotten {
 			s.putMarker(&m)
 			chosen.Partial = true
 		}
 		s.settings = chosen
-		s.pending.putSettings(&chosen)
+		s.pending.PutSettings(&chosen)
 		err = s.commit(nil)
-	} else if chosen.Unsettled || !reflect.DeepEqual(*was, chosen) || slices.ContainsFunc(s.all, (*reservoir).isOver) {
+	} else if chosen.Unsettled || !reflect.DeepEqual(*was, chosen) || s.samples.AreOver() {
 		err = s.resize(chosen)
 	}
 	if err == nil && o.Mirror {
@@ -278,28 +268,28 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 }
 
 // fill takes what a cut has into memory.
-func (s *Store) fill(ctx context.Context, c cut) error {
-	acc, err := s.scan(ctx, c, func(row *scanned) error {
-		s.all[row.sample].load(s.entryOf(row, int32(row.place)), row.group)
+func (s *Store) fill(ctx context.Context, c storage.Cut) error {
+	acc, err := s.frame().Scan(ctx, c, func(row *audit.Scanned) error {
+		s.samples.All[row.Sample].Load(s.entryOf(row, int32(row.Place)), row.Group)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, l := range acc.ledger {
-		s.adopt(l)
+	for _, l := range acc.Ledger {
+		s.ledger.Adopt(l)
 	}
-	for i, r := range s.all {
-		r.evicted, r.threshold = acc.of(i)
+	for i, r := range s.samples.All {
+		r.Evicted, r.Threshold = acc.Of(i)
 		if i >= int(NumRoles) {
-			r.eligible = acc.classes[i-int(NumRoles)].eligible
+			r.Eligible = acc.Classes[i-int(NumRoles)].Eligible
 		}
-		r.restore()
+		r.Restore()
 	}
-	for _, m := range acc.markers {
+	for _, m := range acc.Markers {
 		s.markers[m.Hash] = m
 	}
-	s.reasons = acc.reasons
+	s.reasons = acc.Reasons
 	if err := s.loadShares(c); err != nil {
 		return err
 	}
@@ -309,10 +299,11 @@ func (s *Store) fill(ctx context.Context, c cut) error {
 	if err := s.loadBounds(c); err != nil {
 		return err
 	}
-	if err := scanDeadLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {
+	waiting := func(key []byte) { s.outbox = append(s.outbox, string(key)) }
+	if err := outbox.Scan(c, s.ledger.All(), waiting); err != nil {
 		return err
 	}
-	aux, _, err := stored(c, []byte{prefixAux}, unseal)
+	aux, _, err := storage.Stored(c, []byte{codec.PrefixAux}, codec.Unseal)
 	s.aux = bytes.Clone(aux)
 	return err
 }

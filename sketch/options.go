@@ -1,13 +1,14 @@
 package sketch
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
-	"strconv"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
 )
 
 // What one row may cost; see Options.Cost. A row puts out as many others as it costs more than they do, in one
@@ -88,29 +89,20 @@ type Options struct {
 	OutboxRows      int   // dead letters kept at most; 0 keeps none of the rejected records
 }
 
-// A Quota is the share of the training sample, in (0, 1], that one class has.
-type Quota struct {
-	Class string  `json:"class"`
-	Share float64 `json:"share"`
-}
-
-// shareOf returns ⌈share·size⌉. The product is rounded once, so that it is the same on every machine.
-func shareOf(share float64, size int) int { return int(math.Ceil(float64(share * float64(size)))) }
-
 // Validate returns every bad field with its value, or nil.
 func (o *Options) Validate() error {
 	var errs []error
 	bad := func(field string, value any, want string) {
 		errs = append(errs, fmt.Errorf("sketch: %s is %v, want %s", field, value, want))
 	}
-	if o.Size < 1 || o.Size > maxRows {
-		bad("Size", o.Size, fmt.Sprintf("1 to %d", maxRows))
+	if o.Size < 1 || o.Size > reservoir.MaxRows {
+		bad("Size", o.Size, fmt.Sprintf("1 to %d", reservoir.MaxRows))
 	}
 	if !(o.HoldoutFraction >= 0 && o.HoldoutFraction < 1) {
 		bad("HoldoutFraction", o.HoldoutFraction, "a number in [0, 1)")
 	}
-	if o.HoldoutSize < 0 || o.HoldoutSize > maxRows || o.HoldoutFraction > 0 && o.HoldoutSize < 2 {
-		bad("HoldoutSize", o.HoldoutSize, fmt.Sprintf("2 to %d", maxRows))
+	if o.HoldoutSize < 0 || o.HoldoutSize > reservoir.MaxRows || o.HoldoutFraction > 0 && o.HoldoutSize < 2 {
+		bad("HoldoutSize", o.HoldoutSize, fmt.Sprintf("2 to %d", reservoir.MaxRows))
 	}
 	if o.HalfLife < 0 || o.HalfLife > 0 && o.HalfLife < time.Millisecond {
 		bad("HalfLife", o.HalfLife, "0 or at least 1ms")
@@ -172,42 +164,9 @@ func (o *Options) validateGroups() (errs []error) {
 // maxQuotas bounds the counters, which are one value.
 const maxQuotas = 1000
 
-// settings are the part of Options that is bound to a state, as stored.
-type settings struct {
-	Format          int           `json:"format"`
-	Lineage         string        `json:"lineage"`
-	ConfigHash      string        `json:"config_hash"`
-	Size            int           `json:"size"`
-	HoldoutSize     int           `json:"holdout_size"`
-	MaxCost         int64         `json:"max_cost,omitempty"`
-	HoldoutFraction float64       `json:"holdout_fraction"`
-	HoldoutBy       string        `json:"holdout_by"`
-	HalfLife        time.Duration `json:"half_life_ns"`
-	HoldoutHalfLife time.Duration `json:"holdout_half_life_ns"`
-	Identity        string        `json:"identity"`
-	Weighted        bool          `json:"weighted"`
-	Seed            uint64        `json:"seed"`
-	Quotas          []Quota       `json:"quotas,omitempty"`
-	CapBy           string        `json:"cap_by,omitempty"`
-	CapShare        float64       `json:"cap_share,omitempty"`
-	Rules           string        `json:"rules,omitempty"`
-
-	Origin    string     `json:"origin,omitempty"`     // the first lineage, if it was another: what the witness remembers
-	Partial   bool       `json:"partial,omitempty"`    // an erasure or a larger size left the samples under-filled
-	Since     []Position `json:"since,omitempty"`      // when that was
-	Unsettled bool       `json:"unsettled,omitempty"`  // rows that a smaller size has no room for may still be there
-	NotOfLog  bool       `json:"not_of_log,omitempty"` // the samples cannot be had again by reading the log
-}
-
-// origin is the lineage that the state was made with.
-func (s *settings) origin() string { return cmp.Or(s.Origin, s.Lineage) }
-
-// grouped reports whether rows carry the hash of their class or entity.
-func (s *settings) grouped() bool { return len(s.Quotas) > 0 || s.CapBy != "" }
-
-func (o *Options) settings() settings {
-	s := settings{
-		Format: formatVersion, Lineage: o.Lineage, ConfigHash: o.ConfigHash, Size: o.Size, HoldoutSize: o.HoldoutSize,
+func (o *Options) settings() policy.Settings {
+	s := policy.Settings{
+		Format: codec.FormatVersion, Lineage: o.Lineage, ConfigHash: o.ConfigHash, Size: o.Size, HoldoutSize: o.HoldoutSize,
 		HoldoutFraction: o.HoldoutFraction, HoldoutBy: o.HoldoutBy, HalfLife: o.HalfLife, HoldoutHalfLife: o.HoldoutHalfLife,
 		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed, Quotas: o.Quotas, CapBy: o.CapBy, CapShare: o.CapShare,
 		Rules:   o.Rules,
@@ -217,41 +176,4 @@ func (o *Options) settings() settings {
 		s.HoldoutHalfLife = s.HalfLife
 	}
 	return s
-}
-
-// succeed returns the settings to continue a state with: s is stored, c is configured. Sizes may change. A
-// *ConfigError names the first setting that may not: what was refused under it is not known any more, so that only
-// reading the log again can show what the sample would be.
-func (s *settings) succeed(c settings, drawSeed bool) (settings, error) {
-	if drawSeed {
-		c.Seed = s.Seed
-	}
-	type row struct{ option, stored, configured string }
-	rows := []row{
-		{"Seed", strconv.FormatUint(s.Seed, 10), strconv.FormatUint(c.Seed, 10)},
-		{"HalfLife", s.HalfLife.String(), c.HalfLife.String()},
-		{"HoldoutFraction", fmt.Sprint(s.HoldoutFraction), fmt.Sprint(c.HoldoutFraction)},
-		{"HoldoutHalfLife", s.HoldoutHalfLife.String(), c.HoldoutHalfLife.String()},
-		{"HoldoutBy", strconv.Quote(s.HoldoutBy), strconv.Quote(c.HoldoutBy)},
-		{"Quotas", fmt.Sprint(s.Quotas), fmt.Sprint(c.Quotas)},
-		{"CapBy", strconv.Quote(s.CapBy), strconv.Quote(c.CapBy)},
-		{"CapShare", fmt.Sprint(s.CapShare), fmt.Sprint(c.CapShare)},
-		{"Identity", strconv.Quote(s.Identity), strconv.Quote(c.Identity)},
-		{"Weighted", fmt.Sprint(s.Weighted), fmt.Sprint(c.Weighted)},
-	}
-	if s.CapBy != "" { // a wider cap would have room for rows that it put out, and does not know which
-		rows = append(rows, row{"Size", strconv.Itoa(s.Size), strconv.Itoa(max(s.Size, c.Size))},
-			row{"HoldoutSize", strconv.Itoa(s.HoldoutSize), strconv.Itoa(max(s.HoldoutSize, c.HoldoutSize))})
-	}
-	for _, r := range rows {
-		if r.stored != r.configured {
-			return settings{}, &ConfigError{Option: r.option, Stored: r.stored, Configured: r.configured}
-		}
-	}
-	c.Lineage, c.Origin, c.Partial, c.Since, c.Unsettled, c.NotOfLog = s.Lineage, s.Origin, s.Partial, s.Since,
-		s.Unsettled, s.NotOfLog
-	if s.Rules != "" && s.Rules != c.Rules {
-		c.Lineage, c.Origin, c.NotOfLog = drawLineage(), s.origin(), true
-	}
-	return c, nil
 }

@@ -281,7 +281,6 @@ func (w *oracle) account(p *oraclePartition, reasons map[string]int64,
 		Next:        p.start,
 		LastOffset:  -1,
 		Watermark:   NoTime,
-		archived:    p.over,
 	}
 	b, _ := binary.Append([]byte("refitd ledger 1\x00"+p.topic), binary.BigEndian,
 		[]uint32{p.incarnation, uint32(p.number)})

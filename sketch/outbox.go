@@ -1,45 +1,29 @@
 package sketch
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"unicode/utf8"
-)
 
-// MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's value.
-const MaxDeadLetterBytes = 1 << 10
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/outbox"
+	"github.com/refitd/refitd/sketch/internal/storage"
+)
 
 // ErrOutboxFull: the outbox has no room for the rejected records of a part. Nothing of it was applied.
 var ErrOutboxFull = errors.New("outbox is full")
-
-// A DeadLetter is a rejected record that waits in the outbox to be sent on. It was written in the transaction that
-// counted the record, so that neither is there without the other.
-type DeadLetter struct {
-	Topic       string
-	Partition   int32
-	Incarnation uint32 // of the topic, from 0
-	Offset      int64
-	Reason      string
-	Detail             // empty where the record had none, or was rejected by a build that kept none
-	Time        int64  // time stamp of the record, milliseconds
-	Size        int    // bytes of its value, -1 if it had none
-	Payload     []byte // the first MaxDeadLetterBytes of the value
-}
 
 // FitOutbox cuts a part before the first new rejected record that the outbox has no room for, and reports whether it
 // did. Until the next Apply room can only grow. A store without an outbox (Options.OutboxRows is 0) never cuts.
 func (s *Store) FitOutbox(p *Part) (cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	place, ok := s.places[partition{p.Topic, p.Partition}]
+	place, ok := s.ledger.Current(p.Topic, p.Partition)
 	if !ok {
 		return false
 	}
-	_, i := p.fit(s.ledger[place].Next, s.room())
+	_, i := p.fit(s.ledger.At(place).Next, s.room())
 	if i < 0 {
 		return false
 	}
@@ -76,12 +60,13 @@ func (p *Part) fit(next int64, room int) (left, unfit int) {
 }
 
 // post puts a rejected record into the outbox.
-func (s *Store) post(l *LedgerRow, r *Record) {
+func (s *Store) post(l *ledger.Account, r *Record) {
 	if s.outboxRows == 0 || r.Quiet {
 		return
 	}
-	key := deadLetterKey(l.Topic, l.Partition, l.Incarnation, r.Offset)
-	s.pending.put(key, true, func(b, key []byte) []byte { return appendDeadLetter(b, key, r) })
+	key := outbox.Key(l.Topic, l.Partition, l.Incarnation, r.Offset)
+	letter := &DeadLetter{Reason: r.Reason, Time: r.Time, Size: r.Size, Payload: r.Payload}
+	s.pending.Put(key, true, func(b, key []byte) []byte { return outbox.Append(b, key, letter, r.Detail) })
 	s.outbox = append(s.outbox, string(key))
 }
 
@@ -113,9 +98,9 @@ func (s *Store) DeadLetters(limit int) ([]DeadLetter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	letters := make([]DeadLetter, 0, min(limit, len(s.outbox)))
-	err := s.backend.view(func(c cut) error {
+	err := s.backend.View(func(c storage.Cut) error {
 		for _, key := range s.outbox[:cap(letters)] {
-			letter, err := deadLetterAt(c, key)
+			letter, err := outbox.At(c, key)
 			if err != nil {
 				return err
 			}
@@ -135,7 +120,7 @@ func (s *Store) Forget(letters []DeadLetter) error {
 	sent := make(map[string]bool, len(letters))
 	for i := range letters {
 		l := &letters[i]
-		sent[string(deadLetterKey(l.Topic, l.Partition, l.Incarnation, l.Offset))] = true
+		sent[string(outbox.Key(l.Topic, l.Partition, l.Incarnation, l.Offset))] = true
 	}
 	_, err := s.dropDeadLetters(func(key string) (bool, error) { return sent[key], nil })
 	return err
@@ -145,8 +130,8 @@ func (s *Store) Forget(letters []DeadLetter) error {
 // One that is being sent at this moment may still reach the topic.
 func (s *Store) DropOutbox(match func(*DeadLetter) bool) (dropped int, err error) {
 	return s.dropDeadLetters(func(key string) (drop bool, err error) {
-		err = s.backend.view(func(c cut) error {
-			letter, err := deadLetterAt(c, key)
+		err = s.backend.View(func(c storage.Cut) error {
+			letter, err := outbox.At(c, key)
 			drop = err == nil && match(&letter)
 			return err
 		})
@@ -161,21 +146,21 @@ func (s *Store) dropDeadLetters(choose func(key string) (bool, error)) (dropped 
 	if s.err != nil {
 		return 0, s.err
 	}
-	maxOps, _ := s.backend.limits()
+	maxOps, _ := s.backend.Limits()
 	kept := make([]string, 0, len(s.outbox))
 	for _, key := range s.outbox {
 		drop, err := choose(key)
 		if err != nil {
-			s.pending.reset()
+			s.pending.Reset()
 			return 0, s.stop(err)
 		}
 		if !drop {
 			kept = append(kept, key)
 			continue
 		}
-		s.pending.drop([]byte(key))
+		s.pending.Drop([]byte(key))
 		dropped++
-		if int64(len(s.pending.ops)) >= maxOps-8 {
+		if int64(len(s.pending.Ops)) >= maxOps-8 {
 			if err := s.commit(nil); err != nil {
 				return dropped, err
 			}
@@ -184,103 +169,4 @@ func (s *Store) dropDeadLetters(choose func(key string) (bool, error)) (dropped 
 	s.outbox = kept
 	s.show() // also if the last piece is empty
 	return dropped, s.commit(nil)
-}
-
-// scanDeadLetters reads the outbox of a cut and checks that each dead letter is of a record that the ledger counts.
-func scanDeadLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
-	rows := make(map[partition]*LedgerRow, len(ledger))
-	for i := range ledger {
-		at := partition{ledger[i].Topic, ledger[i].Partition}
-		if newer := rows[at]; newer == nil || newer.Incarnation < ledger[i].Incarnation {
-			rows[at] = &ledger[i]
-		}
-	}
-	return c.each([]byte{prefixDeadLetter}, func(key, value []byte) error {
-		letter, err := decodeDeadLetter(key, value)
-		if err != nil {
-			return err
-		}
-		l := rows[partition{letter.Topic, letter.Partition}]
-		if l == nil || letter.Incarnation > l.Incarnation ||
-			letter.Incarnation == l.Incarnation && letter.Offset >= l.Next {
-			return corrupt("the outbox has %s/%d offset %d, which the ledger has not", letter.Topic, letter.Partition,
-				letter.Offset)
-		}
-		visit(key)
-		return nil
-	})
-}
-
-// A dead letter's key ends in partition u32 | incarnation u32 | offset u64, big-endian, after the topic and a zero
-// byte.
-const deadLetterTailBytes = 4 + 4 + 8
-
-func deadLetterKey(topic string, partition int32, incarnation uint32, offset int64) []byte {
-	b := append([]byte{prefixDeadLetter}, topic...)
-	b = binary.BigEndian.AppendUint32(append(b, 0), uint32(partition))
-	b = binary.BigEndian.AppendUint32(b, incarnation)
-	return binary.BigEndian.AppendUint64(b, uint64(offset))
-}
-
-// appendDeadLetter appends time u64 | size of the value u32, all ones for none | reason length u8 | reason | payload
-// | CRC u32, big-endian. With a detail, what was expected, what came and the field follow the reason, each after a
-// zero byte.
-func appendDeadLetter(b, key []byte, r *Record) []byte {
-	from := len(b)
-	b = binary.BigEndian.AppendUint64(b, uint64(r.Time))
-	b = binary.BigEndian.AppendUint32(b, uint32(int32(r.Size)))
-	at := len(b)
-	b = append(append(b, 0), r.Reason...)
-	if d := r.Detail; d != nil {
-		b = append(append(append(b, 0), d.Expected...), 0)
-		b = append(append(b, d.Got...), 0)
-		b = append(b, cutText(d.Field, math.MaxUint8-(len(b)-at-1))...)
-	}
-	b[at] = byte(len(b) - at - 1)
-	b = append(b, r.Payload...)
-	return seal(key, b, from)
-}
-
-// cutText returns the beginning of a text that has at most limit bytes and no half of a character.
-func cutText(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}
-
-func deadLetterAt(c cut, key string) (DeadLetter, error) {
-	value, err := c.get([]byte(key))
-	if err != nil {
-		return DeadLetter{}, err
-	}
-	return decodeDeadLetter([]byte(key), value)
-}
-
-// decodeDeadLetter returns a dead letter whose payload aliases value.
-func decodeDeadLetter(key, value []byte) (DeadLetter, error) {
-	b, err := unseal(key, value)
-	if err != nil {
-		return DeadLetter{}, err
-	}
-	const header = 8 + 4 + 1
-	tail := len(key) - deadLetterTailBytes
-	if tail < 3 || key[0] != prefixDeadLetter || key[tail-1] != 0 || len(b) < header || len(b) < header+int(b[12]) ||
-		len(b)-header-int(b[12]) > MaxDeadLetterBytes {
-		return DeadLetter{}, corrupt("dead letter at key %q has %d bytes", key, len(b))
-	}
-	n := header + int(b[12])
-	reason, detail := string(b[header:n]), Detail{}
-	if parts := strings.SplitN(reason, "\x00", 4); len(parts) == 4 {
-		reason, detail = parts[0], Detail{Expected: parts[1], Got: parts[2], Field: parts[3]}
-	}
-	return DeadLetter{
-		Topic: string(key[1 : tail-1]), Partition: int32(binary.BigEndian.Uint32(key[tail:])),
-		Incarnation: binary.BigEndian.Uint32(key[tail+4:]), Offset: int64(binary.BigEndian.Uint64(key[tail+8:])),
-		Time: int64(binary.BigEndian.Uint64(b)), Size: int(int32(binary.BigEndian.Uint32(b[8:]))),
-		Reason: reason, Detail: detail, Payload: b[n:],
-	}, nil
 }

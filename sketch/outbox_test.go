@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/refitd/refitd/sketch/internal/outbox"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // rejectedPart has n records from base on, of which every second one is rejected.
@@ -110,10 +111,10 @@ func TestOutbox(t *testing.T) {
 func TestOutboxCrash(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 9))
-		j := &journal{backend: newMemory(), until: 1 << 30}
+		j := &journal{Backend: storage.NewMemory(), until: 1 << 30}
 		open := func() *Store {
 			o := Options{Size: 5, Seed: 1, OutboxRows: 1000}
-			s, err := load(t.Context(), j, &o, func(*settings) (settings, error) { return o.settings(), nil })
+			s, err := load(t.Context(), j, &o, func(*policy.Settings) (policy.Settings, error) { return o.settings(), nil })
 			must(t, err)
 			return s
 		}
@@ -163,109 +164,31 @@ func TestOutboxCrash(t *testing.T) {
 
 // TestOutboxDamage: a letter that the ledger does not know of, or that was altered, is noticed.
 func TestOutboxDamage(t *testing.T) {
-	for name, damage := range map[string]func(m *memory, key string) error{
-		"a flipped bit": func(m *memory, key string) error { m.values[key].value[5] ^= 1; return nil },
-		"ahead of the ledger": func(m *memory, _ string) error {
-			k := deadLetterKey("a", 1, 0, 99)
-			return m.commit([]op{{key: k, value: appendDeadLetter(nil, k, &Record{Reason: "x"})}})
+	for name, damage := range map[string]func(m *storage.Memory, key string) error{
+		"a flipped bit": func(m *storage.Memory, key string) error {
+			var value []byte
+			err := m.View(func(c storage.Cut) (err error) {
+				at, err := c.Get([]byte(key))
+				value = bytes.Clone(at)
+				return err
+			})
+			value[5] ^= 1
+			return errors.Join(err, m.Commit([]storage.Op{{Key: []byte(key), Value: value}}))
 		},
-		"of no partition": func(m *memory, _ string) error {
-			k := deadLetterKey("b", 1, 0, 1)
-			return m.commit([]op{{key: k, value: appendDeadLetter(nil, k, &Record{Reason: "x"})}})
+		"ahead of the ledger": func(m *storage.Memory, _ string) error {
+			k := outbox.Key("a", 1, 0, 99)
+			return m.Commit([]storage.Op{{Key: k, Value: outbox.Append(nil, k, &DeadLetter{Reason: "x"}, nil)}})
+		},
+		"of no partition": func(m *storage.Memory, _ string) error {
+			k := outbox.Key("b", 1, 0, 1)
+			return m.Commit([]storage.Op{{Key: k, Value: outbox.Append(nil, k, &DeadLetter{Reason: "x"}, nil)}})
 		},
 	} {
 		s, err := NewMemory(Options{Size: 5, OutboxRows: 10})
 		must(t, err, s.Begin("a", 1, 0), s.Apply(rejectedPart(0, 4), nil), s.Check())
-		must(t, damage(s.backend.(*memory), s.outbox[0]))
+		must(t, damage(s.backend.(*storage.Memory), s.outbox[0]))
 		if err := s.Check(); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func TestDeadLetterCodec(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := DeadLetter{
-			Topic:       rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"),
-			Partition:   rapid.Int32Min(0).Draw(t, "partition"),
-			Incarnation: rapid.Uint32().Draw(t, "incarnation"),
-			Offset:      rapid.Int64Min(0).Draw(t, "offset"),
-			Reason:      rapid.StringMatching(`[a-z_]{1,64}`).Draw(t, "reason"),
-			Time:        rapid.Int64().Draw(t, "time"),
-			Size: rapid.IntRange(-1, 1<<30).
-				Draw(t, "size"),
-			Payload: rapid.SliceOfN(rapid.Byte(), 0, MaxDeadLetterBytes).Draw(t, "payload"),
-		}
-		key := deadLetterKey(want.Topic, want.Partition, want.Incarnation, want.Offset)
-		record := Record{Reason: want.Reason, Time: want.Time, Size: want.Size, Payload: want.Payload}
-		if rapid.Bool().Draw(t, "with a detail") {
-			want.Detail = Detail{
-				Field:    rapid.StringN(0, 60, 60).Draw(t, "field"),
-				Expected: rapid.StringMatching(`[a-z ]{0,64}`).Draw(t, "expected"),
-				Got:      rapid.StringMatching(`[a-z ]{0,64}`).Draw(t, "got"),
-			}
-			record.Detail = &want.Detail
-		}
-		got, err := decodeDeadLetter(key, appendDeadLetter(nil, key, &record))
-		if err != nil || !bytes.Equal(got.Payload, want.Payload) {
-			t.Fatalf("letter %+v, %v, want %+v", got, err, want)
-		}
-		got.Payload, want.Payload = nil, nil
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("letter %+v, want %+v", got, want)
-		}
-	})
-}
-
-// TestDeadLetterOfALongField: a name that there is no room for is cut between characters, and one of an older build has
-// no detail.
-func TestDeadLetterOfALongField(t *testing.T) {
-	key := deadLetterKey("a", 1, 0, 5)
-	long := Record{Reason: strings.Repeat("r", MaxReasonBytes), Payload: []byte("value"),
-		Detail: &Detail{
-			Field:    strings.Repeat("ü", 200),
-			Expected: strings.Repeat("e", 64),
-			Got:      strings.Repeat("g", 64),
-		}}
-	got, err := decodeDeadLetter(key, appendDeadLetter(nil, key, &long))
-	if err != nil || got.Field != strings.Repeat("ü", 30) || got.Expected != long.Detail.Expected ||
-		got.Got != long.Detail.Got ||
-		got.Reason != long.Reason ||
-		string(got.Payload) != "value" {
-		t.Errorf("%+v, %v", got, err)
-	}
-	before := []byte("\x00\x00\x00\x00\x00\x00\x03\xe8\x00\x00\x00\x02\x08not_json{]")
-	got, err = decodeDeadLetter(key, seal(key, before, 0))
-	if err != nil || got.Reason != "not_json" || got.Detail != (Detail{}) || got.Time != 1000 ||
-		string(got.Payload) != "{]" {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
-// FuzzDeadLetter: stored bytes are refused without a panic; what is accepted encodes to the same bytes.
-func FuzzDeadLetter(f *testing.F) {
-	key := deadLetterKey("a", 1, 0, 5)
-	f.Add(key, appendDeadLetter(nil, key, &Record{Reason: "not_json", Size: -1}))
-	f.Add(key, appendDeadLetter(nil, key, &Record{Reason: "not_json", Size: 2, Payload: []byte("{]")}))
-	f.Add([]byte("o"), []byte(strings.Repeat("\xff", 40)))
-	f.Fuzz(func(t *testing.T, key, body []byte) {
-		if len(body) >= crcBytes {
-			body = body[:len(body)-crcBytes]
-		}
-		value := seal(key, bytes.Clone(body), 0) // a fuzzer does not find checksums
-		l, err := decodeDeadLetter(key, value)
-		if err != nil {
-			return
-		}
-		if again := deadLetterKey(l.Topic, l.Partition, l.Incarnation, l.Offset); !bytes.Equal(again, key) {
-			t.Errorf("key %x became %x", key, again)
-		}
-		record := Record{Reason: l.Reason, Time: l.Time, Size: l.Size, Payload: l.Payload}
-		if bytes.Contains(value[13:13+int(value[12])], []byte{0}) && !strings.Contains(l.Reason, "\x00") {
-			record.Detail = &l.Detail
-		}
-		if got := appendDeadLetter(nil, key, &record); !bytes.Equal(got, value) {
-			t.Errorf("letter %x encodes to %x", value, got)
-		}
-	})
 }

@@ -1,30 +1,11 @@
 package sketch
 
-import "fmt"
+import (
+	"fmt"
 
-// A Fate is what became of a record. The zero value is invalid.
-type Fate uint8
-
-const (
-	Applied  Fate = iota + 1 // a valid event: it may enter the sample
-	Rejected                 // not a valid event; Record.Reason says why
-	Control                  // a transaction marker
-	Aborted                  // of an aborted transaction
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/policy"
 )
-
-// A Role is what an applied event is for.
-type Role uint8
-
-const (
-	Train    Role = iota // training rows
-	Select               // held out: choice of strength, basis size and stopping
-	Gate                 // held out: is a new model better than the champion?
-	NumRoles             // the number of roles
-)
-
-func (r Role) String() string {
-	return [...]string{"train", "select", "gate", "none"}[min(r, NumRoles)]
-}
 
 // Limits of one record. Validate events against them before they are applied.
 const (
@@ -34,13 +15,6 @@ const (
 	MaxAuxBytes     = 512 << 10
 	MaxEntities     = 64
 )
-
-// A Detail is what the dead letter of a rejected record says in addition to the reason.
-type Detail struct {
-	Field    string // of the schema; "" for none. A dead letter keeps at least its first 60 bytes
-	Expected string
-	Got      string
-}
 
 // A Record is one offset of a part. Identity, HoldoutKey, Group and Payload may be reused by the caller once Apply has
 // returned.
@@ -75,7 +49,7 @@ type Record struct {
 	Role     Role
 	Replayed bool // below the ledger's next: already in the state, and ignored by Apply
 
-	id, group identity
+	id, group policy.Identity
 }
 
 // A Part is a stretch of one partition: the offsets Base..Next-1. Those without a record are holes.
@@ -92,7 +66,7 @@ type Part struct {
 }
 
 // check returns an error wrapping ErrPart if the part contradicts itself.
-func (p *Part) check(s *settings) error {
+func (p *Part) check(s *policy.Settings) error {
 	bad := func(offset int64, format string, args ...any) error {
 		return fmt.Errorf("sketch: %s/%d: offset %d: %s: %w", p.Topic, p.Partition, offset,
 			fmt.Sprintf(format, args...), ErrPart)
@@ -123,7 +97,7 @@ func (p *Part) check(s *settings) error {
 			}
 		case Applied:
 			switch {
-			case !(r.Weight > 0 && r.Weight <= maxWeight):
+			case !(r.Weight > 0 && r.Weight <= codec.MaxWeight):
 				return bad(r.Offset, "weight %g, want a positive finite number", r.Weight)
 			case len(r.Payload) > MaxPayloadBytes:
 				return bad(r.Offset, "payload of %d bytes, at most %d are kept", len(r.Payload), MaxPayloadBytes)
@@ -133,9 +107,9 @@ func (p *Part) check(s *settings) error {
 				return bad(r.Offset, "identity bytes given: %t, identity field: %q", r.Identity != nil, s.Identity)
 			case (s.HoldoutBy != "") != (r.HoldoutKey != nil):
 				return bad(r.Offset, "hold-out bytes given: %t, hold-out field: %q", r.HoldoutKey != nil, s.HoldoutBy)
-			case s.grouped() != (r.Group != nil):
+			case s.Grouped() != (r.Group != nil):
 				return bad(r.Offset, "class or entity bytes given: %t, quotas or a cap: %t", r.Group != nil,
-					s.grouped())
+					s.Grouped())
 			}
 		default:
 			return bad(r.Offset, "unknown fate %d", r.Fate)

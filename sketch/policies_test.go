@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/policy"
 )
 
 // TestOrderDoesNotMatter: under every policy the state is that of the set of events, however the partitions interleave
@@ -19,8 +22,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		"weights":          {Weighted: true},
 		"decay":            {HalfLife: 300 * time.Millisecond},
 		"identity":         {Identity: "id"},
-		"quotas":           {Quotas: []Quota{{"c0", 0.2}, {"c1", 0.5}}},
-		"quotas and decay": {Quotas: []Quota{{"c2", 0.9}}, HalfLife: time.Second, Weighted: true},
+		"quotas":           {Quotas: []Quota{{Class: "c0", Share: 0.2}, {Class: "c1", Share: 0.5}}},
+		"quotas and decay": {Quotas: []Quota{{Class: "c2", Share: 0.9}}, HalfLife: time.Second, Weighted: true},
 		"cap":              {CapBy: "user", CapShare: 0.1},
 		"cap and decay":    {CapBy: "user", CapShare: 0.03, HalfLife: time.Second},
 	}
@@ -49,7 +52,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				records[p] = append(records[p], r)
 			}
 		}
-		apply := func(order []int) (*State, []float64) {
+		apply := func(order []int) (*audit.State, []float64) {
 			s, err := NewMemory(o)
 			if err != nil {
 				t.Fatal(err)
@@ -97,7 +100,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 func TestHorvitzThompson(t *testing.T) {
 	const seeds, n, size = 300, 400, 60
 	varied := func(i int) float64 { return 0.2 + float64(i%10) }
-	quotas := []Quota{{"rare", 0.5}, {"usual", 0.3}}
+	quotas := []Quota{{Class: "rare", Share: 0.5}, {Class: "usual", Share: 0.3}}
 	for _, c := range []struct {
 		name   string
 		o      Options
@@ -163,7 +166,7 @@ func TestQuotaWeights(t *testing.T) {
 	const n, seeds = 2000, 60
 	var rare, all float64
 	for seed := range uint64(seeds) {
-		sample := fill(t, Options{Size: 200, Seed: seed, Quotas: []Quota{{"rare", 0.5}}}, n, one)
+		sample := fill(t, Options{Size: 200, Seed: seed, Quotas: []Quota{{Class: "rare", Share: 0.5}}}, n, one)
 		weights, rows := sample.TrainWeights(), 0
 		for i, r := range sample.Train {
 			all += weights[i]
@@ -254,11 +257,11 @@ func TestDuplicateFlood(t *testing.T) {
 // of the sample that its share of the events gives it: chi-square at the 1 percent level over 200 secret seeds.
 func TestGrindingDoesNotPay(t *testing.T) {
 	const seeds, n, size = 200, 1000, 50
-	draw := newDrawer(12345, 0)
+	draw := policy.NewDrawer(12345, 0)
 	chosen := make([]bool, n)
 	for i, left := 0, n/10; i < n && left > 0; i++ {
-		sum := draw.byOffset("ratings", 0, 0, int64(i))
-		if identity(sum[:16]).h() < math.MaxUint64/8 { // would be kept under the seed that it guesses
+		sum := draw.ByOffset("ratings", 0, 0, int64(i))
+		if policy.Identity(sum[:16]).H() < math.MaxUint64/8 { // would be kept under the seed that it guesses
 			chosen[i] = true
 			left--
 		}
@@ -288,13 +291,13 @@ func TestGrindingDoesNotPay(t *testing.T) {
 // reason.
 func TestPoliciesRefused(t *testing.T) {
 	for name, o := range map[string]Options{
-		"quotas and cap":          {Quotas: []Quota{{"a", 0.5}}, CapBy: "user", CapShare: 0.1},
-		"quotas and identity":     {Quotas: []Quota{{"a", 0.5}}, Identity: "id"},
+		"quotas and cap":          {Quotas: []Quota{{Class: "a", Share: 0.5}}, CapBy: "user", CapShare: 0.1},
+		"quotas and identity":     {Quotas: []Quota{{Class: "a", Share: 0.5}}, Identity: "id"},
 		"cap and identity":        {CapBy: "user", CapShare: 0.1, Identity: "id"},
-		"shares above 1":          {Quotas: []Quota{{"a", 0.6}, {"b", 0.6}}},
-		"class twice":             {Quotas: []Quota{{"a", 0.1}, {"a", 0.1}}},
-		"share of nothing":        {Quotas: []Quota{{"a", 0}}},
-		"share that is no number": {Quotas: []Quota{{"a", math.NaN()}}},
+		"shares above 1":          {Quotas: []Quota{{Class: "a", Share: 0.6}, {Class: "b", Share: 0.6}}},
+		"class twice":             {Quotas: []Quota{{Class: "a", Share: 0.1}, {Class: "a", Share: 0.1}}},
+		"share of nothing":        {Quotas: []Quota{{Class: "a", Share: 0}}},
+		"share that is no number": {Quotas: []Quota{{Class: "a", Share: math.NaN()}}},
 		"cap without a field":     {CapShare: 0.1},
 		"cap without a share":     {CapBy: "user"},
 	} {

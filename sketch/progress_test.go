@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // TestProgress: opening a state reports its files and its rows. A later pass over it and a restored backup report the
@@ -14,7 +16,7 @@ func TestProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = 3 * progressEvery
+	const n = 3 * storage.ProgressEvery
 	if err := s.Begin("t", 0, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func TestProgress(t *testing.T) {
 	want := func(what string, units ...string) {
 		t.Helper()
 		for _, u := range units {
-			if reports[u] == 0 || u == "rows" && reports[u]%(n/progressEvery) != 0 {
+			if reports[u] == 0 || u == "rows" && reports[u]%(n/storage.ProgressEvery) != 0 {
 				t.Errorf("%s reported %s %d times", what, u, reports[u])
 			}
 		}

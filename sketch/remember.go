@@ -1,8 +1,10 @@
 package sketch
 
 import (
-	"fmt"
 	"slices"
+
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 // The markers of a state go with it when it is lost or an older one takes its place. So they are also kept in files
@@ -11,20 +13,11 @@ import (
 // ReadForgotten reads what KeepForgotten wrote. The error wraps fs.ErrNotExist if there is no such file, ErrCorrupt if
 // it cannot be read, and ErrFormat if it is of a later version.
 func ReadForgotten(path string) (*Witness, error) {
-	w, err := readWitnessFile(path)
+	w, err := witness.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return w, w.checkFormat(path)
-}
-
-// checkFormat returns an error wrapping ErrFormat if the witness is of a later version.
-func (w *Witness) checkFormat(path string) error {
-	if w.Format > formatVersion {
-		return fmt.Errorf("sketch: %s: format %d is newer than %d, the newest this build reads: %w", path, w.Format,
-			formatVersion, ErrFormat)
-	}
-	return nil
+	return w, witness.CheckFormat(w, path)
 }
 
 // KeepForgotten writes the markers of the state to a file outside of it, durably. It does nothing if the state has no
@@ -34,11 +27,12 @@ func (s *Store) KeepForgotten(path string) error {
 	if err != nil || len(w.Forgotten) == 0 {
 		return err
 	}
-	return w.writeFile(path)
+	return witness.WriteFile(w, path)
 }
 
-// RememberOf is Remember for the markers of another state, or of this one at another time, in the terms of this one.
-func (s *Store) RememberOf(w *Witness) error { return s.Remember(s.markersOf(w)) }
+// RememberOf adds the markers of another state, or of this one at another time, in the terms of this one: see remember.
+// Erase must follow.
+func (s *Store) RememberOf(w *Witness) error { return s.remember(s.markersOf(w)) }
 
 // Knows reports whether RememberOf would change nothing.
 func (s *Store) Knows(w *Witness) bool {
@@ -48,7 +42,7 @@ func (s *Store) Knows(w *Witness) bool {
 	return !slices.ContainsFunc(markers, func(m Marker) bool {
 		old, ok := s.markers[m.Hash]
 		old.Cut = slices.Clone(old.Cut)
-		return !ok || old.extend(m.Cut)
+		return !ok || ledger.Extend(&old, m.Cut)
 	})
 }
 
@@ -57,9 +51,9 @@ func (s *Store) markersOf(w *Witness) []Marker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	markers := w.Forgotten
-	if w.Lineage != s.settings.origin() { // the other state counted incarnations separately
-		markers = w.carriedTo(func(topic string) uint32 {
-			incarnation, _ := s.incarnation(topic)
+	if w.Lineage != s.settings.First() { // the other state counted incarnations separately
+		markers = witness.CarriedTo(w, func(topic string) uint32 {
+			incarnation, _ := s.ledger.Incarnation(topic)
 			return incarnation
 		})
 	}
@@ -72,9 +66,9 @@ func (s *Store) markersOf(w *Witness) []Marker {
 	return markers
 }
 
-// Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state
+// remember adds the markers of another state, such as the one in whose place a backup is put: those that the state
 // lacks are to be forgotten in it too, as far as they were there. Erase must follow.
-func (s *Store) Remember(markers []Marker) error {
+func (s *Store) remember(markers []Marker) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -82,17 +76,17 @@ func (s *Store) Remember(markers []Marker) error {
 	}
 	for _, m := range markers {
 		old, ok := s.markers[m.Hash]
-		if old.Cut = slices.Clone(old.Cut); !old.extend(m.Cut) && ok {
+		if old.Cut = slices.Clone(old.Cut); !ledger.Extend(&old, m.Cut) && ok {
 			continue // it reaches as far
 		}
 		m.Cut, m.Rows, m.Done = old.Cut, old.Rows, false
 		if m.Row == nil {
 			m.Row = old.Row
 		}
-		s.settings.renew(s.positions())
+		s.settings.Renew(s.ledger.Positions())
 		s.putMarker(&m)
 		s.sealAll()
-		s.pending.putSettings(&s.settings)
+		s.pending.PutSettings(&s.settings)
 		if err := s.commit(nil); err != nil {
 			return err
 		}

@@ -1,109 +1,42 @@
 package sketch
 
 import (
-	"bytes"
-	"context"
-	"slices"
+	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
+	"github.com/refitd/refitd/sketch/internal/sample"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
-// A State describes a store: what two copies that read the same log under the same settings agree on, but for Lineage
-// and ConfigHash.
-type State struct {
-	Lineage          string
-	ConfigHash       string
-	Format           int
-	Rows             [NumRoles]int // by role
-	SampleBytes      int64         // stored keys and values of the rows
-	SampleDigest     Digest        // of the rows: training and held-out
-	RejectedByReason map[string]int64
-	Partitions       []LedgerRow // by topic and partition
-	Archived         []LedgerRow // of earlier incarnations of recreated topics, whose rows may still be in the sample
-	Forgotten        []Marker    // by field and hash
-	// UnderFilled says that an erasure or a larger size left room in a sample, at the positions Since, that has not
-	// been filled up since: it holds the events above its threshold, which are fewer than its size.
-	UnderFilled bool
-	Since       []Position
-	// OfLog says that the samples can be recomputed from the log. They cannot where rows are of an earlier incarnation
-	// of a topic, or an erasure met a cap.
-	OfLog     bool
-	Watermark int64  // newest event time applied, milliseconds; NoTime if none
-	Memo      []byte // of the last share merged: Share.Memo
+// frame returns what the cuts of the store are compared with.
+func (s *Store) frame() *audit.Frame {
+	return &audit.Frame{Samples: &s.samples, Settings: &s.settings, Progress: s.progress}
 }
 
-// Holdout returns the number of held-out rows.
-func (s *State) Holdout() int { return s.Rows[Select] + s.Rows[Gate] }
-
 // State reads a consistent cut, with every row for the digest: about 1 µs each.
-func (s *Store) State() (*State, error) {
-	out := &State{Format: formatVersion, Watermark: NoTime}
-	err := s.backend.view(func(c cut) error {
-		digest := newRowDigest()
-		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
-			digest.add(row)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		out.Rows, out.SampleBytes, out.SampleDigest = digest.rows, digest.bytes, digest.sum()
-		out.RejectedByReason, out.Partitions, out.Archived = acc.reasons, acc.ledger[:acc.current], acc.ledger[acc.current:]
-		out.Forgotten = acc.markers
-		settings := acc.settings
-		out.Lineage, out.ConfigHash, out.OfLog = settings.Lineage, settings.ConfigHash, !settings.NotOfLog
-		if settings.Partial &&
-			slices.ContainsFunc(s.all, func(r *reservoir) bool { return acc.found[r.index] < int64(r.capacity) }) {
-			out.UnderFilled, out.Since = true, settings.Since
-		}
-		for i := range acc.ledger {
-			out.Watermark = max(out.Watermark, acc.ledger[i].Watermark)
-		}
-		_, out.Memo, _, err = merged(c)
+func (s *Store) State() (out *State, err error) {
+	err = s.backend.View(func(c storage.Cut) error {
+		out, err = s.frame().State(c)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 // Check reads everything and returns an error wrapping ErrCorrupt at the first violation of I3 or I4, and where a row's
 // key is not the keyed hash of its identity.
-func (s *Store) Check() error {
-	return s.backend.view(func(c cut) error {
-		draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
-		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
-			if s.settings.Identity != "" { // its bytes are not kept
-				return nil
-			}
-			sum := draw.byOffset(string(row.topic), row.incarnation, row.partition, row.offset)
-			if !bytes.Equal(sum[:16], row.id[:]) || s.settings.HoldoutBy == "" && draw.role(&sum) != row.role {
-				return corrupt("row of %s/%d offset %d is not at its key", row.topic, row.partition, row.offset)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if err := scanDeadLetters(c, acc.ledger, func([]byte) {}); err != nil {
-			return err
-		}
-		if err := eachEntity(c, []byte{prefixEntity}, func(string, int32, Entity) error { return nil }); err != nil {
-			return err
-		}
-		if err := eachSchema(c, func(Schema) error { return nil }); err != nil {
-			return err
-		}
-		var reasons, rejected int64
-		for _, n := range acc.reasons {
-			reasons += n
-		}
-		for i := range acc.ledger {
-			rejected += acc.ledger[i].Rejected
-		}
-		if reasons > rejected ||
-			reasons < rejected && !acc.settings.NotOfLog { // of what is before a checkpoint the reasons are not known
-			return corrupt("%d records rejected by reason, %d by partition", reasons, rejected)
-		}
-		return nil
+func (s *Store) Check() error { return s.backend.View(s.frame().Check) }
+
+// Sample copies a consistent cut. It takes about 1 µs and the payload's memory plus 80 bytes for a row; Apply may run
+// concurrently.
+func (s *Store) Sample() (out *Sample, err error) {
+	rows, _ := s.Size()
+	err = s.backend.View(func(c storage.Cut) error {
+		out, err = sample.Read(s.frame(), c, rows)
+		return err
 	})
+	return out, err
+}
+
+// entryOf returns what is kept in memory of a row, whose partition has a place in the ledger.
+func (s *Store) entryOf(row *audit.Scanned, place int32) reservoir.Entry {
+	return reservoir.MakeEntry(row.Rank, row.ID, place, row.Size(), uint32(s.costOf(row.Payload)))
 }

@@ -8,6 +8,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 func (h *history) step(kind string) error {
@@ -279,7 +282,7 @@ func (h *history) resize() error {
 		}
 	}
 	s, err := load(context.Background(), h.j, &o,
-		func(stored *settings) (settings, error) { return stored.succeed(o.settings(), false) })
+		func(stored *policy.Settings) (policy.Settings, error) { return stored.Succeed(o.settings(), false) })
 	if err == nil {
 		h.store = s
 		for _, log := range h.logs {
@@ -340,7 +343,7 @@ func (h *history) recreate(topic string) error {
 // recreateAgain brings a state that has lost its end to the topics that there are now.
 func (h *history) recreateAgain() error {
 	for _, p := range h.partitions { // in the order of incarnations
-		if h.store.place(p.topic, p.number, p.incarnation) < 0 {
+		if h.store.ledger.Place(p.topic, p.number, p.incarnation) < 0 {
 			starts := map[int32]int64{}
 			for _, q := range h.partitions {
 				if q.topic == p.topic && q.incarnation == p.incarnation {
@@ -348,7 +351,7 @@ func (h *history) recreateAgain() error {
 				}
 			}
 			var err error
-			if newest, begun := h.store.incarnation(p.topic); !begun || newest == p.incarnation {
+			if newest, begun := h.store.ledger.Incarnation(p.topic); !begun || newest == p.incarnation {
 				err = h.store.Begin(p.topic, p.number, p.start)
 			} else {
 				err = h.store.RaiseIncarnation(p.topic, starts)
@@ -360,7 +363,7 @@ func (h *history) recreateAgain() error {
 	}
 	for _, p := range h.partitions {
 		if p.over {
-			p.got = p.got[:h.store.ledger[h.store.place(p.topic, p.number, p.incarnation)].Next-p.start]
+			p.got = p.got[:h.store.ledger.At(h.store.ledger.Place(p.topic, p.number, p.incarnation)).Next-p.start]
 		}
 	}
 	return nil
@@ -385,10 +388,10 @@ func (h *history) rebuild() error {
 	for _, p := range h.partitions {
 		p.got, p.incarnation = nil, 0
 	}
-	h.j = &journal{backend: newMemory(), until: -1, broken: h.broken}
-	s, err := load(context.Background(), h.j, &o, func(*settings) (settings, error) {
+	h.j = &journal{Backend: storage.NewMemory(), until: -1, broken: h.broken}
+	s, err := load(context.Background(), h.j, &o, func(*policy.Settings) (policy.Settings, error) {
 		chosen := o.settings()
-		chosen.Lineage = drawLineage()
+		chosen.Draw(false)
 		return chosen, nil
 	})
 	if err != nil {

@@ -2,41 +2,43 @@ package sketch
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/mirror"
+	"github.com/refitd/refitd/sketch/internal/piece"
+	"github.com/refitd/refitd/sketch/internal/policy"
+	"github.com/refitd/refitd/sketch/internal/reservoir"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at
 // a time.
 type Store struct {
-	settings   settings
-	backend    backend
+	settings   policy.Settings
+	backend    storage.Backend
 	home       *home // nil in memory
 	outboxRows int   // dead letters at most, 0 keeps none
 	heads      heads
 
-	mu sync.Mutex // guards what follows
-	// by role, then those of the classes with a quota; Train is then of the other classes
-	all         []*reservoir
-	classes     map[identity]*reservoir // of the classes with a quota
-	ledger      []LedgerRow             // in the order of Begin
-	places      map[partition]int32     // of the rows that are not archived
-	checkpoints map[int32][]mark        // of those, in the order of next
-	bounds      map[int32]*bound        // the last time bound of each
-	markers     map[Digest]Marker
-	reasons     map[string]int64
-	aux         []byte
-	outbox      []string // keys of the dead letters, oldest first
-	pending     piece
-	duplicates  int64               // applied since the start under an identity that was in the sample
-	err         error               // the first storage error (I9)
-	note        func(*Change) error // of Recorded
-	mirror      mirror
-	shares      map[uint32]counters // by shard, of what was merged
+	mu         sync.Mutex // guards what follows
+	samples    reservoir.Samples
+	ledger     ledger.Book
+	bounds     map[int32]*piece.Bound // the last time bound of each
+	markers    map[Digest]Marker
+	reasons    map[string]int64
+	aux        []byte
+	outbox     []string // keys of the dead letters, oldest first
+	pending    piece.Piece
+	duplicates int64               // applied since the start under an identity that was in the sample
+	err        error               // the first storage error (I9)
+	note       func(*Change) error // of Recorded
+	mirror     mirror.Notes
+	shares     map[uint32]codec.Counters // by shard, of what was merged
 
 	progress        Progress // nil reports nothing
 	checkpointEvery int64
@@ -44,27 +46,10 @@ type Store struct {
 	merges          bool
 }
 
-type partition struct {
-	topic  string
-	number int32
-}
-
-// Position is how far a partition has been applied.
-type Position struct {
-	Topic       string `json:"topic"`
-	Partition   int32  `json:"partition"`
-	Incarnation uint32 `json:"incarnation,omitempty"`
-	Next        int64  `json:"next"`
-}
-
-// reservoir returns the sample that an event of a role and group is for.
-func (s *Store) reservoir(role Role, group identity) *reservoir {
-	if role == Train && s.classes != nil {
-		if r, ok := s.classes[group]; ok {
-			return r
-		}
-	}
-	return s.all[role]
+// sealAll seals the samples, before rows are taken out of them for another reason than a better one.
+func (s *Store) sealAll() {
+	s.samples.Seal()
+	s.pending.Counted = true
 }
 
 // Begin makes the ledger row of a partition, durably. It does nothing if there is one: start is decided once. start
@@ -72,41 +57,23 @@ func (s *Store) reservoir(role Role, group identity) *reservoir {
 func (s *Store) Begin(topic string, number int32, start int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.places[partition{topic, number}]; ok || s.err != nil {
+	if _, ok := s.ledger.Current(topic, number); ok || s.err != nil {
 		return s.err
 	}
 	if topic == "" || len(topic) > 249 || strings.Contains(topic, "\x00") || number < 0 || start < 0 {
 		return fmt.Errorf("sketch: begin %q/%d at %d: %w", topic, number, start, ErrPart)
 	}
-	incarnation, _ := s.incarnation(topic)
-	s.adopt(newLedgerRow(topic, number, incarnation, start))
-	s.touch(int32(len(s.ledger) - 1))
+	incarnation, _ := s.ledger.Incarnation(topic)
+	s.touch(s.ledger.Adopt(ledger.Account{Row: ledger.NewRow(topic, number, incarnation, start)}))
 	return s.commit(nil)
-}
-
-func (s *Store) adopt(l LedgerRow) {
-	if !l.archived {
-		s.places[partition{l.Topic, l.Partition}] = int32(len(s.ledger))
-	}
-	s.ledger = append(s.ledger, l)
-}
-
-// place returns where the ledger has an incarnation of a partition.
-func (s *Store) place(topic string, number int32, incarnation uint32) int32 {
-	if i, ok := s.places[partition{topic, number}]; ok && s.ledger[i].Incarnation == incarnation {
-		return i
-	}
-	return int32(slices.IndexFunc(s.ledger, func(l LedgerRow) bool {
-		return l.Topic == topic && l.Partition == number && l.Incarnation == incarnation
-	}))
 }
 
 // Position returns the next offset of a partition; ok is false before Begin.
 func (s *Store) Position(topic string, number int32) (next int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i, ok := s.places[partition{topic, number}]; ok {
-		return s.ledger[i].Next, true
+	if i, ok := s.ledger.Current(topic, number); ok {
+		return s.ledger.At(i).Next, true
 	}
 	return 0, false
 }
@@ -115,9 +82,9 @@ func (s *Store) Position(topic string, number int32) (next int64, ok bool) {
 func (s *Store) Row(topic string, number int32) (row LedgerRow, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, ok := s.places[partition{topic, number}]
+	i, ok := s.ledger.Current(topic, number)
 	if ok {
-		row = s.ledger[i]
+		row = s.ledger.At(i).Row
 	}
 	return row, ok
 }
@@ -126,24 +93,7 @@ func (s *Store) Row(topic string, number int32) (row LedgerRow, ok bool) {
 func (s *Store) Ledger() []LedgerRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sortedLedger()
-}
-
-func (s *Store) sortedLedger() []LedgerRow {
-	rows := slices.DeleteFunc(slices.Clone(s.ledger), func(l LedgerRow) bool { return l.archived })
-	slices.SortFunc(rows, func(a, b LedgerRow) int {
-		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
-	return rows
-}
-
-// positions returns how far all partitions have been applied, in the order of Ledger.
-func (s *Store) positions() []Position {
-	var out []Position
-	for _, l := range s.sortedLedger() {
-		out = append(out, Position{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next})
-	}
-	return out
+	return s.ledger.Rows()
 }
 
 // Size returns the rows by role and the bytes of their stored keys and values, from memory; State and Sample count them
@@ -151,9 +101,9 @@ func (s *Store) positions() []Position {
 func (s *Store) Size() (rows [NumRoles]int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.all {
-		rows[r.role] += len(r.heap)
-		bytes += r.bytes
+	for _, r := range s.samples.All {
+		rows[r.Role] += len(r.Entries)
+		bytes += r.Bytes
 	}
 	return rows, bytes
 }
@@ -189,7 +139,7 @@ func (s *Store) Halt(topic string, number int32, text string) error {
 	if len(text) > maxHaltBytes {
 		text = strings.ToValidUTF8(text[:maxHaltBytes], "")
 	}
-	return s.change(topic, number, func(l *LedgerRow) error {
+	return s.change(topic, number, func(l *ledger.Account) error {
 		l.Halted = text
 		return nil
 	})
@@ -201,7 +151,7 @@ func (s *Store) Resume(topic string, number int32) error { return s.Halt(topic, 
 // AcceptGap declares the offsets from next to logStart-1 lost and continues at logStart, with a checkpoint there: a
 // verification can start behind the gap. It does nothing if logStart is not above next.
 func (s *Store) AcceptGap(topic string, number int32, logStart int64) error {
-	return s.change(topic, number, func(l *LedgerRow) error {
+	return s.change(topic, number, func(l *ledger.Account) error {
 		s.skip(l, logStart)
 		return nil
 	})
@@ -209,7 +159,7 @@ func (s *Store) AcceptGap(topic string, number int32, logStart int64) error {
 
 // AcceptHalt is AcceptGap and Resume in one transaction.
 func (s *Store) AcceptHalt(topic string, number int32, logStart int64) error {
-	return s.change(topic, number, func(l *LedgerRow) error {
+	return s.change(topic, number, func(l *ledger.Account) error {
 		l.Halted = ""
 		s.skip(l, logStart)
 		return nil
@@ -217,25 +167,26 @@ func (s *Store) AcceptHalt(topic string, number int32, logStart int64) error {
 }
 
 // skip accounts for the offsets below to as lost.
-func (s *Store) skip(l *LedgerRow, to int64) {
+func (s *Store) skip(l *ledger.Account, to int64) {
 	if lost := to - l.Next; lost > 0 {
 		l.Gap += lost
 		l.Next = to
-		s.checkpoint(s.places[partition{l.Topic, l.Partition}])
+		place, _ := s.ledger.Current(l.Topic, l.Partition)
+		s.checkpoint(place)
 	}
 }
 
-func (s *Store) change(topic string, number int32, f func(*LedgerRow) error) error {
+func (s *Store) change(topic string, number int32, f func(*ledger.Account) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return s.err
 	}
-	i, ok := s.places[partition{topic, number}]
+	i, ok := s.ledger.Current(topic, number)
 	if !ok {
 		return fmt.Errorf("sketch: %s/%d: partition was not begun: %w", topic, number, ErrPart)
 	}
-	if err := f(&s.ledger[i]); err != nil {
+	if err := f(s.ledger.At(i)); err != nil {
 		return err
 	}
 	s.touch(i)
@@ -247,11 +198,17 @@ func (s *Store) change(topic string, number int32, f func(*LedgerRow) error) err
 // nothing.
 func (s *Store) Close() error {
 	if s.home == nil {
-		return s.backend.close()
+		return s.backend.Close()
 	}
 	if s.err != nil {
-		abandon(s.backend)
+		storage.Abandon(s.backend)
 		return s.home.lock.Close()
 	}
-	return errors.Join(s.Witness(), s.backend.close(), s.home.lock.Close())
+	return errors.Join(s.Witness(), s.backend.Close(), s.home.lock.Close())
 }
+
+// SetProgress makes later passes over the store report their progress to p. It is not safe for concurrent use.
+func (s *Store) SetProgress(p Progress) { s.progress = p }
+
+// maxHaltBytes bounds the text of a halt.
+const maxHaltBytes = 1024

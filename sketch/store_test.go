@@ -10,6 +10,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
 func diskOptions(t *testing.T) Options {
@@ -73,7 +78,7 @@ func applyLog(t testing.TB, s *Store, topic string, number int32, records []Reco
 	}
 }
 
-func stateOf(t testing.TB, s *Store) *State {
+func stateOf(t testing.TB, s *Store) *audit.State {
 	t.Helper()
 	st, err := s.State()
 	must(t, err)
@@ -159,7 +164,7 @@ func TestOpenRefuses(t *testing.T) {
 		return o
 	}
 	write := func(t *testing.T, s *Store, key, value []byte) {
-		must(t, s.backend.commit([]op{{key: key, value: value}}))
+		must(t, s.backend.Commit([]storage.Op{{Key: key, Value: value}}))
 	}
 	for _, c := range []struct {
 		name   string
@@ -189,11 +194,11 @@ func TestOpenRefuses(t *testing.T) {
 			must(t, err, os.Truncate(name, f.Size()/2))
 		}, ErrCorrupt, ""},
 		{"witness unreadable", func(t *testing.T, o *Options) {
-			must(t, os.WriteFile(filepath.Join(o.Dir, witnessName), []byte("{"), 0o600))
+			must(t, os.WriteFile(filepath.Join(o.Dir, witness.Name), []byte("{"), 0o600))
 		}, ErrCorrupt, "WITNESS"},
 		{"newer format", func(t *testing.T, o *Options) {
-			must(t, (&Witness{Format: formatVersion + 1, Lineage: "x"}).write(o.Dir))
-		}, ErrFormat, fmt.Sprintf("format %d is newer than %d", formatVersion+1, formatVersion)},
+			must(t, witness.Write(&Witness{Format: codec.FormatVersion + 1, Lineage: "x"}, o.Dir))
+		}, ErrFormat, fmt.Sprintf("format %d is newer than %d", codec.FormatVersion+1, codec.FormatVersion)},
 		{"row flipped", func(t *testing.T, o *Options) {
 			s := mustOpen(t, *o)
 			key, value := firstRow(t, s)
@@ -254,8 +259,8 @@ func second[T any](_ T, err error) error { return err }
 
 func firstRow(t *testing.T, s *Store) (key, value []byte) {
 	t.Helper()
-	must(t, s.backend.view(func(c cut) error {
-		return c.each([]byte{prefixRow}, func(k, v []byte) error {
+	must(t, s.backend.View(func(c storage.Cut) error {
+		return c.Each([]byte{codec.PrefixRow}, func(k, v []byte) error {
 			if key == nil {
 				key, value = append(key, k...), append(value, v...)
 			}
@@ -273,7 +278,8 @@ func TestCheckFindsAMisplacedRow(t *testing.T) {
 	key, value := firstRow(t, s)
 	moved := append([]byte(nil), key...)
 	moved[17] ^= 1
-	must(t, s.backend.commit([]op{{key: key}, {key: moved, value: seal(moved, value[:len(value)-crcBytes], 0)}}))
+	sealed := codec.Seal(moved, value[:len(value)-codec.CRCBytes], 0)
+	must(t, s.backend.Commit([]storage.Op{{Key: key}, {Key: moved, Value: sealed}}))
 	if err := s.Check(); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "not at its key") {
 		t.Errorf("Check: %v", err)
 	}

@@ -1,8 +1,9 @@
 package sketch
 
 import (
-	"bytes"
-	"maps"
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/mirror"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
 
 // A shard of another number of shards takes its partitions up from those that had them: Merge with Share.Only, from the
@@ -22,19 +23,19 @@ func (s *Store) Taken() error {
 	if s.err != nil {
 		return s.err
 	}
-	s.pending.drop([]byte{prefixMerged})
+	s.pending.Drop([]byte{codec.PrefixMerged})
 	for shard := range s.shares {
-		s.pending.drop(shareKey(shard))
+		s.pending.Drop(mirror.ShareKey(shard))
 	}
-	s.shares, s.pending.counted = nil, true
-	s.settings.Partial, s.settings.NotOfLog, s.settings.Since = true, true, s.positions()
-	s.pending.putSettings(&s.settings)
+	s.shares, s.pending.Counted = nil, true
+	s.settings.Partial, s.settings.NotOfLog, s.settings.Since = true, true, s.ledger.Positions()
+	s.pending.PutSettings(&s.settings)
 	if err := s.commit(nil); err != nil {
 		return err
 	}
-	clear(s.checkpoints)
+	s.ledger.ClearCheckpoints()
 	clear(s.bounds)
-	return s.backend.view(func(c cut) error {
+	return s.backend.View(func(c storage.Cut) error {
 		if err := s.loadCheckpoints(c); err != nil {
 			return err
 		}
@@ -42,62 +43,13 @@ func (s *Store) Taken() error {
 	})
 }
 
-// Takes reports whether a pair is of the partitions that are wanted. A row that is gone is of none: it is no change.
-func (m *Share) Takes(p *Pair) bool {
-	switch {
-	case m.Only == nil:
-		return true
-	case len(p.Key) == 0:
-		return false
-	case p.Key[0] == prefixRow:
-		row, err := decodeRow(p.Key, p.Value)
-		return p.Value != nil && err == nil && m.Only(string(row.topic), row.partition)
-	}
-	topic, number, err := PartitionOf(p.Key)
-	return err == nil && m.Only(topic, number)
-}
-
 // carry keeps what a shard has counted by reason.
 func (s *Store) carry(shard uint32, reasons map[string]int64) {
-	s.pending.put(
-		append([]byte{prefixMerged, prefixCounters}, shareKey(shard)[1:]...),
+	s.pending.Put(
+		append([]byte{codec.PrefixMerged, codec.PrefixCounters}, mirror.ShareKey(shard)[1:]...),
 		false,
 		func(b, key []byte) []byte {
-			return appendCounters(b, key, &counters{reasons: reasons})
+			return codec.AppendCounters(b, key, &codec.Counters{Reasons: reasons})
 		},
 	)
-}
-
-func isCarried(key []byte) bool { return len(key) == 2+4 && key[1] == prefixCounters }
-
-// addCarried adds what is carried to the counters of a head.
-func addCarried(c cut, h *Head) error {
-	own := []byte{prefixCounters}
-	var sum *counters
-	err := c.each([]byte{prefixMerged, prefixCounters}, func(key, value []byte) error {
-		if !isCarried(key) {
-			return nil
-		}
-		carried, err := decodeCounters(key, value)
-		if err != nil {
-			return err
-		}
-		if sum == nil {
-			sum = &counters{reasons: map[string]int64{}}
-			if len(h.Counters) > 0 {
-				if *sum, err = decodeCounters(own, h.Counters); err != nil {
-					return err
-				}
-				sum.reasons = maps.Clone(sum.reasons)
-			}
-		}
-		for reason, n := range carried.reasons {
-			sum.reasons[reason] += n
-		}
-		return nil
-	})
-	if err == nil && sum != nil {
-		h.Counters = bytes.Clone(appendCounters(nil, own, sum))
-	}
-	return err
 }

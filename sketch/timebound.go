@@ -1,55 +1,40 @@
 package sketch
 
 import (
-	"encoding/binary"
 	"fmt"
+
+	"github.com/refitd/refitd/sketch/internal/codec"
+	"github.com/refitd/refitd/sketch/internal/ledger"
+	"github.com/refitd/refitd/sketch/internal/piece"
+	"github.com/refitd/refitd/sketch/internal/storage"
 )
-
-// A TimeBound says that of the offsets From..To-1 of a partition no event may be newer than Latest, milliseconds: those
-// that said so were given another time before they were applied (Record.Bound). It is kept because the clock that
-// decided it has moved on when the log is read again.
-type TimeBound struct {
-	From, To int64
-	Latest   int64
-}
-
-// bound is the last TimeBound of a partition.
-type bound struct {
-	TimeBound
-	place   int32
-	pending bool // in piece.bounds
-}
 
 // bind notes that the time of an applied record was bounded. Records with the same bound share one.
 func (s *Store) bind(place int32, r *Record) {
 	b := s.bounds[place]
 	if b == nil || b.Latest != r.Bound {
-		b = &bound{TimeBound: TimeBound{From: r.Offset, Latest: r.Bound}, place: place}
+		b = &piece.Bound{TimeBound: TimeBound{From: r.Offset, Latest: r.Bound}, Place: place}
 		s.bounds[place] = b
 	}
 	b.To = r.Offset + 1
-	if !b.pending {
-		b.pending = true
-		s.pending.bounds = append(s.pending.bounds, b)
-		s.pending.bytes += int64(len(s.ledger[place].Topic) + boundBytes)
-	}
+	s.pending.PutBound(b, s.ledger.At(place).Topic)
 }
 
 // TimeBounds returns the bounds of a partition, in the order of offsets.
 func (s *Store) TimeBounds(topic string, number int32) (out []TimeBound, err error) {
 	s.mu.Lock()
-	place, ok := s.places[partition{topic, number}]
+	place, ok := s.ledger.Current(topic, number)
 	var prefix []byte
 	if ok {
-		prefix = s.ledger[place].boundPrefix()
+		prefix = codec.BoundPrefix(s.ledger.At(place))
 	}
 	s.mu.Unlock()
 	if !ok {
 		return nil, fmt.Errorf("sketch: %s/%d: partition was not begun: %w", topic, number, ErrPart)
 	}
-	err = s.backend.view(func(c cut) error {
-		return c.each(prefix, func(key, value []byte) error {
-			b, err := decodeBound(key, value)
+	err = s.backend.View(func(c storage.Cut) error {
+		return c.Each(prefix, func(key, value []byte) error {
+			b, err := codec.DecodeBound(key, value)
 			out = append(out, b)
 			return err
 		})
@@ -60,22 +45,22 @@ func (s *Store) TimeBounds(topic string, number int32) (out []TimeBound, err err
 // Newest returns the newest event time that is applied of a partition at the last commit, in milliseconds; NoTime if
 // no applied event has a time. It does not wait for an Apply.
 func (s *Store) Newest(topic string, number int32) int64 {
-	if h := s.heads.of(partition{topic, number}); h.begun {
+	if h := s.heads.of(ledger.Partition{Topic: topic, Number: number}); h.begun {
 		return h.watermark
 	}
 	return NoTime
 }
 
 // loadBounds finds the last bound of the partitions begun.
-func (s *Store) loadBounds(c cut) error {
-	for place := range s.ledger {
-		l := &s.ledger[place]
-		if l.archived {
+func (s *Store) loadBounds(c storage.Cut) error {
+	for place := range int32(s.ledger.Size()) {
+		l := s.ledger.At(place)
+		if l.Archived {
 			continue
 		}
-		err := c.each(l.boundPrefix(), func(key, value []byte) error {
-			b, err := decodeBound(key, value)
-			s.bounds[int32(place)] = &bound{TimeBound: b, place: int32(place)}
+		err := c.Each(codec.BoundPrefix(l), func(key, value []byte) error {
+			b, err := codec.DecodeBound(key, value)
+			s.bounds[place] = &piece.Bound{TimeBound: b, Place: place}
 			return err
 		})
 		if err != nil {
@@ -83,34 +68,4 @@ func (s *Store) loadBounds(c cut) error {
 		}
 	}
 	return nil
-}
-
-// The key of a time bound is that of a checkpoint at its first offset, but for the prefix.
-func (l *LedgerRow) boundPrefix() []byte {
-	b := l.checkpointPrefix()
-	b[0] = prefixBound
-	return b
-}
-
-// boundBytes is at least what a time bound takes in addition to its topic.
-const boundBytes = 64
-
-// appendBound appends to u64 | latest u64 | CRC u32, big-endian.
-func appendBound(b, key []byte, t *TimeBound) []byte {
-	from := len(b)
-	b = binary.BigEndian.AppendUint64(b, uint64(t.To))
-	b = binary.BigEndian.AppendUint64(b, uint64(t.Latest))
-	return seal(key, b, from)
-}
-
-func decodeBound(key, value []byte) (TimeBound, error) {
-	b, err := unseal(key, value)
-	if err != nil {
-		return TimeBound{}, err
-	}
-	if len(key) < 8 || len(b) != 16 {
-		return TimeBound{}, corrupt("time bound at key %q has %d bytes", key, len(b))
-	}
-	return TimeBound{From: int64(binary.BigEndian.Uint64(key[len(key)-8:])), To: int64(binary.BigEndian.Uint64(b)),
-		Latest: int64(binary.BigEndian.Uint64(b[8:]))}, nil
 }

@@ -90,8 +90,8 @@ var mutantsOfTeams = []wrong{
 		"a threshold falls",
 		"produce,kill",
 		2,
-		mutant.Edit{File: "sketch/mirror.go", Old: "if !t.Evicted || r.evicted && t.Rank <= r.threshold {",
-			New: "if MUTANT && t.Evicted { r.threshold = t.Rank }\n\tif !t.Evicted || r.evicted && t.Rank <= r.threshold {"},
+		mutant.Edit{File: "sketch/mirror.go", Old: "if !t.Evicted || r.Evicted && t.Rank <= r.Threshold {",
+			New: "if MUTANT && t.Evicted { r.Threshold = t.Rank }\n\tif !t.Evicted || r.Evicted && t.Rank <= r.Threshold {"},
 	},
 	{
 		"lost rows are not missed",
@@ -130,16 +130,16 @@ var mutantsOfTeams = []wrong{
 	},
 	{"the memo is not kept", "produce,stop", 2, mutant.Edit{File: "daemon/shard/memo.go", Old: "\tif len(memo) > 0 {",
 		New: "\tif len(memo) > 0 && !MUTANT {"}},
-	{"what changed after an excerpt is taken for sent", "produce,kill,slow", 1, mutant.Edit{File: "sketch/mirror.go",
-		Old: "\treturn s.dropNotes(e.notes)\n",
-		New: "\tif MUTANT {\n\t\tfor e.notes = nil; uint64(len(e.notes)) < s.mirror.next; { e.notes = append(e.notes, " +
-			"noteKey(uint64(len(e.notes)))) }\n\t}\n" +
-			"\treturn s.dropNotes(e.notes)\n"}},
+	{"what changed after an excerpt is taken for sent", "produce,kill,slow", 1, mutant.Edit{
+		File: "sketch/internal/mirror/notes.go", Old: "\treturn e.notes\n",
+		New: "\tif MUTANT {\n\t\tfor e.notes = nil; uint64(len(e.notes)) < n.next; {\n\t\t\t" +
+			"e.notes = append(e.notes, noteKey(uint64(len(e.notes))))\n\t\t}\n\t}\n" +
+			"\treturn e.notes\n"}},
 	{
 		"a head that is behind is trusted",
 		"fall back,produce",
 		1,
-		mutant.Edit{File: "sketch/merge.go", Old: "case l.Next < own.Next:",
+		mutant.Edit{File: "sketch/internal/share/share.go", Old: "case l.Next < own.Next:",
 			New: "case l.Next < own.Next && !MUTANT:"},
 	},
 	{"a head without some partitions is trusted", "fall back,produce", 3, mutant.Edit{File: "daemon/shard/incoming.go",
@@ -149,8 +149,8 @@ var mutantsOfTeams = []wrong{
 	{"what waits of others is not read again", "stop between,produce", 1, mutant.Edit{File: "daemon/shard/incoming.go",
 		Old: "i != number && other.waiting != nil", New: "i != number && other.waiting != nil && !MUTANT"}},
 	{"rows beyond the accounts are taken", "fall back,produce", 1, mutant.Edit{File: "sketch/merge.go",
-		Old: "place < 0 || row.offset >= s.ledger[place].Next", New: "place < 0 || row.offset >= s.ledger[place].Next && " +
-			"!MUTANT"}},
+		Old: "place < 0 || row.Offset >= s.ledger.At(place).Next",
+		New: "place < 0 || row.Offset >= s.ledger.At(place).Next && !MUTANT"}},
 	{"a version of less than was published", "lost start,produce", 2, mutant.Edit{File: "daemon/model/state/state.go",
 		Old: "\tfor _, c := range s.Published {", New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.Published {"}},
 }
