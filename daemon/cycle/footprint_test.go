@@ -69,6 +69,28 @@ func TestNumbersFootprint(t *testing.T) {
 	}
 }
 
+// TestBayesFootprint: naive Bayes of full slots takes no more than its footprint, and not much less.
+func TestBayesFootprint(t *testing.T) {
+	for _, outputs := range []int{2, 26} {
+		m := cycletest.NumericModel(0, outputs)
+		m.Schema.Categorical, m.Train.FoldIn.MaxRows, m.Input.MaxIDBytes = []string{"kind"}, 5000, 16
+		c := newCycle(t, m)
+		kind, setting, targets := experts.KindOf(experts.PartBayes), c.ensemble.setting(), make([]float64, outputs)
+		c.ensemble.experts = nil
+		before := cycletest.Heap()
+		b := kind.New(setting, nil, nil)
+		for i := range 5000 {
+			ev := &event.Event{Weight: 1, Categorical: []string{fmt.Sprintf("kind-%011d", i)}}
+			b.Learner.Gather(ev)
+			b.Learner.Learn(ev, targets, 1)
+		}
+		if took, said := cycletest.Heap()-before, kind.Footprint(setting); took > said || 3*took < said {
+			t.Errorf("%d outputs: it takes %d bytes, the footprint is %d", outputs, took, said)
+		}
+		runtime.KeepAlive(b)
+	}
+}
+
 // TestCapFootprint: what bounds entities takes no more than its footprint, and not much less.
 func TestCapFootprint(t *testing.T) {
 	m := cycletest.PublicModel(func(m *config.Model) { m.Schema.Identity = "id" })

@@ -74,9 +74,9 @@ var naiveBayesKind = Kind{
 		return NewExpert(PartBayes, s.Target, NewNaiveBayes(s.Schema, s.Target, bayesNames(s)))
 	},
 	Footprint: func(s *Setting) int64 {
-		const list = 24
+		const number, list = 9, 24 // bytes, as the allocator rounds up
 		names := bayesNames(s)
-		return rows.SlotsFootprint(names, s.maxName()) + int64(names)*(8*int64(bayesRow(s.Target.Outputs()))+list)
+		return rows.SlotsFootprint(names, s.maxName()) + int64(names)*(number*int64(bayesRow(s.Target.Outputs()))+list)
 	},
 }
 
