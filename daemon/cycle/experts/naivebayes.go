@@ -158,6 +158,15 @@ func (l *NaiveBayes) share() {
 		l.shares[c] = v / l.events
 		l.base[c] = l.log(l.shares[c])
 	}
+	l.centre(l.base)
+}
+
+// centre takes the mean out of outputs of exclusive classes, whose differences alone count. So outputs are no larger
+// than they have to be: those of versions are bounded.
+func (l *NaiveBayes) centre(outputs []float64) {
+	if l.link == format.Softmax {
+		floats.AddConst(-floats.Sum(outputs)/float64(len(outputs)), outputs)
+	}
 }
 
 // log returns what a probability is as an output: its logarithm for exclusive classes, else its log odds.
@@ -260,6 +269,7 @@ func (l *NaiveBayes) weigh(row []float64) {
 		for c, share := range l.shares {
 			says[c] = l.log((row[1+c]+v*share)/(row[0]+v)) - l.base[c]
 		}
+		l.centre(says)
 	}
 }
 

@@ -104,7 +104,21 @@ func (s *slowBayes) says(name string, smoothing float64) []float64 {
 			says[c] -= math.Log((1 - p) / (1 - share))
 		}
 	}
-	return says
+	return s.centred(says)
+}
+
+// centred takes out the mean of exclusive classes.
+func (s *slowBayes) centred(v []float64) []float64 {
+	if s.target.Link == "softmax" {
+		mean := 0.0
+		for _, x := range v {
+			mean += x / float64(len(v))
+		}
+		for c := range v {
+			v[c] -= mean
+		}
+	}
+	return v
 }
 
 // TestNaiveBayesCounts: what names say, and the outputs, are those of a count of all events.
@@ -121,11 +135,14 @@ func TestNaiveBayesCounts(t *testing.T) {
 					want := make([]float64, m)
 					for e := range l.Each {
 						x := &l.Each[e]
-						for c, share := range slow.shares(i) {
-							v := x.bias[c]
-							if v += math.Log(share); slow.target.Link == "logistic" {
-								v -= math.Log(1 - share)
+						base := slow.shares(i)
+						for c, share := range base {
+							if base[c] = math.Log(share); slow.target.Link == "logistic" {
+								base[c] -= math.Log(1 - share)
 							}
+						}
+						for c, v := range slow.centred(base) {
+							v += x.bias[c]
 							v += x.slope[0] * slow.says(ev.Categorical[0], x.smoothing)[c]
 							for _, name := range ev.Multi[0] {
 								v += x.slope[1] / 2 * slow.says(name, x.smoothing)[c]
