@@ -44,7 +44,8 @@ func TestGuardRefusesWhatASecondAnswerContradicts(t *testing.T) {
 			return liar.Move(
 				p, 0, 1024)
 		}},
-		{"up in the middle", func(from int64) bool { return from == 0 }, func(
+		// an answer may have one batch alone
+		{"up in the middle", func(from int64) bool { return from < 1000 }, func(
 			p *kmsg.FetchResponseTopicPartition) bool {
 			return liar.Move(p, 2, 1024)
 		}},
