@@ -15,7 +15,6 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/consumer/event/protobuf"
-	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // protoWriter is the schema of a producer in Protobuf, which evolves.
@@ -289,7 +288,7 @@ func (w *protoWriter) written(t *testing.T) *writtenBy {
 // TestProtobufEvolutions is TestAvroEvolutions for Protobuf: the message of a value is another one, or elsewhere in the
 // file, from one schema to the next.
 func TestProtobufEvolutions(t *testing.T) {
-	evolutions(t, event.FormatProtobuf, uint64(tier.Size(40, 1000)),
+	evolutions(t, event.FormatProtobuf, numEvolutions(),
 		func(r *rand.Rand) (func(), func(*testing.T) *writtenBy) {
 			w := newProtoWriter(r)
 			return w.evolve, w.written

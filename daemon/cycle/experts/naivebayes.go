@@ -22,6 +22,8 @@ const (
 	slopeReach   = 1.0     // of one event's step, in units of the first slope
 	biasStep     = 0.01    // of the outputs' bias
 	evidenceSize = 1 << 20 // numbers of names in all
+	nameMemory   = 5_000   // weight of the events of a name that count: what it says may change
+	classMemory  = 50_000  // of all events, in the shares of the classes
 )
 
 // NaiveBayes adds up what each name of an event says of the classes: the logarithm of how much more frequent a class is
@@ -35,6 +37,7 @@ type NaiveBayes struct {
 	judge    residuals
 	Slots    *rows.Slots // of names; of bounded number
 
+	prior   float64     // of a class: its share of one event
 	events  float64     // that count in class
 	class   []float64   // m, weights of events by class
 	rows    [][]float64 // by slot: weight of its events, m by class, then m outputs for each smoothing
@@ -96,11 +99,11 @@ func bayesRow(m int) int { return 1 + m + len(evidenceSmoothings)*m }
 func NewNaiveBayes(schema *event.Schema, t *encode.Target, limit int) *NaiveBayes {
 	m, fields := t.Outputs(), len(schema.Categorical)+len(schema.Multi)
 	l := &NaiveBayes{schema: schema, outputsN: m, link: t.Link, judge: newResiduals(t), Slots: rows.NewSlots(limit),
-		events: 1, class: make([]float64, m), experts: NewWeights(len(evidenceSmoothings)),
+		prior: t.ClassPrior(), events: 1, class: make([]float64, m), experts: NewWeights(len(evidenceSmoothings)),
 		mixed: make([]float64, m), residual: make([]float64, m), shares: make([]float64, m),
 		base: make([]float64, m)}
 	for c := range l.class {
-		l.class[c] = t.ClassPrior()
+		l.class[c] = l.prior
 	}
 	for _, v := range evidenceSmoothings {
 		l.Each = append(l.Each, evidence{smoothing: v, slope: make([]float64, fields), curvature: make([]float64, fields),
@@ -156,7 +159,7 @@ func (l *NaiveBayes) Values() []float64 { return l.value }
 func (l *NaiveBayes) share() {
 	for c, v := range l.class {
 		l.shares[c] = v / l.events
-		l.base[c] = l.log(l.shares[c])
+		l.base[c] = l.output(v, l.events-v)
 	}
 	l.centre(l.base)
 }
@@ -169,12 +172,13 @@ func (l *NaiveBayes) centre(outputs []float64) {
 	}
 }
 
-// log returns what a probability is as an output: its logarithm for exclusive classes, else its log odds.
-func (l *NaiveBayes) log(p float64) float64 {
+// output returns what a probability is as an output: its logarithm for exclusive classes, else its log odds. It is
+// given as two weights, for a class and against it, so that neither is lost when the other is far larger.
+func (l *NaiveBayes) output(has, lacks float64) float64 {
 	if l.link == format.Softmax {
-		return math.Log(p)
+		return math.Log(has / (has + lacks))
 	}
-	return math.Log(p / (1 - p))
+	return math.Log(has / lacks)
 }
 
 // evidenceOf is what smoothing e says of a name: m outputs.
@@ -205,6 +209,12 @@ func (l *NaiveBayes) learnPart(ev *event.Event, targets []float64, weight float6
 		for c, t := range targets {
 			l.class[c] += weight * isOne(t)
 		}
+		if n := l.events - 1; n > classMemory { // all but the event of no class in particular
+			for c, v := range l.class {
+				l.class[c] = l.prior + classMemory/n*(v-l.prior)
+			}
+			l.events = 1 + classMemory
+		}
 		l.share()
 	}
 	i := 0
@@ -214,6 +224,9 @@ func (l *NaiveBayes) learnPart(ev *event.Event, targets []float64, weight float6
 			row[0] += weight
 			for c, t := range targets {
 				row[1+c] += weight * isOne(t)
+			}
+			if row[0] > nameMemory {
+				floats.Scale(nameMemory/row[0], row[:1+l.outputsN])
 			}
 			l.weigh(row)
 		}
@@ -267,27 +280,29 @@ func (l *NaiveBayes) weigh(row []float64) {
 		v := l.Each[e].smoothing
 		says := row[1+m+e*m : 1+2*m+e*m]
 		for c, share := range l.shares {
-			says[c] = l.log((row[1+c]+v*share)/(row[0]+v)) - l.base[c]
+			says[c] = l.output(row[1+c]+v*share, row[0]-row[1+c]+v*(1-share)) - l.base[c]
 		}
 		l.centre(says)
 	}
 }
 
-// Correct takes the old label out of the counts and puts the new one in.
+// Correct takes the old label out of the counts and puts the new one in. A name that has come anew since the event may
+// lack it: counts stay between none and all.
 func (l *NaiveBayes) Correct(of *Correction) {
 	weight := min(of.Is.Weight, heaviest)
-	move := func(counts []float64) {
+	move := func(counts []float64, least, most float64) {
 		for c, t := range of.To {
-			counts[c] += weight * (isOne(t) - isOne(of.From[c]))
+			v := counts[c] + weight*(isOne(t)-isOne(of.From[c]))
+			counts[c] = min(max(v, least), most)
 		}
 	}
 	if of.Counts.IsShared() {
-		move(l.class)
+		move(l.class, l.prior, l.events-(1-l.prior))
 		l.share()
 	}
 	rows.EachPlace(of.Is, func(place, field int, name string) {
 		if at := l.Slots.Find(field, name); at >= 0 && !of.Counts.Holds(place) {
-			move(l.rows[at][1 : 1+l.outputsN])
+			move(l.rows[at][1:1+l.outputsN], 0, l.rows[at][0])
 			l.weigh(l.rows[at])
 		}
 	})

@@ -219,6 +219,14 @@ func TestNaiveBayesIsFinite(t *testing.T) {
 					ev.Classes = []string{"a"}
 				}
 			}
+			if i%10 == 9 { // a label of an event that was never learned is corrected
+				is := ev
+				is.Label, is.Classes = 1-ev.Label, []string{"c"}
+				of := &Correction{Was: &ev, Is: &is, Counts: &rows.Counted{Shared: true}, Ages: make([]int32, 3)}
+				if of.Encode(target) {
+					l.Correct(of)
+				}
+			}
 			l.Outputs(got, &ev)
 			for c, v := range got {
 				if !(math.Abs(v) < 100) {
@@ -228,6 +236,30 @@ func TestNaiveBayesIsFinite(t *testing.T) {
 			target.Encode(targets, &ev)
 			l.Learn(&ev, targets, ev.Weight)
 		}
+	}
+}
+
+// TestNaiveBayesForgets: a name whose class changes says the new one after as many events as count, however many came.
+func TestNaiveBayesForgets(t *testing.T) {
+	schema, target := &event.Schema{Categorical: []string{"user"}}, bayesTarget(t, "binary")
+	l, got := NewNaiveBayes(schema, target, 100), []float64{0}
+	learn := func(n int, label float64) {
+		for i := range n {
+			for _, ev := range []event.Event{
+				{Weight: 1, Categorical: []string{"u"}, Label: label},
+				{Weight: 1, Categorical: []string{"v"}, Label: float64(i % 2)},
+			} {
+				l.Outputs(got, &ev)
+				l.Learn(&ev, []float64{2*ev.Label - 1}, 1)
+			}
+		}
+	}
+	says := func() float64 { return l.evidenceOf(l.Slots.Find(0, "u"), 0)[0] }
+	learn(60_000, 1)
+	was := says()
+	learn(nameMemory, 0)
+	if was < 2 || says() > 0 {
+		t.Errorf("it says %g, before the change %g", says(), was)
 	}
 }
 
