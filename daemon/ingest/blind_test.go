@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // choosers are streams whose choices depend on nothing but the age and the count of names.
@@ -77,6 +78,7 @@ func blindModel() *config.Model {
 // knows both predicts what is learned no better than by the share of choices among it, event by event and in the rows
 // of a refit, held-out ones included.
 func TestAgeAndCountSayNothing(t *testing.T) {
+	tier.NotUnderRace(t)
 	// Of a loss of 0.5. Names drawn alike give 0.05 to 0.15 of it; where names go out of use none is exactly as old as
 	// another.
 	gains := map[string]float64{"what was chosen lately": 0.02, "what is new": 0.02}
