@@ -100,7 +100,7 @@ func TestListWeights(t *testing.T) {
 				adagrad.Gather(ev)
 				values = append(values, adagrad.RowValue[2:]...)
 				bayes.Gather(ev)
-				values = append(values, bayes.Values()[2:]...)
+				values = append(values, bayes.RowValue[2:]...)
 				names.Gather(ev)
 				for _, a := range names.Active {
 					if names.Terms[a.Term].Field == 2 {

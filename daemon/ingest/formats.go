@@ -101,7 +101,8 @@ func (s *Schemas) Writer(id event.ID) *event.Writer {
 		s.waits = fmt.Sprintf("%s has more than %d bytes with what it refers to", id, sketch.MaxSchemaBytes)
 		return nil
 	case s.bytes+len(b) > maxSchemasBytes:
-		s.waits = fmt.Sprintf("%s has %d bytes, and the %d that the model knows have %d, of at most %d", id, len(b),
+		s.waits = fmt.Sprintf("%s has %d bytes, and the %d that the model knows have %d, of at most %d: begin with a new "+
+			"state, which learns only the schemas that its log has, or read some of the topics by another model", id, len(b),
 			len(s.known), s.bytes, maxSchemasBytes)
 		return nil
 	}

@@ -16,7 +16,7 @@ func decoded(t *testing.T, d *event.Mapped, value []byte) (*event.Rejection, *ev
 	t.Helper()
 	most := event.DefaultLimits().MaxEventBytes
 	if len(value) > most/4 {
-		t.Skip()
+		t.Skipf("%d bytes: a value of at most %d is decoded", len(value), most/4)
 	}
 	// The first time a schema is compiled, and room is made that is kept.
 	var first, second event.Event
@@ -37,7 +37,7 @@ func decoded(t *testing.T, d *event.Mapped, value []byte) (*event.Rejection, *ev
 func compiled(t *testing.T, text string, compile func()) {
 	t.Helper()
 	if len(text) > 4<<10 {
-		t.Skip()
+		t.Skipf("%d bytes: a schema of at most %d is compiled", len(text), 4<<10)
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -28,7 +28,7 @@ func decoded(t *testing.T, d *event.Mapped, value []byte) (r *event.Rejection, w
 	t.Helper()
 	most := event.DefaultLimits().MaxEventBytes
 	if len(value) > most/4 {
-		t.Skip()
+		t.Skipf("%d bytes: a value of at most %d is decoded", len(value), most/4)
 	}
 	// The first time the message is compiled, and room is made that is kept.
 	record := event.Record{Value: append([]byte{0, 0, 0, 0, 7}, value...), Time: 5}
@@ -74,8 +74,8 @@ func FuzzSchemas(f *testing.F) {
 	f.Add("CgdhLnByb3Rv", "", true, []byte{0})
 	f.Add("CgdhLnByb3Rv", "CgdhLnByb3Rv", false, []byte{0})
 	f.Fuzz(func(t *testing.T, text, reference string, isSet bool, data []byte) {
-		if len(text)+len(reference) > 4<<10 {
-			t.Skip()
+		if n := len(text) + len(reference); n > 4<<10 {
+			t.Skipf("%d bytes: a schema of at most %d is compiled", n, 4<<10)
 		}
 		w := &event.Writer{Format: event.FormatProtobuf, Text: text, IsSet: isSet,
 			References: []event.Reference{{Name: "a.proto", Text: reference}}}

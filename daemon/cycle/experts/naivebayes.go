@@ -46,7 +46,7 @@ type NaiveBayes struct {
 
 	names    []int32   // slots of the names of the event
 	fieldOf  []int32   // of names
-	value    []float64 // of names
+	RowValue []float64 // of names
 	mixed    []float64 // m, the mean output by the weights
 	residual []float64 // m
 	shares   []float64 // m, of all events by class
@@ -114,10 +114,10 @@ func NewNaiveBayes(schema *event.Schema, t *encode.Target, limit int) *NaiveBaye
 }
 
 func (l *NaiveBayes) Gather(ev *event.Event) {
-	l.names, l.fieldOf, l.value = l.names[:0], l.fieldOf[:0], l.value[:0]
+	l.names, l.fieldOf, l.RowValue = l.names[:0], l.fieldOf[:0], l.RowValue[:0]
 	eachName(l.schema, ev, func(field int, name string, value float64) {
 		l.names, l.fieldOf = append(l.names, l.Slots.Find(field, name)), append(l.fieldOf, int32(field))
-		l.value = append(l.value, value)
+		l.RowValue = append(l.RowValue, value)
 	})
 	l.experts.Weigh()
 	clear(l.mixed)
@@ -134,7 +134,7 @@ func (l *NaiveBayes) add(e int) {
 	x, m := &l.Each[e], l.outputsN
 	clear(x.sum)
 	for i, at := range l.names {
-		f, v := int(l.fieldOf[i]), l.value[i]
+		f, v := int(l.fieldOf[i]), l.RowValue[i]
 		if x.slope[f] == 0 && x.curvature[f] == 0 { // so that the sum counts as it is
 			x.slope[f] = 1 / v
 		}
@@ -151,9 +151,6 @@ func (l *NaiveBayes) add(e int) {
 		}
 	}
 }
-
-// Values returns what each name of the event taken up last counts, categorical fields first.
-func (l *NaiveBayes) Values() []float64 { return l.value }
 
 // share sets the shares of the classes among all events, and what they are as outputs.
 func (l *NaiveBayes) share() {
