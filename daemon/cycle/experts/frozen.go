@@ -43,10 +43,10 @@ func freeze(l Linear, v *encode.Vocabulary, kernel solver.Kernel) *solver.Model 
 	column, own := 0, v.FirstOwn()
 	for f, names := range v.Names {
 		field := f
-		if f >= own {
+		switch {
+		case f >= own+v.Own:
 			field -= v.Own
-		}
-		if field < own && f >= own { // a cross of v's own
+		case f >= own: // a cross of v alone
 			column += len(names)
 			continue
 		}
