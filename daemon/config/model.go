@@ -163,7 +163,9 @@ type Holdout struct {
 type Train struct {
 	// longest time between refits while there are new events; 0 for none
 	Every       Duration `json:"every"`
-	EveryEvents int      `json:"every_events"`                // events between refits; 0 for none
+	EveryEvents int      `json:"every_events"` // events between refits; 0 for none
+	// events before the first refit, after which come as many as before, up to EveryEvents; 0 is EveryEvents
+	FirstEvents int      `json:"first_events,omitempty"`
 	TimeBudget  Duration `json:"time_budget"`                 // of one refit; 0 for none
 	MaxBasis    int      `json:"max_basis"`                   // k, largest number of basis vectors
 	Variational Vectors  `json:"variational_basis,omitempty"` // auto, or how many of them the variational refit uses
@@ -478,7 +480,7 @@ func (s *Schema) Event() event.Schema {
 // requests for it and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
-	c.Train.Every, c.Train.EveryEvents, c.Train.TimeBudget = 0, 0, 0
+	c.Train.Every, c.Train.EveryEvents, c.Train.FirstEvents, c.Train.TimeBudget = 0, 0, 0, 0
 	c.Publish.UpdateEvery, c.Publish.Keep, c.Publish.KeepFor, c.Publish.ExpiresAfter, c.Publish.Gate = 0, 0, 0, 0, Gate{}
 	return c.hashWithSchedule()
 }

@@ -9,7 +9,7 @@ import (
 
 // reloadable matches the keys that a running daemon takes up. All others are part of its state, its connections or its
 // memory.
-var reloadable = regexp.MustCompile(`^(models\[\d+\]\.(train\.(every|every_events|time_budget|lambda)|` +
+var reloadable = regexp.MustCompile(`^(models\[\d+\]\.(train\.(every|every_events|first_events|time_budget|lambda)|` +
 	`publish\.(update_every|deltas\.(every|max_rows|max_bytes)|renew_every|keep|keep_for|expires_after|gate\.\w+)|serve\.\w+))$`)
 
 // RestartError names the keys that changed and that only a restart takes up.

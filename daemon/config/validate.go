@@ -455,6 +455,9 @@ func (v *validator) train(m *Model, path string) {
 	t := &m.Train
 	v.duration(path+".every", t.Every, 0, 365*24*time.Hour)
 	v.whole(path+".every_events", t.EveryEvents, 0, 1_000_000_000)
+	if t.FirstEvents < 0 || t.FirstEvents > t.EveryEvents && t.EveryEvents >= 0 {
+		v.bad(path+".first_events", t.FirstEvents, fmt.Sprintf("at most train.every_events, which is %d", t.EveryEvents))
+	}
 	v.duration(path+".time_budget", t.TimeBudget, 0, 24*time.Hour)
 	v.duration(path+".catch_up", Duration(t.CatchUp), 0, 365*24*time.Hour)
 	v.whole(path+".max_basis", t.MaxBasis, 0, 1000)

@@ -28,14 +28,24 @@ const hastenEvents = 2500
 // NewSchedule returns the schedule of a model that begins now and has seen no events.
 func NewSchedule(now time.Time) Schedule { return Schedule{RefitAt: now, UpdateAt: now, DeltaAt: now} }
 
-// RefitDue reports whether a refit is due with so many events applied: train.every_events after the last one began, or
-// train.every after it ended if there were events since, or hastenEvents after an alarm and the last one where either
-// is set.
+// RefitDue reports whether a refit is due with so many events applied: train.every_events after the last one began, of
+// a young model as many as before it, or train.every after it ended if there were events since, or hastenEvents after
+// an alarm and the last one where either is set.
 func (s *Schedule) RefitDue(train *config.Train, now time.Time, applied int64) bool {
-	return train.EveryEvents > 0 && applied-s.refitEvents >= int64(train.EveryEvents) ||
+	return train.EveryEvents > 0 && applied-s.refitEvents >= s.eventsBetween(train) ||
 		train.Every > 0 && applied > s.refitEvents && now.Sub(s.RefitAt) >= train.Every.Std() ||
 		(train.EveryEvents > 0 || train.Every > 0) && s.hastened > 0 &&
 			applied >= max(s.hastened, s.refitEvents+hastenEvents)
+}
+
+// eventsBetween returns how many events the next refit comes after the last one: as many as that had, at least
+// train.first_events and at most train.every_events. So a young model has a version early, and what its refits cost
+// together stays in proportion to its events.
+func (s *Schedule) eventsBetween(train *config.Train) int64 {
+	if train.FirstEvents == 0 {
+		return int64(train.EveryEvents)
+	}
+	return min(int64(train.EveryEvents), max(int64(train.FirstEvents), s.refitEvents))
 }
 
 // Doubled reports whether at least as many events were applied since the last refit began as before it: how often a

@@ -33,6 +33,13 @@ func TestSchedule(t *testing.T) {
 	wants("the next refit, 30 s after the end of the last", s.RefitDue(train, at(65), 150), true)
 	wants("the next refit after its events", s.RefitDue(train, at(36), 200), true)
 
+	young, first := &config.Train{EveryEvents: 1000, FirstEvents: 200}, NewSchedule(start)
+	for _, due := range []int64{200, 400, 800, 1600, 2600, 3600} {
+		wants("a young refit too soon", first.RefitDue(young, start, due-1), false)
+		wants("a young refit", first.RefitDue(young, start, due), true)
+		first.RefitBegun(due)
+	}
+
 	seldom := &config.Train{EveryEvents: 50_000}
 	s.RefitBegun(50_000)
 	s.Alarmed(51_000)

@@ -246,13 +246,13 @@ func (g *guess) yaml(o *Options) string {
 		}
 	}
 	y.line("    sample: {seed: 1}  # the same rows in every run")
-	every, events := g.schedule()
+	every, events, first := g.schedule()
 	if o.Topic == "" {
-		y.line("    # At most %d refits in a backtest of this file, whose second is 100 events, "+
-			"and one after each alarm of drift.", g.refits())
+		y.line("    # A backtest, whose second is 100 events, also refits after each alarm of drift.")
 		y.line("    # A daemon may refit more often: 30s is its default.")
 	}
-	y.line("    train: {every: %s, every_events: %d}", every, events)
+	y.line("    # The first refit comes after first_events, each other after as many as before, at most every_events.")
+	y.line("    train: {every: %s, every_events: %d, first_events: %d}", every, events, first)
 	y.line("    publish: {store: snapshots, deltas: {every: 1s}}  # what was learned reaches consumers each second")
 	return y.String()
 }
@@ -360,18 +360,23 @@ func (g *guess) writeFields(y *yamlText, use string) {
 	}
 }
 
-// A backtest by the schedule that init writes refits at most mostRefits times, fewer where a refit takes long, and
-// leastRefits at least: its time is in proportion to the values of its rows for each output, of which wideValues are as
-// many as mostRefits are made for.
+// A backtest by the schedule that init writes refits about mostRefits times once it is no longer young, refitsOfNames
+// where there are no numbers, less often where a refit takes long, and leastRefits at least: its time is in proportion
+// to the values of its rows for each output, of which wideValues are as many as mostRefits are made for. Updates follow
+// names as well as refits do: half of the refits moved published losses by -0.5 to 0.8 % on six streams, but by up to
+// 30 % where numbers move.
 const (
-	mostRefits  = 20
-	leastRefits = 5
-	// fewestEvents are between refits where a file has twice as many; a shorter one is refitted in its middle.
-	fewestEvents = 200
-	wideValues   = 1_000_000
+	mostRefits    = 20
+	refitsOfNames = 10
+	leastRefits   = 5
+	// fewestEvents come before the first refit of a file with twice as many; a shorter one is refitted in its middle. Of
+	// a long file it is mostFirstEvents.
+	fewestEvents    = 200
+	mostFirstEvents = 500
+	wideValues      = 1_000_000
 )
 
-// refits returns how often a backtest of the file may refit.
+// refits returns how often a backtest of the file refits where it does so each train.every_events.
 func (g *guess) refits() int {
 	s := &g.schema
 	rows := min(g.total, config.DefaultModel().Sample.Size)
@@ -379,15 +384,21 @@ func (g *guess) refits() int {
 	if s.Task == config.Implicit {
 		values *= 5 // a choice and the four names that are drawn with it
 	}
-	return min(mostRefits, max(leastRefits, mostRefits*wideValues/max(1, values)))
+	most := mostRefits
+	if len(s.Numeric) == 0 {
+		most = refitsOfNames
+	}
+	return min(most, max(leastRefits, mostRefits*wideValues/max(1, values)))
 }
 
-// schedule returns train.every and train.every_events by which a backtest of the file refits so often at most.
-func (g *guess) schedule() (every time.Duration, events int) {
+// schedule returns train.every, train.every_events and train.first_events by which a backtest of the file refits that
+// often.
+func (g *guess) schedule() (every time.Duration, events, first int) {
 	refits := g.refits()
 	events = max(min(fewestEvents, max(1, min(g.total, g.labelled)/2)), (g.total+refits-1)/refits)
 	perSecond := int(offline.Clock{}.Rate())
-	return max(30*time.Second, time.Duration((events+perSecond-1)/perSecond)*time.Second), events
+	every = max(30*time.Second, time.Duration((events+perSecond-1)/perSecond)*time.Second)
+	return every, events, min(events, mostFirstEvents, max(fewestEvents, g.total/mostRefits))
 }
 
 // quoted writes a name as YAML has it, in double quotes, which are JSON's.

@@ -324,25 +324,31 @@ func TestInitTasks(t *testing.T) {
 }
 
 // TestInitSchedule: a backtest of the file that init looked at refits a bounded number of times, however long the file
-// is, and a file of a few thousand rows is refitted more often than a daemon's default has it.
+// is: soon for the first time, and a file of a few thousand rows more often than a daemon's default has it.
 func TestInitSchedule(t *testing.T) {
-	for rows, want := range map[int][2]int{300: {1, 1}, 6000: {19, 19}, 60_000: {19, 20}, 100_000: {19, 20},
-		1_234_567: {19, 20}} {
+	for _, c := range []struct{ rows, numbers, least, most int }{
+		{300, 0, 1, 1}, {6000, 0, 10, 11}, {60_000, 0, 13, 14}, {1_234_567, 0, 17, 18},
+		{300, 1, 1, 1}, {6000, 1, 19, 20}, {100_000, 1, 23, 25}, {1_234_567, 1, 26, 29},
+	} {
+		rows, want := c.rows, [2]int{c.least, c.most}
 		g := &guess{total: rows, labelled: rows}
-		g.schema.Categorical = []string{"user", "item"}
-		every, events := g.schedule()
-		train := config.Train{Every: config.Duration(every), EveryEvents: events}
-		clock, refits := offline.Simulated{}, 0
+		g.schema.Categorical, g.schema.Numeric = []string{"user", "item"}, make([]string, c.numbers)
+		every, events, early := g.schedule()
+		train := config.Train{Every: config.Duration(every), EveryEvents: events, FirstEvents: early}
+		clock, refits, first := offline.Simulated{}, 0, 0
 		schedule := cycle.NewSchedule(clock.At(0, nil))
 		for i := range rows {
 			if now := clock.At(i, nil); schedule.RefitDue(&train, now, int64(i)) {
 				schedule.RefitBegun(int64(i))
 				schedule.RefitEnded(now)
-				refits++
+				if refits++; refits == 1 {
+					first = i
+				}
 			}
 		}
-		if refits < want[0] || refits > want[1] || every < 30*time.Second {
-			t.Errorf("%d rows: %d refits of %v and %d events, want %v", rows, refits, every, events, want)
+		late := first > mostFirstEvents || rows < 4000 && first > fewestEvents
+		if refits < want[0] || refits > want[1] || late || every < 30*time.Second {
+			t.Errorf("%d rows: %d refits of %v and %d events from %d on, want %v", rows, refits, every, events, first, want)
 		}
 	}
 }
@@ -352,7 +358,7 @@ func TestInitRefitsOfWideRows(t *testing.T) {
 	for _, c := range []struct{ rows, numbers, classes, want int }{
 		{100_000, 2, 0, 20}, {100_000, 20, 0, 10}, {100_000, 40, 0, 5}, {100_000, 6, 8, 5}, {6000, 6, 8, 20}, {100_000, 16,
 			26, 5},
-		{50_000_000, 5, 0, 20}, {0, 0, 0, 20},
+		{50_000_000, 5, 0, 20}, {0, 0, 0, 10},
 	} {
 		g := &guess{total: c.rows}
 		g.schema.Numeric, g.schema.Classes = make([]string, c.numbers), make([]string, c.classes)
