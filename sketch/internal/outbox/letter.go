@@ -61,8 +61,8 @@ const withKey = 2
 //	time u64 | size of the value u32 | 0 u8 | withKey u8 | size of the key u32 | bytes kept of the key u16
 //	| bytes kept of the headers u16 | reason length u8 | reason | key | headers | payload | CRC u32
 //
-// Sizes are all ones for none. With a detail, what was expected, what came and the field follow the reason, each after a
-// zero byte. The first format is time | size of the value | reason length | reason | payload | CRC.
+// Sizes are all ones for none. With a detail, what was expected, what came and the field follow the reason, each after
+// a zero byte. The first format is time | size of the value | reason length | reason | payload | CRC.
 func Append(b, key []byte, r *Letter, detail *Detail) []byte {
 	from := len(b)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Time))
