@@ -24,7 +24,7 @@ func encoded(t *testing.T, w *event.Writer, index int, object string) []byte {
 	if err := protojson.Unmarshal([]byte(object), m); err != nil {
 		t.Fatal(err)
 	}
-	data, err := proto.Marshal(m)
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m) // by number
 	if err != nil {
 		t.Fatal(err)
 	}
