@@ -3,6 +3,7 @@ package configs_test
 import (
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,7 @@ type topicMessage struct {
 	value         any    // a Go type in JSON, nil for bytes
 	about         string // of a value that is bytes
 	record        *kgo.Record
+	others        string // what the names of further headers begin with
 }
 
 var compactedTopic = object{{"cleanup.policy", []string{"compact"}}}
@@ -51,21 +53,21 @@ func writtenTopics(t *testing.T) []written {
 		{"deadLetters", "models.input.dead_letter.topic", "Dead letters", "Records of the topics of a model that are no " +
 			"events of it, at least once each.", nil, []topicMessage{{"deadLetter", "A record that was rejected, with why.",
 			"topic/partition/offset of the rejected record, by which copies are recognised", "application/octet-stream", nil,
-			"the beginning of the rejected value; no value where that had none", letter}}},
+			"the beginning of the rejected value; no value where that had none", letter, deadletter.HeaderPrefix}}},
 		{"announcements", "models.publish.topic", "Announcements", "What the alias champion of each model names; the " +
 			"newest record of a model counts.", compactedTopic, []topicMessage{{"announcement",
 			"The alias champion names a version.",
-			"name of the model", "application/json", kafkasource.Announcement{}, "", announced}}},
+			"name of the model", "application/json", kafkasource.Announcement{}, "", announced, ""}}},
 		{"deltas", "models.publish.deltas.topic", "Deltas", "The deltas of the champion of each model since its version. " +
 			"Another champion takes them back, record by record.", compactedTopic, []topicMessage{
 			{"delta", "A change of the champion.", "model/lineage/version/sequence", "application/octet-stream", nil,
-				"one frame, as in the files of a version: package snapshot of Go and refitd_snapshot of Python read it", nil},
+				"one frame, as in the files of a version: package snapshot of Go and refitd_snapshot of Python read it", nil, ""},
 			{"deltaTakenBack", "The chain of the delta of that key has ended.", "model/lineage/version/sequence", "", nil, "",
-				nil}}},
+				nil, ""}}},
 		{"scores", "models.score.topic", "Scores", "One answer for each offset of the topics of score.input, in the " +
 			"partition of the same number.", nil, []topicMessage{{"answer",
 			"What a version says of an event, or why it is none.", "the key of the event", "application/json", scoring.Answer{},
-			"", nil}}},
+			"", nil, ""}}},
 	}
 }
 
@@ -88,6 +90,9 @@ var headerTexts = map[string]string{
 	deadletter.HeaderGot:         "The kind of what was there, never the value itself.",
 	deadletter.HeaderTimestamp:   "Of the rejected record, milliseconds since 1970 as text.",
 	deadletter.HeaderSize:        "Bytes of the rejected value, -1 without one; what the dead letter lacks was cut off.",
+	deadletter.HeaderKey:         "Key of the rejected record, as it was; no value where it had none.",
+	deadletter.HeaderKeySize:     "Bytes of that key, -1 without one; what is not there was cut off.",
+	deadletter.HeaderCount:       "How many headers the rejected record had; those with room are headers of this one.",
 	kafkasource.FormatHeader:     "Version of this form of records: pass over a later one.",
 	kafkasource.VersionHeader:    "Number of the version that is announced.",
 }
@@ -155,7 +160,12 @@ func (m *topicMessage) object(s *schemas, described map[string]bool) object {
 			members.set(h.Key, object{{"type", "string"}, {"description", headerTexts[h.Key]}})
 			names = append(names, h.Key)
 		}
-		out.set("headers", object{{"type", "object"}, {"properties", members}, {"required", names}})
+		headers := object{{"type", "object"}, {"properties", members}, {"required", names}}
+		if m.others != "" {
+			headers.set("patternProperties", object{{"^" + regexp.QuoteMeta(m.others), object{
+				{"description", "A header of the rejected record, as it was, by its name behind " + m.others}}}})
+		}
+		out.set("headers", headers)
 	}
 	switch {
 	case m.value != nil:

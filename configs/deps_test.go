@@ -103,7 +103,7 @@ daemon/dataset
 	consumer/event daemon/dataset/parquet
 daemon/dataset/parquet
 daemon/deadletter
-	daemon/cluster daemon/config daemon/produce sketch snapshot/backoff snapshot/failpoint
+	consumer/event daemon/cluster daemon/config daemon/produce sketch snapshot/backoff snapshot/failpoint
 daemon/diff
 	daemon/report snapshot snapshot/format
 daemon/durations

@@ -9,17 +9,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/refitd/refitd/consumer/registry/registrytest"
 	"github.com/refitd/refitd/daemon/daemontest"
-	"github.com/twmb/avro"
 )
 
 // TestRegistryAway: a daemon that reads Avro starts while the registry is away. It rejects nothing, is not ready, and
 // says for which schema it waits. When the registry is back it reads; without it, it reads on after a restart.
 func TestRegistryAway(t *testing.T) {
 	t.Parallel()
-	const text = `{"type":"record","name":"R","fields":[{"name":"user","type":"string"},{"name":"item","type":"string"},
-		{"name":"rating","type":"int"},{"name":"ts","type":{"type":"long","logicalType":"timestamp-micros"}}]}`
-	schema := avro.MustParse(text)
 	var away atomic.Bool
 	away.Store(true)
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,21 +24,12 @@ func TestRegistryAway(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(map[string]string{"schema": text})
+		_ = json.NewEncoder(w).Encode(map[string]string{"schema": registrytest.RatingSchema})
 	}))
 	defer registry.Close()
 	b := daemontest.New(t)
 	produce := func(from, to int) {
-		var values [][]byte
-		for k := from; k < to; k++ {
-			data, err := schema.Encode(map[string]any{"user": fmt.Sprint("u", k%20), "item": fmt.Sprint("i", k%9),
-				"rating": int32(1 + k%5), "ts": int64(1_700_000_000_000_000 + k)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			values = append(values, append([]byte{0, 0, 0, 0, 7}, data...))
-		}
-		b.Produce(values...)
+		b.Produce(registrytest.Ratings(from, to, func(int) byte { return 7 })...)
 	}
 	produce(0, 600)
 	path := b.Configure("avro", append([]string{"start: earliest", "start: earliest, format: avro",

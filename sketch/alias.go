@@ -112,7 +112,7 @@ const (
 	NumRoles = ledger.NumRoles // the number of roles
 )
 
-// MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's value.
+// MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's key, headers and value together.
 const MaxDeadLetterBytes = outbox.MaxLetterBytes
 
 // BackupMagic begins every backup.

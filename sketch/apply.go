@@ -134,7 +134,7 @@ func (s *Store) take(p *Part, aux []byte) error {
 		spareOps := spareOps + s.costOf(r.Payload)/MinCost + len(r.Entities) // rows that this one puts out
 		if ops := len(s.pending.Ops); ops > 0 &&
 			(int64(ops+len(s.pending.Changed)+len(s.pending.Bounds)+spareOps) > maxOps ||
-				s.pending.Bytes+int64(len(r.Payload)+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
+				s.pending.Bytes+int64(r.keptBytes()+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
 			if err := s.commit(nil); err != nil {
 				return err
 			}

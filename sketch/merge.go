@@ -82,7 +82,7 @@ func (s *Store) Fingerprint() Digest {
 }
 
 // CheckPair returns an error wrapping ErrForeign for a pair with which every share would be refused, and for one of a
-// partition that owns does not accept. Nobody can say of which partition a row was that is gone.
+// partition that owns does not accept. Nobody can say of which partition a row was that is gone; a schema is of none.
 func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool) error {
 	s.mu.Lock()
 	row, err := share.CheckPair(p, &s.settings)
@@ -104,7 +104,7 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 			row.Offset, start, ErrForeign)
 	case row != nil:
 		topic, number = string(row.Topic), row.Partition
-	case p.Key[0] == codec.PrefixRow:
+	case p.Key[0] == codec.PrefixRow, p.Key[0] == codec.PrefixSchema:
 		return nil
 	default:
 		if topic, number, err = PartitionOf(p.Key); err != nil {

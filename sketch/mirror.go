@@ -21,15 +21,16 @@ func (s *Store) findNotes() (err error) {
 	return err
 }
 
-// startMirror has a state that notes nothing begin to, with everything there is.
+// startMirror has a state that notes nothing begin to, with everything there is. One that does notes its schemas again:
+// builds before schemas were sent have noted none, and a copy cannot say that it lacks one.
 func (s *Store) startMirror() error {
 	if s.mirror.On {
-		return nil
+		return s.noteAll(codec.PrefixSchema)
 	}
 	s.pending.Noted = true
 	s.pending.Put([]byte{codec.PrefixNote}, true, func(b, key []byte) []byte { return codec.Seal(key, b, len(b)) })
 	s.mirror.On = true
-	return s.noteAll()
+	return s.noteAll(mirror.Everything...)
 }
 
 // Resend notes everything, for a copy that was lost, or that has lost something.
@@ -40,13 +41,14 @@ func (s *Store) Resend() error {
 		return s.err
 	}
 	s.mirror.Sent = -1
-	return s.noteAll()
+	return s.noteAll(mirror.Everything...)
 }
 
-func (s *Store) noteAll() error {
+// noteAll notes all keys with some prefixes.
+func (s *Store) noteAll(prefixes ...byte) error {
 	var keys []mirror.Noted
 	err := s.backend.View(func(c storage.Cut) (err error) {
-		keys, err = mirror.AllKeys(c)
+		keys, err = mirror.AllKeys(c, prefixes...)
 		return err
 	})
 	if err != nil {

@@ -104,6 +104,7 @@ func (s *Store) DeadLetters(limit int) ([]DeadLetter, error) {
 			if err != nil {
 				return err
 			}
+			letter.Key, letter.Headers = slices.Clone(letter.Key), slices.Clone(letter.Headers)
 			letter.Payload = slices.Clone(letter.Payload)
 			letters = append(letters, letter)
 		}

@@ -23,8 +23,8 @@ type Record struct {
 	Fate   Fate
 	CRC    uint32 // of the record's key, value and timestamp; bound into the ledger's digest
 
-	// Of a rejected record: why, what else there is to say of it (nil for nothing), and the bytes of its value, -1 if
-	// it has none.
+	// Of a rejected record: why, what else there is to say of it (nil for nothing), with what a DeadLetter keeps of its
+	// key and headers, and the bytes of its value, -1 if it has none.
 	Reason string
 	Detail *Detail
 	Size   int
@@ -39,8 +39,10 @@ type Record struct {
 	Group      []byte  // class of the label or value of the cap's field; nil unless Options.Quotas or CapBy is set
 	// of an event that was ahead of this time, milliseconds, and has another Time for that: kept, see TimeBound; else 0
 	Bound     int64
-	Forgotten bool   // the event is counted, but kept out of the samples: what Forgets said of it
-	Payload   []byte // what Sample gives back, at most MaxPayloadBytes; of a rejected record at most MaxDeadLetterBytes
+	Forgotten bool // the event is counted, but kept out of the samples: what Forgets said of it
+	// Payload is what Sample gives back, at most MaxPayloadBytes; of a rejected record at most MaxDeadLetterBytes, with
+	// Detail.Key and Detail.Headers.
+	Payload []byte
 	// Entities are those of an applied record that change with it, whether or not it enters a sample; at most
 	// MaxEntities.
 	Entities []Entity
@@ -63,6 +65,15 @@ type Part struct {
 	Schemas   []Schema // that records of the part need, and the state lacks
 
 	classified *Store // the store that filled role and id of the records
+}
+
+// keptBytes returns how much of a record is kept.
+func (r *Record) keptBytes() int {
+	n := len(r.Payload)
+	if r.Detail != nil {
+		n += len(r.Detail.Key) + len(r.Detail.Headers)
+	}
+	return n
 }
 
 // check returns an error wrapping ErrPart if the part contradicts itself.
@@ -91,9 +102,8 @@ func (p *Part) check(s *policy.Settings) error {
 				return bad(r.Offset, "detail of %d bytes, at most %d are kept", len(d.Expected)+len(d.Got),
 					MaxDetailBytes)
 			}
-			if len(r.Payload) > MaxDeadLetterBytes {
-				return bad(r.Offset, "%d bytes of a rejected value, at most %d are kept", len(r.Payload),
-					MaxDeadLetterBytes)
+			if n := r.keptBytes(); n > MaxDeadLetterBytes {
+				return bad(r.Offset, "%d bytes of a rejected record, at most %d are kept", n, MaxDeadLetterBytes)
 			}
 		case Applied:
 			switch {

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -33,8 +36,8 @@ func (c *checkEventCmd) Run(a *app) error {
 // eventFlags describe one record of a topic.
 type eventFlags struct {
 	Event  string            `placeholder:"FILE"         help:"Show what becomes of the record with the value in this file; an empty one is a tombstone."`
-	Key    string            `placeholder:"TEXT"         help:"Key of the record of --event."`
-	Header map[string]string `placeholder:"NAME=VALUE,…" help:"Headers of the record of --event."                                                         mapsep:","`
+	Key    string            `placeholder:"TEXT"         help:"Key of the record of --event: text, or base64: with bytes behind it."`
+	Header map[string]string `placeholder:"NAME=VALUE,…" help:"Headers of the record of --event, in the form of --key."                                                         mapsep:","`
 	Time   *int64            `placeholder:"MS"           help:"Time stamp of the record of --event, in milliseconds since 1970. Without, now."`
 }
 
@@ -64,16 +67,36 @@ func (f *eventFlags) record(stdin io.Reader) (*event.Record, error) {
 		r.Value = nil
 	}
 	if f.Key != "" {
-		r.Key = []byte(f.Key)
+		if r.Key, err = bytesOf("--key", f.Key); err != nil {
+			return nil, err
+		}
 	}
 	if len(f.Header) > 0 {
 		var list []event.Header
 		for _, name := range slices.Sorted(maps.Keys(f.Header)) {
-			list = append(list, event.Header{Name: name, Value: []byte(f.Header[name])})
+			value, err := bytesOf("--header", f.Header[name])
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, event.Header{Name: name, Value: value})
 		}
 		r.Headers = event.AppendHeaders(nil, list...)
 	}
 	return r, nil
+}
+
+// bytesOf returns the bytes that a flag names: its text, or what is in base64 behind a prefix. Keys and headers that
+// name schemas are no text.
+func bytesOf(flag, text string) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(text, "base64:")
+	if !ok {
+		return []byte(text), nil
+	}
+	b, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("%s has no base64 behind base64: %w", flag, err)
+	}
+	return b, nil
 }
 
 // checkEvent emits what becomes of a record for each model, and reports whether one rejects it.

@@ -51,3 +51,21 @@ func TestCheckEventSays(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordOfFlags: keys and headers are text, or bytes in base64, as a schema's ID in a header is.
+func TestRecordOfFlags(t *testing.T) {
+	f := eventFlags{Event: "-", Key: "base64:AAAAAAc=", Header: map[string]string{"a": "text", "b": "base64:Af8="}}
+	r, err := f.record(strings.NewReader("value"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, n := event.Headers(r.Headers)
+	if string(r.Key) != "\x00\x00\x00\x00\x07" || n != 2 || string(list[0].Value) != "text" ||
+		string(list[1].Value) != "\x01\xff" {
+		t.Errorf("key %q, headers %q", r.Key, list)
+	}
+	f.Header["b"] = "base64:A"
+	if _, err := f.record(strings.NewReader("value")); err == nil || !strings.Contains(err.Error(), "--header") {
+		t.Error(err)
+	}
+}

@@ -12,11 +12,11 @@ import (
 // subjectFlags name a subject of a schema registry.
 type subjectFlags struct {
 	Registry string `placeholder:"URL"  help:"Schema registry of --subject, in place of kafka.schema_registry.url."`
-	Subject  string `placeholder:"NAME" help:"Show what the newest schema of this subject has for each field of the models; exit code 1 if it has nothing for one."`
+	Subject  string `placeholder:"NAME" help:"Show what the newest schema of this subject has for each field of the models; exit code 1 if it has nothing, or another type, for one."`
 }
 
-// check emits for each model what the newest schema of a subject has for its fields, and reports whether it has nothing
-// for one of them.
+// check emits for each model what the newest schema of a subject has for its fields, and reports whether it has
+// nothing, or another type, for one of them.
 func (f *subjectFlags) check(conf *config.Config, a *app) (loses bool, err error) {
 	kafka := conf.Kafka
 	if f.Registry != "" && f.Registry != kafka.SchemaRegistry.URL { // the password of one is not for another
@@ -31,7 +31,7 @@ func (f *subjectFlags) check(conf *config.Config, a *app) (loses bool, err error
 		if err != nil {
 			return false, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--subject"}
 		}
-		loses = loses || len(out.Lost) > 0
+		loses = loses || len(out.Lost)+len(out.Unfit) > 0
 		if err := a.out.Emit("subject", out); err != nil {
 			return false, err
 		}

@@ -20,6 +20,8 @@ func TestCheckSubject(t *testing.T) {
 		schema := map[string]string{
 			"/subjects/whole/versions/latest":  `{\"type\":\"record\",\"name\":\"R\",\"fields\":[{\"name\":\"user\",\"type\":\"string\"},{\"name\":\"y\",\"type\":\"int\"}]}`,
 			"/subjects/broken/versions/latest": `{\"type\":\"record\",\"name\":\"R\",\"fields\":[{\"name\":\"y\",\"type\":\"int\"}]}`,
+			"/subjects/other/versions/latest":  `{\"type\":\"record\",\"name\":\"R\",\"fields\":[{\"name\":\"user\",\"type\":\"double\"},{\"name\":\"y\",\"type\":\"string\"}]}`,
+			"/subjects/both/versions/latest":   `{\"type\":\"record\",\"name\":\"R\",\"fields\":[{\"name\":\"y\",\"type\":\"string\"}]}`,
 			"/subjects/none/versions/latest":   `{`,
 		}[r.URL.Path]
 		if schema == "" {
@@ -45,20 +47,22 @@ models:
 	for subject, want := range map[string]string{
 		"whole":  "model m: version 4 of whole (avro) has every field\n",
 		"broken": "model m: version 4 of broken (avro) has nothing for user\n",
+		"other":  "model m: version 4 of other (avro) has another type for y, user\n",
+		"both":   "model m: version 4 of both (avro) has nothing for user, and another type for y\n",
 		"none":   "invalid",
-		"other":  "status 404",
+		"absent": "status 404",
 	} {
 		var out bytes.Buffer
 		loses, err := (&subjectFlags{Registry: registry.URL, Subject: subject}).
 			check(conf, &app{out: report.NewEmitter(&out, false)})
-		if loses != (subject == "broken") {
+		if loses != (subject == "broken" || subject == "other" || subject == "both") {
 			t.Errorf("%s: %v", subject, loses)
 		}
 		if err != nil {
 			out.WriteString(err.Error())
 		}
-		if got := out.String(); (err != nil) != (subject == "none" || subject == "other") || err == nil && got != want ||
-			err != nil && subject == "other" && !strings.Contains(got, want) {
+		if got := out.String(); (err != nil) != (subject == "none" || subject == "absent") || err == nil && got != want ||
+			err != nil && subject == "absent" && !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", subject, got, want)
 		}
 	}

@@ -62,6 +62,7 @@ func TestReplayInFormats(t *testing.T) {
 		{"Avro, a file", "avro", false, ""},
 		{"Protobuf", "protobuf", true, ""},
 		{"Protobuf, a file", "protobuf", false, ""},
+		{"JSON Schema", "json_schema", true, ""}, {"JSON Schema, mapped", "json_schema", true, mapped},
 		{"Avro, mapped", "avro", true, mapped}, {"Protobuf, mapped", "protobuf", true, mapped},
 	} {
 		t.Run(c.name, func(t *testing.T) {

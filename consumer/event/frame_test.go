@@ -2,11 +2,36 @@ package event
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zlib"
 )
+
+// TestCutHeaders: what is kept of headers are whole ones, and the number of all.
+func TestCutHeaders(t *testing.T) {
+	all := AppendHeaders(nil, Header{"a", []byte("x\x00")}, Header{"b", nil}, Header{"a", []byte{}})
+	for limit, want := range map[int]int{len(all) + 9: 3, len(all): 3, len(all) - 1: 2, 9: 2, 8: 1, 6: 1, 5: 0, 1: 0} {
+		list, n := Headers(CutHeaders(all, limit))
+		if n != 3 || len(list) != want {
+			t.Errorf("%d bytes: %d headers of %d, want %d of 3", limit, len(list), n, want)
+			continue
+		}
+		whole, _ := Headers(all)
+		if !reflect.DeepEqual(list, whole[:want:want]) && want > 0 {
+			t.Errorf("%d bytes: %q", limit, list)
+		}
+	}
+	for _, headers := range [][]byte{nil, {}, {0}, {1}, {0xff}} {
+		if list, n := Headers(headers); list != nil || n != 0 || CutHeaders(headers, 100) != nil {
+			t.Errorf("%x: %v of %d", headers, list, n)
+		}
+	}
+	if CutHeaders(all, 0) != nil {
+		t.Error("no room, and something is kept")
+	}
+}
 
 // TestFrames: from fixed bytes and headers, which schema a value was written by, and what the value is.
 func TestFrames(t *testing.T) {

@@ -22,5 +22,10 @@ func FuzzFrames(f *testing.F) {
 			t.Errorf("%+v", frame)
 		}
 		_ = frame.ID.String()
+		list, n := Headers(headers)
+		kept, all := Headers(CutHeaders(headers, limit))
+		if len(kept) > len(list) || len(list) > 0 && all != n && kept != nil {
+			t.Errorf("%d headers of %d, and %d of %d after a cut", len(list), n, len(kept), all)
+		}
 	})
 }

@@ -23,33 +23,88 @@ func AppendHeaders(dst []byte, headers ...Header) []byte {
 	return dst
 }
 
-// header returns the value of the last header of a name, nil if no header has the name.
-func header(headers []byte, name string) (value []byte) {
-	field := func() (b []byte, ok bool) {
-		size, n := binary.Varint(headers)
-		if n <= 0 || size > int64(len(headers)-n) {
-			return nil, false
-		}
-		if headers = headers[n:]; size < 0 {
-			return nil, true
-		}
-		b, headers = headers[:size:size], headers[size:]
-		return b, true
+// headerReader reads the headers of a record one by one.
+type headerReader struct {
+	rest []byte
+	left int64 // that rest should have
+}
+
+// readHeaders returns a reader, which has nothing to read where the bytes are no headers.
+func readHeaders(headers []byte) (r headerReader) {
+	if count, n := binary.Varint(headers); n > 0 {
+		r = headerReader{headers[n:], count}
 	}
-	count, n := binary.Varint(headers)
-	if n <= 0 {
+	return r
+}
+
+// next returns the next header; ok is false behind the last whole one.
+func (r *headerReader) next() (name, value []byte, ok bool) {
+	if r.left <= 0 {
+		return nil, nil, false
+	}
+	r.left--
+	if name, ok = r.field(); ok {
+		value, ok = r.field()
+	}
+	return name, value, ok
+}
+
+// field returns the bytes behind a length, nil for a negative one.
+func (r *headerReader) field() (b []byte, ok bool) {
+	size, n := binary.Varint(r.rest)
+	if n <= 0 || size > int64(len(r.rest)-n) {
+		return nil, false
+	}
+	if r.rest = r.rest[n:]; size < 0 {
+		return nil, true
+	}
+	b, r.rest = r.rest[:size:size], r.rest[size:]
+	return b, true
+}
+
+// CutHeaders returns the beginning of the headers of a record that has at most limit bytes and no half of a header. Its
+// number stays that of all headers. Nil without headers, or without room for their number.
+func CutHeaders(headers []byte, limit int) []byte {
+	r := readHeaders(headers)
+	if r.left <= 0 {
 		return nil
 	}
-	headers = headers[n:]
-	for range count {
-		key, ok := field()
-		v, also := field()
-		if !ok || !also {
+	end := len(headers) - len(r.rest)
+	if end > limit {
+		return nil
+	}
+	for {
+		_, _, ok := r.next()
+		next := len(headers) - len(r.rest)
+		if !ok || next > limit {
+			return headers[:end:end]
+		}
+		end = next
+	}
+}
+
+// Headers returns the whole headers of a record, or of its beginning, and how many there were before it was cut.
+func Headers(b []byte) (list []Header, all int64) {
+	r := readHeaders(b)
+	all = max(0, r.left)
+	for {
+		name, value, ok := r.next()
+		if !ok {
+			return list, all
+		}
+		list = append(list, Header{string(name), value})
+	}
+}
+
+// header returns the value of the last header of a name, nil if no header has the name.
+func header(headers []byte, name string) (value []byte) {
+	for r := readHeaders(headers); ; {
+		key, v, ok := r.next()
+		if !ok {
 			return value
 		}
 		if string(key) == name {
 			value = v
 		}
 	}
-	return value
 }

@@ -1,10 +1,6 @@
 package event
 
-import (
-	"errors"
-
-	"github.com/go-json-experiment/json/jsontext"
-)
+import "github.com/go-json-experiment/json/jsontext"
 
 // The formats of values and keys, by the names of the configuration.
 const (
@@ -52,9 +48,11 @@ type Compiler func(w, reader *Writer, root *Member, maxDepth int) (Program, erro
 type Reading struct {
 	Format, Key string              // of values, and of keys
 	Compilers   map[string]Compiler // of the binary formats, by name
+	Outliners   map[string]Outliner // of all formats with schemas, by name; nil for nothing said of types
 	Writers     Writers             // a registry's; nil without one
 	Fixed       *Writer             // input.schema_file: of all values, or the reader's where there are Writers
-	// Lost, if not nil, is called before the first value of a schema that has nothing for a field of the model.
+	// Lost, if not nil, is called before the first value of a schema that has nothing for a field of the model, or
+	// another type.
 	Lost func(id ID, field string)
 	// Changed, if not nil, says why values of a schema that was known are not to be read any more; "" if they are.
 	Changed func(id ID) string
@@ -87,7 +85,7 @@ type programOf struct {
 
 // compiled is what became of a schema.
 type compiled struct {
-	format  string
+	writer  *Writer
 	program Program // nil for a JSON Schema
 	judged  bool    // lost was called, once it was known which message values are
 }
@@ -131,13 +129,15 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	case wait != nil:
 		return nil, nil, wait
 	case format == FormatAuto:
-		format = c.format
-	case format != c.format:
-		return nil, &Rejection{Reason: notReasons[format], Expected: format + " for " + id.String(), Got: c.format}, nil
+		format = c.writer.Format
+	case format != c.writer.Format:
+		return nil, &Rejection{Reason: notReasons[format], Expected: format + " for " + id.String(),
+			Got: c.writer.Format}, nil
 	}
-	r.note(c.format, isKey)
+	r.note(format, isKey)
 	program := c.program
 	if program == nil {
+		d.judge(id, &c, root)
 		return f.Data, nil, nil
 	}
 	at, ok := program.Run(&d.slots, f)
@@ -147,11 +147,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		*f = Frame{Data: value}
 		_, ok = program.Run(&d.slots, f)
 	}
-	if !c.judged {
-		d.lost(id, program, root)
-		c.judged = true
-		r.programs[programOf{id, root}] = c
-	}
+	d.judge(id, &c, root)
 	if d.slots.over {
 		return nil, d.json.rejection(TooLarge), nil
 	}
@@ -215,7 +211,7 @@ func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
 	if root == d.key || reader != nil && reader.Format != w.Format {
 		reader = nil
 	}
-	if c.format = w.Format; w.Format != FormatJSONSchema {
+	if c.writer = w; w.Format != FormatJSONSchema {
 		compile := r.Compilers[w.Format]
 		if compile == nil {
 			return c, &Wait{ID: id, Why: "no decoder of the format " + w.Format}
@@ -229,38 +225,54 @@ func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
 	return c, nil
 }
 
-// lost says for which fields of the model a schema has nothing.
-func (d *Mapped) lost(id ID, p Program, root *Member) {
-	if d.reading.Lost == nil {
+// judge says, before the first value of a schema, what the model loses by it.
+func (d *Mapped) judge(id ID, c *compiled, root *Member) {
+	if c.judged {
 		return
 	}
+	if c.judged = true; d.reading.Lost != nil {
+		lost := func(field string) { d.reading.Lost(id, field) }
+		if c.program != nil {
+			d.lost(c.program, root, lost)
+		}
+		d.unfit(c.writer, &d.reading.frame, root, lost)
+	}
+	d.reading.programs[programOf{id, root}] = *c
+}
+
+// lost says for which fields of the model a schema has nothing.
+func (d *Mapped) lost(p Program, root *Member, lost func(field string)) {
 	for i := range d.fields {
-		f := &d.fields[i]
-		ofKey := f.source.kind == fromKey
-		if f.constant == nil && f.slot >= 0 && ofKey == (root == d.key) && !p.Finds(f.slot) {
-			d.reading.Lost(id, f.name)
+		if f := &d.fields[i]; d.isIn(f, root) && !p.Finds(f.slot) {
+			lost(f.name)
 		}
 	}
 }
 
-// Lacks returns the fields of the values of records for which a schema has nothing. Of Protobuf it is about the first
-// message.
-func (d *Mapped) Lacks(w *Writer) (fields []string, err error) {
-	if w.Format == FormatJSONSchema {
-		return nil, errors.New("a JSON Schema does not say all fields that values may have")
-	}
+// Lacks returns the fields of the values of records for which a schema has nothing, and those for which it has another
+// type. Of Protobuf it is about the first message, of a JSON Schema about the members that it lists.
+func (d *Mapped) Lacks(w *Writer) (nothing, unfit []string, err error) {
 	reader := d.reading.Fixed
 	if reader != nil && reader.Format != w.Format {
 		reader = nil
 	}
 	root := d.value[0]
-	p, err := d.reading.Compilers[w.Format](w, reader, root, d.json.limits.MaxDepth)
-	if err != nil {
-		return nil, err
+	lacks := func(field string) { nothing = append(nothing, field) }
+	if compile := d.reading.Compilers[w.Format]; compile != nil {
+		p, err := compile(w, reader, root, d.json.limits.MaxDepth)
+		if err != nil {
+			return nil, nil, err
+		}
+		d.lost(p, root, lacks)
+	} else {
+		leaves, err := d.reading.Outliners[w.Format](w, nil, d.json.limits.MaxDepth)
+		if err != nil {
+			return nil, nil, err
+		}
+		d.unlisted(leaves, root, lacks)
 	}
-	d.reading.Lost = func(_ ID, field string) { fields = append(fields, field) }
-	d.lost(ID{}, p, root)
-	return fields, nil
+	d.unfit(w, new(Frame), root, func(field string) { unfit = append(unfit, field) })
+	return nothing, unfit, nil
 }
 
 // looksLikeJSON reports whether a value begins as a JSON object does.

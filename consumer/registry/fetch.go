@@ -127,9 +127,8 @@ func (l *loader) load(refs []reference, depth int) error {
 		if l.seen[r.Name] {
 			continue
 		}
-		l.seen[r.Name] = true
-		if len(l.seen) > maxReferences || depth > maxDepth {
-			return fmt.Errorf("references: more than %d, or deeper than %d", maxReferences, maxDepth)
+		if err := l.enter(r.Name, depth); err != nil {
+			return err
 		}
 		var a answered
 		path := "/subjects/" + url.PathEscape(r.Subject) + "/versions/" + strconv.Itoa(r.Version)
@@ -139,11 +138,27 @@ func (l *loader) load(refs []reference, depth int) error {
 		if err := l.load(a.References, depth+1); err != nil {
 			return err
 		}
-		if l.left -= len(a.Schema); l.left < 0 {
-			return fmt.Errorf("a schema with what it refers to of more than %d bytes", l.client.options.MaxBytes)
+		if err := l.add(r.Name, a.Schema); err != nil {
+			return err
 		}
-		l.list = append(l.list, event.Reference{Name: r.Name, Text: a.Schema})
 	}
+	return nil
+}
+
+// enter notes that a reference is being loaded, unless they are too many.
+func (l *loader) enter(name string, depth int) error {
+	if l.seen[name] = true; len(l.seen) > maxReferences || depth > maxDepth {
+		return fmt.Errorf("references: more than %d, or deeper than %d", maxReferences, maxDepth)
+	}
+	return nil
+}
+
+// add adds what was loaded, behind what it needs.
+func (l *loader) add(name, text string) error {
+	if l.left -= len(text); l.left < 0 {
+		return fmt.Errorf("a schema with what it refers to of more than %d bytes", l.client.options.MaxBytes)
+	}
+	l.list = append(l.list, event.Reference{Name: name, Text: text})
 	return nil
 }
 
@@ -173,29 +188,54 @@ func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
 	case kind == "JSON" || kind == "" && strings.Contains(w.Text, "$schema"):
 		w.Format = event.FormatJSONSchema
 	}
+	l := loader{client: c, seen: make(map[string]bool), left: c.options.MaxBytes - len(text)}
+	if err := l.apicurio(base, path, 0); err != nil {
+		return nil, fmt.Errorf("%s: %w", id, err)
+	}
+	w.References = l.list
+	return w, nil
+}
+
+// apicurio is load of what is at a path of Apicurio's API.
+func (l *loader) apicurio(base, path string, depth int) error {
 	var refs []struct {
 		Name       string `json:"name"`
 		GroupID    string `json:"groupId"`
 		ArtifactID string `json:"artifactId"`
 		Version    string `json:"version"`
 	}
-	list, _, err := c.body(http.MethodGet, base+path+"/references", nil)
-	if err != nil || json.Unmarshal(list, &refs) != nil || len(refs) > maxReferences {
-		return nil, fmt.Errorf("%s: its references cannot be read: %w", id, err)
+	list, _, err := l.client.body(http.MethodGet, base+path+"/references", nil)
+	if failed, ok := errors.AsType[*statusError](err); ok && depth > 0 && strings.HasPrefix(failed.status, "404") {
+		return nil // a build that does not say what a version refers to
+	}
+	if err != nil || json.Unmarshal(list, &refs) != nil {
+		return fmt.Errorf("references that cannot be read: %w", err)
 	}
 	for _, r := range refs {
+		if l.seen[r.Name] {
+			continue
+		}
+		if err := l.enter(r.Name, depth); err != nil {
+			return err
+		}
 		group := r.GroupID
 		if group == "" {
 			group = "default"
 		}
-		one, _, err := c.body(http.MethodGet, base+"/groups/"+url.PathEscape(group)+"/artifacts/"+
-			url.PathEscape(r.ArtifactID)+"/versions/"+url.PathEscape(r.Version), nil)
+		at := "/groups/" + url.PathEscape(group) + "/artifacts/" + url.PathEscape(r.ArtifactID) + "/versions/" +
+			url.PathEscape(r.Version)
+		text, _, err := l.client.body(http.MethodGet, base+at, nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		w.References = append(w.References, event.Reference{Name: r.Name, Text: string(one)})
+		if err := l.apicurio(base, at, depth+1); err != nil {
+			return err
+		}
+		if err := l.add(r.Name, string(text)); err != nil {
+			return err
+		}
 	}
-	return w, nil
+	return nil
 }
 
 // get reads an answer in JSON.

@@ -60,8 +60,13 @@ func TestAnswers(t *testing.T) {
 		"/apis/registry/v2/ids/globalIds/7":                       `syntax = "proto3";`,
 		"/apis/registry/v2/ids/globalIds/7/references":            `[{"name":"a.proto","groupId":null,"artifactId":"a","version":"1"}]`,
 		"/apis/registry/v2/groups/default/artifacts/a/versions/1": `TA`,
-		"/apis/registry/v2/ids/contentIds/8":                      `{"type":"string"}`,
-		"/apis/registry/v2/ids/contentIds/8/references":           `[]`,
+
+		"/apis/registry/v2/groups/default/artifacts/a/versions/1/references": `[{"name":"b.proto","groupId":"g","artifactId":"b",` +
+			`"version":"2"},{"name":"a.proto","artifactId":"a","version":"1"}]`,
+		"/apis/registry/v2/groups/g/artifacts/b/versions/2": `TB`,
+
+		"/apis/registry/v2/ids/contentIds/8":            `{"type":"string"}`,
+		"/apis/registry/v2/ids/contentIds/8/references": `[]`,
 	}
 	many := answers{}
 	for i := range 20 {
@@ -87,7 +92,7 @@ func TestAnswers(t *testing.T) {
 		"not found":            {"http://h/r", answers{}, seven, "", "http://h/r/schemas/ids/7: status 404"},
 		"no JSON":              {"http://h/r", answers{"/r/schemas/ids/7": `<html>`}, seven, "", "no JSON"},
 		"too much":             {"http://h/r", answers{"/r/schemas/ids/7": strings.Repeat(" ", 5000)}, seven, "", "more than"},
-		"Apicurio's global ID": {"http://h/apis/ccompat/v7", apicurio, event.ID{Kind: event.GlobalID, Number: 7}, `protobuf syntax = "proto3"; a.proto`, ""},
+		"Apicurio's global ID": {"http://h/apis/ccompat/v7", apicurio, event.ID{Kind: event.GlobalID, Number: 7}, `protobuf syntax = "proto3"; b.proto a.proto`, ""},
 		"Apicurio's content":   {"http://h/apis/registry/v2", apicurio, event.ID{Kind: event.ContentID, Number: 8}, `avro {"type":"string"}`, ""},
 		"Glue":                 {"http://h/r", answers{}, event.ID{Kind: event.GlueID}, "", "input.schema_file"},
 	} {

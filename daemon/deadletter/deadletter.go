@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	batchSize   = 1000             // in one attempt: about 1 MiB at most
+	batchSize   = 1000             // in one attempt: about 3 MiB at most, or 8 with many short headers
 	sendTimeout = 10 * time.Second // of one attempt; what was not acknowledged by then is sent again
 	attempts    = 3                // of franz-go, before it returns the reason
 	minBackoff  = 200 * time.Millisecond
@@ -206,7 +206,7 @@ func explain(topic string, err error) string {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return "the broker refused user name or password"
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return fmt.Sprintf("topic %s takes only records smaller than 2 KiB: raise its max.message.bytes", topic)
+		return fmt.Sprintf("topic %s takes only records smaller than 8 KiB: raise its max.message.bytes", topic)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):
 		return fmt.Sprintf(
 			"topic %s does not acknowledge: its leader, or too many of its replicas, are down or cannot write", topic)

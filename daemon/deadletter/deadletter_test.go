@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/sketch"
@@ -79,6 +80,9 @@ func (r *rig) reject(n int) {
 					Field:    "user",
 					Expected: "a number",
 					Got:      "a list",
+					Key:      []byte("a\x00"),
+					KeySize:  2000,
+					Headers:  event.AppendHeaders(nil, event.Header{Name: "model", Value: []byte("\x01\xff")}),
 				}, Size: len(value), Payload: value},
 		)
 		r.next++
@@ -196,6 +200,11 @@ func TestEveryLetterArrives(t *testing.T) {
 		"field":       "user",
 		"expected":    "a number",
 		"got":         "a list",
+
+		"key":          "a\x00",
+		"key_size":     "2000",
+		"headers":      "1",
+		"header.model": "\x01\xff",
 	}
 	if !maps.Equal(headers, want) || string(rec.Value) != "value 7" || time.Since(rec.Timestamp) > time.Minute {
 		t.Errorf("record %s at %v with headers %v", rec.Value, rec.Timestamp, headers)

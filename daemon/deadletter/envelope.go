@@ -6,10 +6,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/sketch"
 )
 
-// Headers of a dead letter. Their values are text.
+// Headers of a dead letter. Their values are text, but for HeaderKey and what is behind HeaderPrefix.
 const (
 	HeaderModel       = "model"
 	HeaderTopic       = "topic"
@@ -23,13 +24,20 @@ const (
 	HeaderTimestamp   = "timestamp" // of the rejected record, milliseconds since 1970
 	// bytes of its value, -1 if it had none; more than the dead letter's value has were cut off
 	HeaderSize = "size"
+	// The key of the rejected record, as it was, and its bytes, -1 if it had none; more than are there were cut off.
+	HeaderKey     = "key"
+	HeaderKeySize = "key_size"
+	// How many headers the rejected record had. The first of them follow, as they were, each behind HeaderPrefix.
+	HeaderCount  = "headers"
+	HeaderPrefix = "header."
 )
 
 // Envelope returns the record for a dead letter: the beginning of the rejected value under the key
-// topic/partition/offset, by which copies are recognised. Its own time stamp is that of sending: the rejected one may
-// be hostile.
+// topic/partition/offset, by which copies are recognised. The rejected record's key and headers are among its headers.
+// Its own time stamp is that of sending: the rejected one may be hostile.
 func Envelope(model string, l *sketch.DeadLetter) *kgo.Record {
 	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
+	headers, count := event.Headers(l.Headers)
 	r := &kgo.Record{Key: fmt.Appendf(nil, "%s/%d/%d", l.Topic, l.Partition, l.Offset), Headers: []kgo.RecordHeader{
 		{Key: HeaderModel, Value: []byte(model)},
 		{Key: HeaderTopic, Value: []byte(l.Topic)},
@@ -42,7 +50,13 @@ func Envelope(model string, l *sketch.DeadLetter) *kgo.Record {
 		{Key: HeaderGot, Value: []byte(l.Got)},
 		{Key: HeaderTimestamp, Value: number(l.Time)},
 		{Key: HeaderSize, Value: number(int64(l.Size))},
+		{Key: HeaderKey, Value: l.Key},
+		{Key: HeaderKeySize, Value: number(int64(l.KeySize))},
+		{Key: HeaderCount, Value: number(count)},
 	}}
+	for _, h := range headers {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: HeaderPrefix + h.Name, Value: h.Value})
+	}
 	if l.Size >= 0 {
 		r.Value = l.Payload
 	}

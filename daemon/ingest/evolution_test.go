@@ -312,14 +312,8 @@ type lived struct{ waits, starts, gone int }
 // live reads a history with a registry that is away at random, and a process that ends at random. It returns the state.
 func live(t *testing.T, r *rand.Rand, m *config.Model, a *away, list []consumer.Record, seen *lived) *sketch.State {
 	t.Helper()
-	store, err := sketch.NewMemory(StoreOptions(m))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := begun(t, m)
 	defer store.Close()
-	if err := store.Begin("t", 0, 0); err != nil {
-		t.Fatal(err)
-	}
 	l := &life{t: t, model: m, kafka: new(config.Kafka), store: store}
 	l.transport = a
 	l.open()
@@ -435,14 +429,8 @@ func TestTenMinutesAway(t *testing.T) {
 		a.gone.Store(true)
 		m := ratings(500)
 		m.Input.Format, m.Input.FromRegistry = event.FormatAvro, true
-		store, err := sketch.NewMemory(StoreOptions(m))
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := begun(t, m)
 		defer store.Close()
-		if err := store.Begin("t", 0, 0); err != nil {
-			t.Fatal(err)
-		}
 		l := &life{t: t, model: m, kafka: new(config.Kafka), store: store, transport: a}
 		l.open()
 		began := time.Now()

@@ -44,7 +44,7 @@ type Schemas struct {
 	registry *registry.Client
 	silent   time.Time           // until when a registry that cannot be reached is not waited for
 	looked   time.Time           // when compareOne looked last
-	lost     map[string]event.ID // fields of the model for which a schema has nothing, with the last such schema
+	lost     map[string]event.ID // fields of the model that a schema loses, with the last such schema
 	lose     func(id event.ID, field string)
 	waits    string                              // for which schema a partition waits, and why; "" if none does
 	changes  atomic.Pointer[map[event.ID]string] // of Changed; nil before the first one
@@ -53,16 +53,29 @@ type Schemas struct {
 // NewSchemas returns the schemas that a state has.
 func NewSchemas(store *sketch.Store) (*Schemas, error) {
 	s := &Schemas{known: make(map[event.ID]*knownSchema)}
-	err := store.Schemas(func(one sketch.Schema) error {
+	return s, s.Load(store)
+}
+
+// Load adds the schemas that a state has got since, as one that has taken the place of another.
+func (s *Schemas) Load(store *sketch.Store) error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return store.Schemas(func(one sketch.Schema) error {
+		id := idOf(one.Key)
+		if s.known[id] != nil {
+			return nil
+		}
 		var w event.Writer
 		if err := json.Unmarshal(one.Value, &w); err != nil {
 			return fmt.Errorf("ingest: schema at key %x of the state: %w", one.Key, err)
 		}
-		s.known[idOf(one.Key)] = &knownSchema{writer: &w}
+		s.known[id] = &knownSchema{writer: &w}
 		s.bytes += len(one.Value)
 		return nil
 	})
-	return s, err
 }
 
 // Writer implements event.Writers.
@@ -150,14 +163,14 @@ func (s *Schemas) Known() (n int, requests, failures int64) {
 	return len(s.known), requests, failures
 }
 
-// OnLost has log called, once for each, with the schemas that have nothing for a field of the model.
+// OnLost has log called, once for each, with the schemas that have nothing, or another type, for a field of the model.
 func (s *Schemas) OnLost(log func(id event.ID, field string)) {
 	if s != nil {
 		s.lose = log
 	}
 }
 
-// loses notes that a schema has nothing for a field.
+// loses notes that a schema has nothing, or another type, for a field.
 func (s *Schemas) loses(id event.ID, field string) {
 	s.mu.Lock()
 	old, known := s.lost[field]
@@ -171,7 +184,7 @@ func (s *Schemas) loses(id event.ID, field string) {
 	}
 }
 
-// Lost returns the fields of the model for which a schema has nothing, with the last such schema.
+// Lost returns the fields of the model for which a schema has nothing, or another type, with the last such schema.
 func (s *Schemas) Lost() map[string]event.ID {
 	if s == nil {
 		return nil
@@ -275,7 +288,8 @@ func readingOf(m *config.Model, schemas *Schemas) *event.Reading {
 	if !m.Input.IsFramed() {
 		return nil
 	}
-	r := &event.Reading{Format: m.Input.Format, Key: m.Input.KeyFormat, Compilers: compilers, Fixed: m.Input.Writer()}
+	r := &event.Reading{Format: m.Input.Format, Key: m.Input.KeyFormat, Compilers: compilers, Outliners: outliners,
+		Fixed: m.Input.Writer()}
 	if m.Input.FromRegistry {
 		r.Writers, r.Changed, r.Doubt = schemas, schemas.Changed, schemas.Doubt
 	}

@@ -51,6 +51,19 @@ const (
 	protoItem   = `syntax = "proto3"; package shop; message Item { string id = 1; }`
 )
 
+// begun returns the store of a model whose partition t/0 begins at its start.
+func begun(t *testing.T, m *config.Model) *sketch.Store {
+	t.Helper()
+	store, err := sketch.NewMemory(StoreOptions(m))
+	if err == nil {
+		err = store.Begin("t", 0, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
 // records returns n records of ratings in a format, in the frame of schema 7.
 func records(t *testing.T, format string, n int64) []consumer.Record {
 	schema := avro.MustParse(avroRating)
@@ -137,14 +150,8 @@ func TestFormats(t *testing.T) {
 			place = "item"
 		}
 		m.Input.Mapping.Fields = []config.MappedField{{Name: "item", Path: place}}
-		store, err := sketch.NewMemory(StoreOptions(m))
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := begun(t, m)
 		defer store.Close()
-		if err := store.Begin("t", 0, 0); err != nil {
-			t.Fatal(err)
-		}
 		open := func() (*Ingest, *Schemas) {
 			schemas, err := OpenSchemas(k, m, store)
 			if err != nil {
@@ -215,33 +222,15 @@ func TestFormats(t *testing.T) {
 // TestSchemaInTheMiddle: a part ends before a record whose schema is not known, and bytes that do not fit their schema
 // are rejected with its ID.
 func TestSchemaInTheMiddle(t *testing.T) {
-	f := newFakeRegistry(t)
-	f.schemas["/schemas/ids/7"] = map[string]any{"schema": avroRating}
-	m, k := ratings(500), new(config.Kafka)
-	k.SchemaRegistry.URL, k.SchemaRegistry.Timeout = f.URL, config.Duration(5*time.Second)
-	m.Input.Format, m.Input.FromRegistry = event.FormatAvro, true
-	store, err := sketch.NewMemory(StoreOptions(m))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	if err := store.Begin("t", 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	schemas, err := OpenSchemas(k, m, store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer schemas.Close()
-	g := NewReading(m, store, nil, schemas)
+	l := newLife(t)
 	list := records(t, event.FormatAvro, 1000)
 	list[600].Value[4] = 9
 	list[100].Value = list[100].Value[:len(list[100].Value)-1]
-	why := offer(t, g, list, 0, func(reason string) bool { return strings.Contains(reason, "404") })
-	if !strings.Contains(why, "schema 9") || schemas.Trouble() == "" {
-		t.Errorf("%q, %q", why, schemas.Trouble())
+	why := offer(t, l.ingest, list, 0, func(reason string) bool { return strings.Contains(reason, "404") })
+	if !strings.Contains(why, "schema 9") || l.schemas.Trouble() == "" {
+		t.Errorf("%q, %q", why, l.schemas.Trouble())
 	}
-	s, err := store.State()
+	s, err := l.store.State()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/sketch"
 )
 
 // headers returns the headers of a record as the consumer has them.
@@ -137,14 +136,8 @@ func TestEveryFrame(t *testing.T) {
 			place = "item"
 		}
 		m.Input.Mapping.Fields = []config.MappedField{{Name: "item", Path: place}}
-		store, err := sketch.NewMemory(StoreOptions(m))
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := begun(t, m)
 		defer store.Close()
-		if err := store.Begin("t", 0, 0); err != nil {
-			t.Fatal(err)
-		}
 		schemas, err := OpenSchemas(k, m, store)
 		if err != nil {
 			t.Fatal(err)

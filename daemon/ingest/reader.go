@@ -133,21 +133,46 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 			Got:      "more",
 		}
 	}
-	size := len(from.Value)
-	if from.Value == nil {
-		size = -1
-	}
 	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Rejected, CRC: from.CRC, Reason: string(rejection.Reason),
 		Detail: &sketch.Detail{
 			Field:    rejection.Field,
 			Expected: rejection.Expected,
 			Got:      rejection.Got,
-		}, Time: from.Timestamp, Size: size,
+			KeySize:  sizeOf(from.Key),
+		}, Time: from.Timestamp, Size: sizeOf(from.Value),
 		Quiet: rejection.Reason == event.Filtered}
-	start := len(arena)
-	arena = append(arena, from.Value[:min(len(from.Value), sketch.MaxDeadLetterBytes)]...)
-	to.Payload = arena[start:len(arena):len(arena)]
-	return arena, nil
+	if to.Quiet {
+		return arena, nil
+	}
+	return keepRejected(to, from, arena), nil
+}
+
+// sizeOf returns the bytes of a key or a value, -1 if the record has none.
+func sizeOf(b []byte) int {
+	if b == nil {
+		return -1
+	}
+	return len(b)
+}
+
+// keepRejected copies what a dead letter has of a record: half of the room is for its key and then for whole headers,
+// the rest for its value.
+func keepRejected(to *sketch.Record, from *consumer.Record, arena []byte) []byte {
+	keep := func(b []byte) []byte {
+		start := len(arena)
+		arena = append(arena, b...)
+		return arena[start:len(arena):len(arena)]
+	}
+	const half = sketch.MaxDeadLetterBytes / 2
+	if from.Key != nil {
+		to.Detail.Key = keep(from.Key[:min(len(from.Key), half)])
+	}
+	if headers := event.CutHeaders(from.Headers, half-len(to.Detail.Key)); headers != nil {
+		to.Detail.Headers = keep(headers)
+	}
+	room := sketch.MaxDeadLetterBytes - len(to.Detail.Key) - len(to.Detail.Headers)
+	to.Payload = keep(from.Value[:min(len(from.Value), room)])
+	return arena
 }
 
 // fill makes the row of an event.

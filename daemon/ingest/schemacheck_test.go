@@ -38,14 +38,8 @@ func newLife(t *testing.T) *life {
 	l := &life{t: t, model: ratings(500), kafka: new(config.Kafka), registry: f}
 	l.kafka.SchemaRegistry.URL, l.kafka.SchemaRegistry.Timeout = f.URL, config.Duration(5*time.Second)
 	l.model.Input.Format, l.model.Input.FromRegistry = event.FormatAvro, true
-	var err error
-	if l.store, err = sketch.NewMemory(StoreOptions(l.model)); err != nil {
-		t.Fatal(err)
-	}
+	l.store = begun(t, l.model)
 	t.Cleanup(func() { _ = l.store.Close() })
-	if err := l.store.Begin("t", 0, 0); err != nil {
-		t.Fatal(err)
-	}
 	l.open()
 	return l
 }
@@ -107,6 +101,39 @@ func (l *life) account(applied, rejected int64) {
 
 // swapped is avroRating with the names of user and item exchanged: every value of the one is a value of the other.
 var swapped = strings.NewReplacer(`"user"`, `"item"`, `"item"`, `"user"`).Replace(avroRating)
+
+// TestSchemaOfAnotherType: a schema with another type for a field is said once, before its first event is rejected, in
+// every format; a schema that fits is not.
+func TestSchemaOfAnotherType(t *testing.T) {
+	const members = `{"type":"object","properties":{"user":{"type":"string"},"item":{"type":"string"},` +
+		`"rating":{"type":"TYPE"},"ts":{"type":"integer"}}}`
+	const message = `syntax = "proto3"; message Other {} message Rating { string user = 1; string item = 2; TYPE rating = 3; ` +
+		`int64 ts = 4; }`
+	for format, c := range map[string]struct{ name, text, fits string }{
+		event.FormatAvro:       {"AVRO", strings.Replace(avroRating, `"int"`, `"TYPE"`, 1), "double"},
+		event.FormatProtobuf:   {"PROTOBUF", message, "int32"},
+		event.FormatJSONSchema: {"JSON", members, "number"},
+	} {
+		for kind, want := range map[string]int{c.fits: 0, "string": 1} {
+			l := newLife(t)
+			l.registry.schemas["/schemas/ids/7"] = map[string]any{"schema": strings.Replace(c.text, "TYPE", kind, 1),
+				"schemaType": c.name}
+			l.model.Input.Format = format
+			l.open()
+			said := 0
+			l.schemas.OnLost(func(id event.ID, field string) {
+				if row, _ := l.store.Row("t", 0); id.Number != 7 || field != "rating" || row.Rejected > 0 {
+					t.Errorf("%s: %s loses %s after %d rejections", format, id, field, row.Rejected)
+				}
+				said++
+			})
+			l.read(records(t, format, 20), 20)
+			if said != want || len(l.schemas.Lost()) != want {
+				t.Errorf("%s, %s: said %d times, %v", format, kind, said, l.schemas.Lost())
+			}
+		}
+	}
+}
 
 // TestChangedSchema: the same ID with another text at the registry halts the partition in front of the first record
 // that would be read by the old one, and says what is different.
@@ -253,14 +280,8 @@ func TestStuckRegistry(t *testing.T) {
 		l := &life{t: t, model: ratings(500), kafka: new(config.Kafka), transport: a,
 			onPause: func() { time.Sleep(10 * time.Millisecond) }}
 		l.model.Input.Format, l.model.Input.FromRegistry = event.FormatAvro, true
-		var err error
-		if l.store, err = sketch.NewMemory(StoreOptions(l.model)); err != nil {
-			t.Fatal(err)
-		}
+		l.store = begun(t, l.model)
 		defer l.store.Close()
-		if err := l.store.Begin("t", 0, 0); err != nil {
-			t.Fatal(err)
-		}
 		l.open()
 		list[39].Value[4] = 20
 		if why := l.read(list, 39); why != "" {

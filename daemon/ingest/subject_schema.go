@@ -8,9 +8,10 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// CheckSubject asks a registry for the newest schema of a subject, and says for which fields of a model it has nothing.
+// CheckSubject asks a registry for the newest schema of a subject, and says for which fields of a model it has nothing,
+// or another type.
 func CheckSubject(ctx context.Context, k *config.Kafka, m *config.Model, subject string) (report.SubjectCheck, error) {
-	out := report.SubjectCheck{Model: m.Name, Subject: subject, Lost: []string{}}
+	out := report.SubjectCheck{Model: m.Name, Subject: subject, Lost: []string{}, Unfit: []string{}}
 	client, err := NewRegistry(k)
 	if err != nil {
 		return out, err
@@ -26,8 +27,8 @@ func CheckSubject(ctx context.Context, k *config.Kafka, m *config.Model, subject
 		mapping = new(event.Mapping) // fields have their own names
 	}
 	d := event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
-	d.Read(event.Reading{Format: w.Format, Compilers: compilers, Fixed: m.Input.Writer()})
-	lost, err := d.Lacks(w)
-	out.Lost = append(out.Lost, lost...)
+	d.Read(event.Reading{Format: w.Format, Compilers: compilers, Outliners: outliners, Fixed: m.Input.Writer()})
+	lost, unfit, err := d.Lacks(w)
+	out.Lost, out.Unfit = append(out.Lost, lost...), append(out.Unfit, unfit...)
 	return out, err
 }

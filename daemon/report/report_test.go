@@ -85,7 +85,8 @@ func lines() map[string]Line {
 			Got:      "nothing",
 			Fields:   []MappedField{{Name: "rating", From: "after.rating", Value: "5"}, {Name: "user", From: "key:id"}},
 		},
-		"subject": SubjectCheck{Model: "m", Subject: "t-value", Version: 3, Format: "avro", Lost: []string{"user"}},
+		"subject": SubjectCheck{Model: "m", Subject: "t-value", Version: 3, Format: "avro", Lost: []string{"user"},
+			Unfit: []string{}},
 		"init": InitSummary{
 			Config: "m.yaml",
 			Model:  "m",
@@ -158,7 +159,7 @@ var fields = map[string]string{
 		"dropped absent drift_alarms",
 	"replay":   "records acknowledged skipped_lines bytes seconds partitions",
 	"mapped":   "model result reason field expected got fields",
-	"subject":  "model subject version format lost",
+	"subject":  "model subject version format lost unfit",
 	"init":     "config model data format rows task label label_why fields dropped next",
 	"eval":     "model version payload_digest metrics seen unseen maybe_learned rejected dropped absent seconds",
 	"score":    "line model version prediction outputs probabilities unseen absent",

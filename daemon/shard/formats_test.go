@@ -47,7 +47,8 @@ func inAvro(t *testing.T, seed uint64, n int) (plain, framed [][]byte) {
 }
 
 // TestTeamsInAvro: a team of three shards, and a group that one process is, read Avro into the sample that one process
-// has of the same events as JSON. Later they read without the registry.
+// has of the same events as JSON. Later they read without the registry, and so does a process that takes the shards of
+// the group up without a state.
 func TestTeamsInAvro(t *testing.T) {
 	t.Parallel()
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -72,18 +73,15 @@ func TestTeamsInAvro(t *testing.T) {
 		shards = append(shards,
 			in(fmt.Sprint("shard", i), "merge", fmt.Sprintf("role: shard, count: 3, index: %q", fmt.Sprint(i))))
 	}
-	grouped, groupTrainer := in("grouped", "merge-g", "role: shard, group: held"),
-		in("trainer-g", "merge-g", "role: trainer, group: held")
+	const group = "role: shard, group: held"
+	grouped, moved := in("grouped", "merge-g", group), in("moved", "merge-g", group)
+	groupTrainer := in("trainer-g", "merge-g", "role: trainer, group: held")
 	for i, what := range []string{"with the registry", "without the registry"} {
 		plain, framed := inAvro(t, uint64(i), 2000)
 		other.Produce(plain...)
 		b.Produce(framed...)
 		one := other.Run(whole)
-		paths := append(slices.Clone(shards), trainer)
-		if i == 0 { // a group waits for a while before it ends
-			paths = append(paths, grouped, groupTrainer)
-		}
-		for _, path := range paths {
+		for _, path := range append(slices.Clone(shards), trainer, []string{grouped, moved}[i], groupTrainer) {
 			out := b.Run(path)
 			if out.Err != nil || one.Err != nil {
 				t.Fatalf("%s: %s: %v, %v", what, path, out.Err, one.Err)

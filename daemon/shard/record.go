@@ -30,7 +30,7 @@ const formatVersion = 1
 
 // The kinds of records, the first byte of their keys:
 //
-//	p shard u32 | key of the state     a row, a checkpoint or a time bound, as the state has it; a tombstone where it has none any more
+//	p shard u32 | key of the state     a row, checkpoint, time bound or schema, as the state has it; a tombstone where it has none any more
 //	h shard u32                        a head: JSON
 //	t                                  what the trainer asks for: JSON
 //

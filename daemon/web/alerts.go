@@ -104,7 +104,7 @@ func modelAlerts(m *ModelStatus, add func(severity, name, model, text string, va
 		add("critical", "RefitdSchemaUnavailable", m.Name, "Records wait for their schema: %s", m.SchemaTrouble)
 	}
 	if len(m.LostFields) > 0 {
-		add("warning", "RefitdSchemaLosesField", m.Name, "A schema of records has nothing for %s",
+		add("warning", "RefitdSchemaLosesField", m.Name, "A schema of records has nothing, or another type, for %s",
 			strings.Join(m.LostFields, ", "))
 	}
 	if m.TrueTimeUnit != "" {

@@ -76,7 +76,7 @@ type ModelStatus struct {
 	// with their paths: that input.mapping names and none of the events since the start has, once there were enough of
 	// them
 	AbsentFields   []string
-	LostFields     []string // for which a schema of records has nothing
+	LostFields     []string // for which a schema of records has nothing, or another type
 	SchemaTrouble  string   // for which schema of records a partition waits, and why; "" if none does
 	TimeUnit       string   // schema.time_unit, where event times seem to be of another unit; else empty
 	TrueTimeUnit   string   // the unit that they seem to be of

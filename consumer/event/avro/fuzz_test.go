@@ -2,55 +2,12 @@ package avro
 
 import (
 	"encoding/binary"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/eventtest"
 )
-
-// decoded decodes a value, and fails the test where that takes more memory than an event may have bytes. Values of at
-// most a quarter of that are decoded: what is kept of one may be longer than it, as bytes are in base64.
-func decoded(t *testing.T, d *event.Mapped, value []byte) (*event.Rejection, *event.Wait) {
-	t.Helper()
-	most := event.DefaultLimits().MaxEventBytes
-	if len(value) > most/4 {
-		t.Skipf("%d bytes: a value of at most %d is decoded", len(value), most/4)
-	}
-	// The first time a schema is compiled, and room is made that is kept.
-	var first, second event.Event
-	if r, wait := d.DecodeRecord(&first, &event.Record{Value: value, Time: 5}); wait != nil {
-		return r, wait // it is compiled again for the next record
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	r, wait := d.DecodeRecord(&second, &event.Record{Value: value, Time: 5})
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; n > uint64(most) {
-		t.Errorf("%d bytes are allocated for a value of %d", n, len(value))
-	}
-	return r, wait
-}
-
-// compiled fails the test where compiling a schema takes more than is thought of in the footprint of a model.
-func compiled(t *testing.T, text string, compile func()) {
-	t.Helper()
-	if len(text) > 4<<10 {
-		t.Skipf("%d bytes: a schema of at most %d is compiled", len(text), 4<<10)
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	began := time.Now()
-	compile()
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("%v for a schema of %d bytes", took, len(text))
-	}
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; n > 16<<20 {
-		t.Errorf("%d bytes are allocated for a schema of %d", n, len(text))
-	}
-}
 
 // FuzzValues: whatever bytes a value has, nothing panics, and it is an event or rejected.
 func FuzzValues(f *testing.F) {
@@ -62,7 +19,7 @@ func FuzzValues(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, d := range decoders {
-			if r, wait := decoded(t, d, confluent(data)); wait != nil {
+			if r, wait := eventtest.Decoded(t, d, data); wait != nil {
 				t.Error(r, wait)
 			}
 		}
@@ -82,8 +39,8 @@ func FuzzSchemas(f *testing.F) {
 			fixed = written(reader)
 		}
 		d := decoderOf(place(t, "item=what.item"), known{seven: w}, fixed)
-		compiled(t, text+reader, func() { _, _ = Compile(w, fixed, d.Asked(), 32) })
-		_, _ = decoded(t, d, confluent(data))
+		eventtest.Compiles(t, len(text)+len(reader), func() { _, _ = Compile(w, fixed, d.Asked(), 32) })
+		_, _ = eventtest.Decoded(t, d, data)
 	})
 }
 
@@ -96,7 +53,7 @@ func listsOfNothing(n int) string {
 func TestListsAgain(t *testing.T) {
 	const n = 60
 	d := decoderOf(place(t), known{seven: written(`{"type":"map","values":{"type":"array","items":"null"}}`)}, nil)
-	r, _ := decoded(t, d, confluent([]byte(listsOfNothing(n))))
+	r, _ := eventtest.Decoded(t, d, []byte(listsOfNothing(n)))
 	if reason(r) != "too_large" {
 		t.Errorf("%v", r)
 	}

@@ -1,6 +1,7 @@
 package avro
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -89,6 +90,11 @@ func TestDebezium(t *testing.T) {
 			t.Errorf("%s: %+v", name, ev)
 		}
 	}
+	var ev event.Event
+	record := event.Record{Value: change("u", "ratings", row, row), Time: 1_700_000_000_200}
+	if n := testing.AllocsPerRun(100, func() { _, _ = d.DecodeRecord(&ev, &record) }); n != 0 {
+		t.Errorf("%g allocations for a change", n)
+	}
 }
 
 func reason(r *event.Rejection) string {
@@ -120,7 +126,7 @@ func TestReaderSchema(t *testing.T) {
 	}
 }
 
-// TestTypes: what each type is as a name, as a number and as a time.
+// TestTypes: what each type is as a name, as a number and as a time. Types that cannot be one are said before.
 func TestTypes(t *testing.T) {
 	day := time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)
 	for schema, c := range map[string]struct {
@@ -164,10 +170,16 @@ func TestTypes(t *testing.T) {
 				s.Label = ""
 			}
 			d := event.NewMapped(s, event.DefaultLimits(), new(event.Mapping), nil)
+			lost := 0
 			d.Read(event.Reading{Format: event.FormatAvro, Writers: known{seven: written(text)},
-				Compilers: map[string]event.Compiler{event.FormatAvro: Compile}})
+				Compilers: map[string]event.Compiler{event.FormatAvro: Compile},
+				Outliners: map[string]event.Outliner{event.FormatAvro: Outline},
+				Lost:      func(event.ID, string) { lost++ }})
 			var ev event.Event
 			r, wait := d.DecodeRecord(&ev, &event.Record{Value: value, Time: 5_000_000_000_000})
+			if lost > 1 || r == nil && lost > 0 || reason(r) == "wrong_type" && lost == 0 {
+				t.Errorf("%s as %d: said %d times to be lost, %v", schema, i, lost, r)
+			}
 			got := ""
 			switch {
 			case r != nil || wait != nil:
@@ -297,6 +309,58 @@ func TestNothingButBytes(t *testing.T) {
 			DecodeRecord(new(event.Event), &event.Record{Value: value, Time: 5})
 		if reason(r) != "not_avro" || !strings.Contains(r.Expected, "schema 7, field ") {
 			t.Errorf("%s: %v", name, r)
+		}
+	}
+}
+
+// TestCloudEvents: an event in Avro, with the attributes in the value or in headers, is what the same in JSON is; so
+// are conditions, constants and headers.
+func TestCloudEvents(t *testing.T) {
+	const data = `{"type":"record","name":"D","fields":[{"name":"rating","type":"int"},
+		{"name":"who","type":{"type":"record","name":"W","fields":[{"name":"user","type":"long"}]}},
+		{"name":"kind","type":{"type":"enum","name":"K","symbols":["seen","rated"]}}]}`
+	structured := `{"type":"record","name":"E","fields":[{"name":"specversion","type":"string"},{"name":"type","type":"string"},
+		{"name":"time","type":"string"},{"name":"data","type":` + data + `}]}`
+	m := place(t, "ts=attribute:time", "user=who.user", "price=header:price")
+	m.Envelope = event.CloudEvents
+	m.Fields = append(m.Fields, event.MappedField{Name: "item", Constant: "i"})
+	for _, text := range []string{`attribute:type in ["rated", "seen"]`, `kind == "rated"`, `rating > 1`} {
+		c, err := event.ParseCondition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.When = append(m.When, c)
+	}
+	plain := event.NewMapped(ratings, event.DefaultLimits(), m, nil)
+	price := event.Header{Name: "price", Value: []byte("2.5")}
+	attributes := event.AppendHeaders(nil, price, event.Header{Name: "ce_specversion", Value: []byte("1.0")},
+		event.Header{Name: "ce_type", Value: []byte("rated")},
+		event.Header{Name: "ce_time", Value: []byte("2024-02-29T00:00:00Z")})
+	for rating, want := range map[int32]string{4: "", 1: "filtered"} {
+		body := map[string]any{"rating": rating, "who": map[string]any{"user": int64(1<<53 + 1)}, "kind": "rated"}
+		whole := map[string]any{"specversion": "1.0", "type": "rated", "time": "2024-02-29T00:00:00Z", "data": body}
+		for name, c := range map[string]struct {
+			schema  string
+			value   any
+			headers []byte
+		}{
+			"in the value": {structured, whole, event.AppendHeaders(nil, price)}, "in headers": {data, body, attributes},
+		} {
+			text, err := json.Marshal(c.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, like event.Event
+			r, wait := decoderOf(m, known{seven: written(c.schema)}, nil).
+				DecodeRecord(&got, &event.Record{Value: confluent(encoded(t, c.schema, c.value)), Headers: c.headers, Time: 2e12})
+			other, _ := plain.DecodeRecord(&like, &event.Record{Value: text, Headers: c.headers, Time: 2e12})
+			if wait != nil || reason(r) != want || reason(other) != want {
+				t.Errorf("%s, %d: %v, %v, JSON %v", name, rating, r, wait, other)
+			}
+			if want == "" && (fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", like) || got.Time != 1_709_164_800_000 ||
+				got.Categorical[0] != "9007199254740993" || got.Numeric[0] != 2.5) {
+				t.Errorf("%s: %+v, JSON %+v", name, got, like)
+			}
 		}
 	}
 }

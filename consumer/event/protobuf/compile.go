@@ -22,6 +22,7 @@ type special uint8
 const (
 	plain     special = iota
 	timestamp         // google.protobuf.Timestamp
+	date              // google.type.Date
 	decimal           // confluent.type.Decimal
 	digits            // google.type.Decimal
 	wrapper           // google.protobuf.Int64Value and its like
@@ -57,8 +58,8 @@ type compiler struct {
 }
 
 type madeOf struct {
-	message protoreflect.FullName
-	at      *event.Member
+	message, read protoreflect.FullName // read is "" without a reader's message
+	at            *event.Member
 }
 
 // maxNodes bounds the program of one schema.
@@ -66,15 +67,19 @@ const maxNodes = 10_000
 
 // specials are the messages that stand for a value.
 var specials = map[protoreflect.FullName]special{
-	"google.protobuf.Timestamp": timestamp, "confluent.type.Decimal": decimal, "google.type.Decimal": digits,
+	"google.protobuf.Timestamp": timestamp, "google.type.Date": date,
+	"confluent.type.Decimal": decimal, "google.type.Decimal": digits,
 	"google.protobuf.DoubleValue": wrapper, "google.protobuf.FloatValue": wrapper, "google.protobuf.Int64Value": wrapper,
 	"google.protobuf.UInt64Value": wrapper, "google.protobuf.Int32Value": wrapper, "google.protobuf.UInt32Value": wrapper,
 	"google.protobuf.BoolValue": wrapper, "google.protobuf.StringValue": wrapper, "google.protobuf.BytesValue": wrapper,
 }
 
-// message makes the node of a message.
-func (c *compiler) message(m protoreflect.MessageDescriptor, at *event.Member) (*node, error) {
-	key := madeOf{m.FullName(), at}
+// message makes the node of a message, whose fields have the names that read, if not nil, gives to their numbers.
+func (c *compiler) message(m, read protoreflect.MessageDescriptor, at *event.Member) (*node, error) {
+	key := madeOf{message: m.FullName(), at: at}
+	if read != nil {
+		key.read = read.FullName()
+	}
 	if n := c.made[key]; n != nil {
 		return n, nil
 	}
@@ -85,14 +90,22 @@ func (c *compiler) message(m protoreflect.MessageDescriptor, at *event.Member) (
 	c.made[key] = n
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
-		member := at.Member(string(f.Name()))
+		name, to := f.Name(), protoreflect.MessageDescriptor(nil)
+		if read != nil {
+			if own := read.Fields().ByNumber(f.Number()); own != nil {
+				name, to = own.Name(), own.Message()
+			} else if read.Fields().ByName(name) != nil { // of another number
+				continue
+			}
+		}
+		member := at.Member(string(name))
 		if n.special == wrapper || n.special == digits {
 			member = at
 		}
 		if member == nil {
 			continue
 		}
-		made, err := c.field(f, member)
+		made, err := c.field(f, to, member)
 		if err != nil {
 			return nil, err
 		}
@@ -102,8 +115,9 @@ func (c *compiler) message(m protoreflect.MessageDescriptor, at *event.Member) (
 	return n, nil
 }
 
-// field makes a field that is asked for.
-func (c *compiler) field(d protoreflect.FieldDescriptor, at *event.Member) (*field, error) {
+// field makes a field that is asked for. read, if not nil, is the reader's message of it.
+func (c *compiler) field(d protoreflect.FieldDescriptor, read protoreflect.MessageDescriptor,
+	at *event.Member) (*field, error) {
 	f := &field{name: string(d.Name()), number: d.Number(), slot: at.Slot(), at: at, kind: d.Kind(),
 		wire: wireOf(d.Kind()), isList: d.IsList(), isMap: d.IsMap(), implied: !d.HasPresence()}
 	c.found[f.slot] = true
@@ -115,7 +129,7 @@ func (c *compiler) field(d protoreflect.FieldDescriptor, at *event.Member) (*fie
 			return f, nil
 		}
 		for _, name := range at.Names() {
-			value, failed := c.field(d.MapValue(), at.Member(name))
+			value, failed := c.field(d.MapValue(), nil, at.Member(name))
 			if failed != nil {
 				return nil, failed
 			}
@@ -126,7 +140,7 @@ func (c *compiler) field(d protoreflect.FieldDescriptor, at *event.Member) (*fie
 		if f.isList {
 			member = nil // of what is in a list, no members are asked for
 		}
-		f.node, err = c.message(d.Message(), member)
+		f.node, err = c.message(d.Message(), read, member)
 	case d.Kind() == protoreflect.EnumKind:
 		f.enum = make(map[int64][]byte)
 		values := d.Enum().Values()

@@ -22,9 +22,9 @@ import (
 // fileName is the path of a schema among those that it refers to.
 const fileName = "refitd/value.proto"
 
-// Compile is an event.Compiler. The reader's schema adds nothing: fields have numbers, and their types say the
-// defaults.
-func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Program, error) {
+// Compile is an event.Compiler. The reader's schema gives fields their names, by their numbers: a writer may call them
+// otherwise. Types and defaults are the writer's.
+func Compile(w, reader *event.Writer, root *event.Member, maxDepth int) (event.Program, error) {
 	file, err := Describe(w)
 	if err != nil {
 		return nil, err
@@ -32,11 +32,46 @@ func Compile(w, _ *event.Writer, root *event.Member, maxDepth int) (event.Progra
 	if file.Messages().Len() == 0 {
 		return nil, errors.New("the schema has no message")
 	}
+	read, err := messagesOf(reader)
+	if err != nil {
+		return nil, fmt.Errorf("the reader's schema: %w", err)
+	}
 	c := compiler{made: make(map[madeOf]*node), found: make(map[int]bool)}
-	p := &program{writer: w, shapes: shapesOf(file.Messages()), compiler: &c, asked: root, maxDepth: maxDepth,
-		byIndex: make(map[string]*node), byName: make(map[string]*node)}
-	p.first, err = c.message(file.Messages().Get(0), root)
+	p := &program{writer: w, reader: reader, shapes: shapesOf(file.Messages()), compiler: &c, asked: root,
+		maxDepth: maxDepth, byIndex: make(map[string]*node), byName: make(map[string]*node)}
+	first := file.Messages().Get(0)
+	p.first, err = c.message(first, readAs(first, read), root)
 	return p, err
+}
+
+// messagesOf returns the messages of a reader's schema, nil without one.
+func messagesOf(reader *event.Writer) (protoreflect.MessageDescriptors, error) {
+	if reader == nil {
+		return nil, nil
+	}
+	file, err := Describe(reader)
+	if err != nil {
+		return nil, err
+	}
+	return file.Messages(), nil
+}
+
+// readAs returns the message of a reader that a message of a writer is: that of the same full name, or of the same name
+// among those that are in no other, or the only one. Nil for none.
+func readAs(m protoreflect.MessageDescriptor, read protoreflect.MessageDescriptors) protoreflect.MessageDescriptor {
+	if read == nil {
+		return nil
+	}
+	if same := named(read, m.FullName()); same != nil {
+		return same
+	}
+	if same := read.ByName(m.Name()); same != nil {
+		return same
+	}
+	if read.Len() == 1 {
+		return read.Get(0)
+	}
+	return nil
 }
 
 // Describe returns the descriptor of the file that a schema is: the last one of a descriptor set.

@@ -2,45 +2,15 @@ package protobuf
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/eventtest"
 )
-
-// allocated returns how many bytes f allocates.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
-// decoded decodes a value, and fails the test where that takes more memory than an event may have bytes. Values of at
-// most a quarter of that are decoded: what is kept of one may be longer than it, as bytes are in base64.
-func decoded(t *testing.T, d *event.Mapped, value []byte) (r *event.Rejection, wait *event.Wait) {
-	t.Helper()
-	most := event.DefaultLimits().MaxEventBytes
-	if len(value) > most/4 {
-		t.Skipf("%d bytes: a value of at most %d is decoded", len(value), most/4)
-	}
-	// The first time the message is compiled, and room is made that is kept.
-	record := event.Record{Value: append([]byte{0, 0, 0, 0, 7}, value...), Time: 5}
-	if r, wait = d.DecodeRecord(new(event.Event), &record); wait != nil {
-		return r, wait // it is compiled again for the next record
-	}
-	var ev event.Event
-	if n := allocated(func() { r, wait = d.DecodeRecord(&ev, &record) }); n > uint64(most) {
-		t.Errorf("%d bytes are allocated for a value of %d", n, len(value))
-	}
-	return r, wait
-}
 
 // FuzzMessages: whatever bytes a message has, nothing panics.
 func FuzzMessages(f *testing.F) {
@@ -59,7 +29,7 @@ func FuzzMessages(f *testing.F) {
 	}
 	d := decoderOf(f, w)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if r, wait := decoded(t, d, data); wait != nil {
+		if r, wait := eventtest.Decoded(t, d, data); wait != nil {
 			t.Error(wait, r)
 		}
 	})
@@ -74,18 +44,11 @@ func FuzzSchemas(f *testing.F) {
 	f.Add("CgdhLnByb3Rv", "", true, []byte{0})
 	f.Add("CgdhLnByb3Rv", "CgdhLnByb3Rv", false, []byte{0})
 	f.Fuzz(func(t *testing.T, text, reference string, isSet bool, data []byte) {
-		if n := len(text) + len(reference); n > 4<<10 {
-			t.Skipf("%d bytes: a schema of at most %d is compiled", n, 4<<10)
-		}
 		w := &event.Writer{Format: event.FormatProtobuf, Text: text, IsSet: isSet,
 			References: []event.Reference{{Name: "a.proto", Text: reference}}}
 		d := decoderOf(t, w)
-		began := time.Now()
-		n := allocated(func() { _, _ = Compile(w, nil, d.Asked(), 32) })
-		if took := time.Since(began); n > 16<<20 || took > 5*time.Second {
-			t.Errorf("%d bytes are allocated and %v taken for a schema of %d", n, took, len(text)+len(reference))
-		}
-		_, _ = decoded(t, d, data)
+		eventtest.Compiles(t, len(text)+len(reference), func() { _, _ = Compile(w, nil, d.Asked(), 32) })
+		_, _ = eventtest.Decoded(t, d, data)
 	})
 }
 
@@ -114,11 +77,11 @@ message E { string op = 1; R after = 2; }`}
 		"a row":    {decoderOf(t, w), append([]byte{0}, row...), ""},
 		"a change": {debezium, change, "i"},
 	} {
-		if r, wait := decoded(t, c.decoder, c.value); r != nil || wait != nil {
+		if r, wait := eventtest.Decoded(t, c.decoder, c.value); r != nil || wait != nil {
 			t.Errorf("%s: %v, %v", name, r, wait)
 		}
 		var ev event.Event
-		record := event.Record{Value: append([]byte{0, 0, 0, 0, 7}, c.value...), Time: 5}
+		record := event.Record{Value: append([]byte(eventtest.Seven), c.value...), Time: 5}
 		if _, _ = c.decoder.DecodeRecord(&ev, &record); ev.Label != 4.5 || ev.Categorical[1] != c.item {
 			t.Errorf("%s: %+v", name, ev)
 		}

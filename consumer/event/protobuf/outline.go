@@ -126,6 +126,8 @@ func single(f protoreflect.FieldDescriptor) (l event.Leaf) {
 		switch specials[f.Message().FullName()] {
 		case timestamp:
 			l = event.Leaf{Kind: event.LeafWhole, IsTime: true, Unit: event.Nanoseconds}
+		case date:
+			l = event.Leaf{Kind: event.LeafWhole, IsTime: true, Unit: event.Days}
 		case decimal, digits:
 			l.Kind = event.LeafDecimal
 		case wrapper:

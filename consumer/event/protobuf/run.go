@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -15,6 +16,7 @@ import (
 // program reads the messages of one schema.
 type program struct {
 	writer   *event.Writer // described again for a message that was no value yet: descriptors take much memory
+	reader   *event.Writer // nil for none
 	shapes   []shape
 	compiler *compiler
 	asked    *event.Member
@@ -171,7 +173,11 @@ func (p *program) describe(path []int) *node {
 	for _, i := range path[1:] {
 		m = m.Messages().Get(i)
 	}
-	n, err := p.compiler.message(m, p.asked)
+	read, err := messagesOf(p.reader)
+	if err != nil {
+		return nil
+	}
+	n, err := p.compiler.message(m, readAs(m, read), p.asked)
 	if err != nil {
 		return nil
 	}
@@ -453,6 +459,8 @@ func (p *program) inner(f *field, v *event.Value, data []byte, depth int) bool {
 	switch f.node.special {
 	case timestamp:
 		moment(v, int64(a), int64(int32(b)))
+	case date:
+		day(v, int32(a), int32(b), int32(c))
 	case decimal:
 		if !p.slots.Decimal(v, text, int(int32(c))) {
 			p.slots.Base64(v, text)
@@ -464,6 +472,16 @@ func (p *program) inner(f *field, v *event.Value, data []byte, depth int) bool {
 		return p.message(f.node, data, depth+1)
 	}
 	return true
+}
+
+// day makes a value a date. One without a month or a day is no time.
+func day(v *event.Value, year, month, day int32) {
+	if year < 1 || year > 9999 || month < 1 || month > 12 || day < 1 || day > 31 {
+		v.Object()
+		return
+	}
+	const seconds = 24 * 60 * 60
+	v.Whole(time.Date(int(year), time.Month(month), int(day), 0, 0, 0, 0, time.UTC).Unix()/seconds, event.Days)
 }
 
 // secondsOfNanoseconds are those before and after 1970 that int64 has in nanoseconds.

@@ -134,7 +134,13 @@ func (r *Reader) FindEnds(ctx context.Context) (err error) {
 // Run reads until ctx is done or the ends are reached.
 func (r *Reader) Run(ctx context.Context) error {
 	defer r.schemas.Close()
-	return r.Role.Run(ctx, func(ctx context.Context) error { return r.consumer.RunUntil(ctx, r.ends) })
+	return r.Role.Run(ctx, func(ctx context.Context) error {
+		if err := r.schemas.Load(r.state.Store); err != nil { // of the shard whose place was taken
+			return ingest.StateError(err, r.state.Dir)
+		}
+		r.keepSchemas()
+		return r.consumer.RunUntil(ctx, r.ends)
+	})
 }
 
 // SendDeadLetters empties the outbox until ctx is done.
@@ -350,10 +356,10 @@ func (r *Reader) keepSchemas() {
 	}
 }
 
-// onLost logs a schema that has nothing for a field of the model, before its first event.
+// onLost logs a schema that has nothing, or another type, for a field of the model, before its first event.
 func (r *Reader) onLost(id event.ID, field string) {
 	r.log.Warn(
-		"a schema of records has nothing for a field of the model: check event --event FILE shows what becomes of one",
+		"a schema of records has nothing, or another type, for a field",
 		"schema", id.String(), "field", field)
 }
 

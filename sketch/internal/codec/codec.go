@@ -37,13 +37,14 @@ const (
 	PrefixRow        = 'r'
 	PrefixSettings   = 's'
 	PrefixBound      = 't' // since 2; a state that has none is read as before
-	prefixSchema     = 'w' // since 2; a state that has none is read as before
+	PrefixSchema     = 'w' // since 2; a state that has none is read as before
 )
 
-// IsMirrored reports whether a copy of a state elsewhere needs what is at a key: rows, checkpoints and time bounds.
+// IsMirrored reports whether a copy of a state elsewhere needs what is at a key: rows, checkpoints, time bounds and
+// schemas.
 func IsMirrored(key []byte) bool {
 	switch key[0] {
-	case PrefixRow, PrefixCheckpoint, PrefixBound:
+	case PrefixRow, PrefixCheckpoint, PrefixBound, PrefixSchema:
 		return true
 	}
 	return false
@@ -398,4 +399,4 @@ func EntityPrefix(topic string, number int32) []byte {
 }
 
 // SchemaKey is where a schema is stored that the caller knows by key.
-func SchemaKey(key []byte) []byte { return append([]byte{prefixSchema}, key...) }
+func SchemaKey(key []byte) []byte { return append([]byte{PrefixSchema}, key...) }

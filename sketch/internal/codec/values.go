@@ -68,7 +68,7 @@ type Schema struct {
 
 // EachSchema reads the schemas of a cut, in the order of their keys, until visit fails.
 func EachSchema(c storage.Cut, visit func(Schema) error) error {
-	return c.Each([]byte{prefixSchema}, func(key, value []byte) error {
+	return c.Each([]byte{PrefixSchema}, func(key, value []byte) error {
 		b, err := Unseal(key, value)
 		if err != nil {
 			return err

@@ -73,9 +73,12 @@ func FindNotes(c storage.Cut) (Notes, error) {
 	return n, err
 }
 
-// AllKeys returns what a copy needs that has nothing yet.
-func AllKeys(c storage.Cut) (keys []Noted, err error) {
-	for _, prefix := range []byte{codec.PrefixRow, codec.PrefixCheckpoint, codec.PrefixBound} {
+// Everything is the prefixes of the keys that a copy needs which has nothing yet.
+var Everything = []byte{codec.PrefixRow, codec.PrefixCheckpoint, codec.PrefixBound, codec.PrefixSchema}
+
+// AllKeys returns the keys with some prefixes.
+func AllKeys(c storage.Cut, prefixes ...byte) (keys []Noted, err error) {
+	for _, prefix := range prefixes {
 		if err := c.Each([]byte{prefix}, func(key, _ []byte) error {
 			keys = append(keys, Noted{key: bytes.Clone(key)})
 			return nil

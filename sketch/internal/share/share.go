@@ -35,13 +35,16 @@ type Share struct {
 	Carry bool
 }
 
-// Takes reports whether a pair is of the partitions that are wanted. A row that is gone is of none: it is no change.
+// Takes reports whether a pair is of the partitions that are wanted. A row that is gone is of none: it is no change. A
+// schema may be of any.
 func (m *Share) Takes(p *mirror.Pair) bool {
 	switch {
 	case m.Only == nil:
 		return true
 	case len(p.Key) == 0:
 		return false
+	case p.Key[0] == codec.PrefixSchema:
+		return true
 	case p.Key[0] == codec.PrefixRow:
 		row, err := codec.DecodeRow(p.Key, p.Value)
 		return p.Value != nil && err == nil && m.Only(string(row.Topic), row.Partition)
@@ -121,6 +124,10 @@ func Read(m *Share, settings *policy.Settings, book *ledger.Book) (*Account, err
 func CheckPair(p *mirror.Pair, settings *policy.Settings) (*codec.Row, error) {
 	if len(p.Key) == 0 || !codec.IsMirrored(p.Key) {
 		return nil, fmt.Errorf("it has a key %.40q", p.Key)
+	}
+	if p.Key[0] == codec.PrefixSchema {
+		_, err := codec.Unseal(p.Key, p.Value) // none is ever taken out
+		return nil, err
 	}
 	if p.Key[0] != codec.PrefixRow {
 		_, _, err := mirror.PartitionOf(p.Key)

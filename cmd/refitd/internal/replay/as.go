@@ -24,7 +24,7 @@ func (o *Options) validateAs() error {
 	hasRegistry := o.Kafka != nil && o.Kafka.SchemaRegistry.URL != ""
 	switch {
 	case o.As == "" && (o.Subject != "" || o.SchemaFile != ""):
-		return errors.New("--subject and --schema-file are those of --as: give --as avro or --as protobuf")
+		return errors.New("--subject and --schema-file are those of --as: give --as avro, protobuf or json_schema")
 	case o.As == "":
 		return nil
 	case o.For == nil:
@@ -34,6 +34,9 @@ func (o *Options) validateAs() error {
 			"--schema-file, where there is no registry")
 	case o.SchemaFile != "" && o.Subject != "":
 		return errors.New("--subject is of a registry, and --schema-file is for records without one: give one of them")
+	case o.SchemaFile != "" && o.As == event.FormatJSONSchema:
+		return errors.New("--schema-file is not for --as json_schema: JSON without a frame is written without --as, and a " +
+			"schema of it goes to --registry")
 	case o.SchemaFile != "" && filepath.Ext(o.SchemaFile) != extensions[o.As]:
 		return fmt.Errorf("--schema-file %s: a schema in %s is in a file called %s", o.SchemaFile, o.As, extensions[o.As])
 	}

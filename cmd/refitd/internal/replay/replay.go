@@ -37,7 +37,7 @@ type Options struct {
 	Columns []string          `placeholder:"NAME,…"         help:"Names of the columns of CSV files without a header."`
 	Map     map[string]string `placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files whose fields are called otherwise in the events." mapsep:","`
 
-	As         string `placeholder:"FORMAT" help:"Write events of the model of --config.file in avro or protobuf, by a schema that is made of the model's." enum:",avro,protobuf" default:""`
+	As         string `placeholder:"FORMAT" help:"Write events of the model of --config.file in avro, protobuf or json_schema, by a schema that is made of the model's." enum:",avro,protobuf,json_schema" default:""`
 	Subject    string `placeholder:"NAME"   help:"Subject under which the registry gets the schema of --as. Without, TOPIC-value."`
 	SchemaFile string `placeholder:"FILE"   help:"File for the schema of --as where no registry has it, called .avsc or .proto; records have no frame then."`
 

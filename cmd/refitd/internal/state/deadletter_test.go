@@ -72,8 +72,8 @@ func verified(b *daemontest.Bench, path string) {
 	}
 }
 
-// TestDeadLetters (D1): with one record in ten undecodable, each of them gets to the dead-letter topic, and nothing
-// else does.
+// TestDeadLetters (D1): with one record in ten undecodable, each of them gets to the dead-letter topic with its key and
+// its headers, and nothing else does.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -84,15 +84,35 @@ func TestDeadLetters(t *testing.T) {
 	values, reasons := daemontest.Spoiled(3000, func() []byte { return daemontest.Rating(r) }, daemontest.Malformed)
 	values = append(values, nil)
 	b.Produce(values...)
+	long := &kgo.Record{Topic: daemontest.Topic, Key: bytes.Repeat([]byte("k"), 3000),
+		Value: bytes.Repeat([]byte("v"), 3000)}
+	framed := &kgo.Record{Topic: daemontest.Topic, Value: []byte("no\xffJSON"), Headers: []kgo.RecordHeader{
+		{Key: "__value_schema_id", Value: []byte("\x00\x00\x00\x00\x07")}, {Key: "trace"},
+		{Key: "trace", Value: []byte("t")}}}
+	if err := b.Kafka.ProduceSync(t.Context(), long, framed).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
 	path := b.Configure("d", withLetters(10_000)...)
 	o := b.Run(path)
 	if o.Err != nil {
 		t.Fatal(o.Err)
 	}
-	letters := letters(b, 301)
-	written := make(map[string]int) // how often each value was sent in vain
-	for _, v := range values {
-		written[string(v[:min(len(v), 1024)])]++
+	letters := letters(b, 303)
+	at := func(r *kgo.Record) string { return fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset) }
+	if l := letters[at(long)][0]; len(l.Value) != 1024 || len(headerOf(l, "key")) != 1024 ||
+		headerOf(l, "key_size") != "3000" || headerOf(l, "size") != "3000" || headerOf(l, "headers") != "0" {
+		t.Errorf("a long one: %d bytes, headers %q", len(l.Value), l.Headers)
+	}
+	if l := letters[at(framed)][0]; string(l.Value) != string(framed.Value) || headerOf(l, "key_size") != "-1" ||
+		headerOf(l, "headers") != "3" || headerOf(l, "header.__value_schema_id") != "\x00\x00\x00\x00\x07" ||
+		headerOf(l, "header.trace") != "t" || l.Headers[len(l.Headers)-2].Value != nil {
+		t.Errorf("one with headers: %q, %q", l.Value, l.Headers)
+	}
+	delete(letters, at(long))
+	delete(letters, at(framed))
+	written := make(map[string]int) // how often each value was sent in vain, by its key
+	for i, v := range values {
+		written[fmt.Sprintf("%d %s", i, v)]++
 	}
 	for key, list := range letters {
 		h := make(map[string]string)
@@ -109,8 +129,8 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("headers %q", h)
 		}
 		reasons[h["reason"]]--
-		written[string(list[0].Value)]--
-		if len(list[0].Value) > 1024 || (list[0].Value == nil) != (h["reason"] == "null_value") {
+		written[h["key"]+" "+string(list[0].Value)]--
+		if (list[0].Value == nil) != (h["reason"] == "null_value") {
 			t.Errorf("%s: %d bytes", h["reason"], len(list[0].Value))
 		}
 	}
@@ -131,6 +151,16 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("%d applied", got)
 	}
 	verified(b, path)
+}
+
+// headerOf returns the value of the last header of a name.
+func headerOf(r *kgo.Record, name string) (value string) {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			value = string(h.Value)
+		}
+	}
+	return value
 }
 
 // refuseTopics keeps the daemon from creating topics; the test still can.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
@@ -109,10 +110,7 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	if s.Rows, err = ingest.Erase(ctx, e.Model, store); err != nil {
 		return s, err
 	}
-	if s.Letters, err = store.DropOutbox(func(l *sketch.DeadLetter) bool {
-		return hasWord(l.Payload, []byte(
-			e.Value))
-	}); err != nil {
+	if s.Letters, err = store.DropOutbox(e.namedBy); err != nil {
 		return s, err
 	}
 	if err := store.Purge(); err != nil {
@@ -197,6 +195,18 @@ func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *format.Conte
 				multi >= 0 && len(g.Input.Multi) > multi && slices.Contains(g.Input.Multi[multi], e.Value)
 		},
 	)
+}
+
+// namedBy reports whether a dead letter may name the subject, in its key, a header or its value. In values that are not
+// text the byte before a name is its length, which may look like a letter.
+func (e *Erasure) namedBy(l *sketch.DeadLetter) bool {
+	word, has := []byte(e.Value), hasWord
+	if e.Model.Input.IsFramed() {
+		has = bytes.Contains
+	}
+	headers, _ := event.Headers(l.Headers)
+	return has(l.Payload, word) || has(l.Key, word) ||
+		slices.ContainsFunc(headers, func(h event.Header) bool { return has(h.Value, word) })
 }
 
 // hasWord reports whether text has word with no letter or digit at either side: dead letters hold what could not be

@@ -3,17 +3,15 @@ package state_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/twmb/avro"
-
 	"github.com/refitd/refitd/cmd/refitd/internal/state"
 	"github.com/refitd/refitd/cmd/refitd/internal/verify"
+	"github.com/refitd/refitd/consumer/registry/registrytest"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -22,30 +20,17 @@ import (
 // schemas of the state, with the registry gone for good.
 func TestWithoutTheRegistry(t *testing.T) {
 	t.Parallel()
-	const text = `{"type":"record","name":"R","fields":[
-		{"name":"user","type":"string"},{"name":"item","type":"string"},
-		{"name":"rating","type":"int"},{"name":"ts","type":{"type":"long","logicalType":"timestamp-micros"}}]}`
-	schema := avro.MustParse(text)
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/schemas/ids/7" && r.URL.Path != "/schemas/ids/8" {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(map[string]string{"schema": text})
+		_ = json.NewEncoder(w).Encode(map[string]string{"schema": registrytest.RatingSchema})
 	}))
 	defer registry.Close()
 	b := daemontest.New(t)
 	produce := func(from, to int) {
-		var values [][]byte
-		for k := from; k < to; k++ {
-			data, err := schema.Encode(map[string]any{"user": fmt.Sprint("u", k%20), "item": fmt.Sprint("i", k%9),
-				"rating": int32(1 + k%5), "ts": int64(1_700_000_000_000_000 + k)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			values = append(values, append([]byte{0, 0, 0, 0, byte(7 + k%2)}, data...))
-		}
-		b.Produce(values...)
+		b.Produce(registrytest.Ratings(from, to, func(k int) byte { return byte(7 + k%2) })...)
 	}
 	produce(0, 900)
 	path := b.Configure("avro", append([]string{"start: earliest", "start: earliest, format: avro",

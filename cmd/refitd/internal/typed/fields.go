@@ -1,4 +1,4 @@
-// Package typed writes events as records in Avro or Protobuf, by a schema that is made of a model's. It asks no
+// Package typed writes events as records in Avro, Protobuf or JSON, by a schema that is made of a model's. It asks no
 // registry and knows no Kafka.
 package typed
 

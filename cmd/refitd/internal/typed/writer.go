@@ -14,9 +14,25 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 )
 
+// A form is a format of records.
+type form struct {
+	schema  func(root *field) string
+	compile event.Compiler // nil where no schema of ours can be wrong
+	append  func(w *Writer, dst []byte, f *field) []byte
+	index   []byte // behind the ID in a frame
+}
+
+// forms are all formats of records. Protobuf's index is that of the one message.
+var forms = map[string]form{
+	event.FormatAvro:       {avroSchema, avro.Compile, (*Writer).appendAvro, nil},
+	event.FormatProtobuf:   {protoSchema, protobuf.Compile, (*Writer).appendProto, []byte{0}},
+	event.FormatJSONSchema: {jsonSchema, nil, (*Writer).appendJSON, nil},
+}
+
 // A Writer turns events into records of one schema. It is not safe for concurrent use.
 type Writer struct {
 	schema  event.Writer
+	form    form
 	root    *field
 	decoder *event.Mapped
 	model   *config.Model
@@ -24,9 +40,9 @@ type Writer struct {
 	values  map[string]jsontext.Value // of the record at hand, by field of the model
 }
 
-// NewWriter returns a writer of events of a model in event.FormatAvro or event.FormatProtobuf. What it takes are
-// records in JSON: with the fields by their names where isFlat, else where the model's mapping has them. Records that
-// it makes have them where the mapping has them.
+// NewWriter returns a writer of events of a model in event.FormatAvro, FormatProtobuf or FormatJSONSchema. What it
+// takes are records in JSON: with the fields by their names where isFlat, else where the model's mapping has them.
+// Records that it makes have them where the mapping has them.
 func NewWriter(m *config.Model, format string, isFlat bool) (*Writer, error) {
 	switch c := &m.Input.Mapping; {
 	case c.Envelope != "":
@@ -43,13 +59,12 @@ func NewWriter(m *config.Model, format string, isFlat bool) (*Writer, error) {
 	if of.Input.Format, of.Input.KeyFormat = event.FormatJSON, ""; isFlat {
 		of.Input.Mapping = config.Mapping{}
 	}
-	w := &Writer{root: root, model: m, decoder: ingest.NewJSONRecordDecoder(&of), schema: event.Writer{Format: format}}
-	compile := protobuf.Compile
-	if w.schema.Text = protoSchema(root); format == event.FormatAvro {
-		compile, w.schema.Text = avro.Compile, avroSchema(root)
-	}
-	if _, err := compile(&w.schema, nil, nil, len(w.schema.Text)); err != nil { // two names are one to the format
-		return nil, fmt.Errorf("model %s: the schema of its fields: %w", m.Name, err)
+	w := &Writer{root: root, model: m, decoder: ingest.NewJSONRecordDecoder(&of), form: forms[format]}
+	w.schema = event.Writer{Format: format, Text: w.form.schema(root)}
+	if compile := w.form.compile; compile != nil {
+		if _, err := compile(&w.schema, nil, nil, len(w.schema.Text)); err != nil { // two names are one to the format
+			return nil, fmt.Errorf("model %s: the schema of its fields: %w", m.Name, err)
+		}
 	}
 	return w, nil
 }
@@ -75,10 +90,7 @@ func (w *Writer) Append(dst, object []byte) ([]byte, *event.Rejection) {
 	if err := json.Unmarshal(flat, &w.values); err != nil {
 		return dst, &event.Rejection{Reason: event.NotJSON, Expected: "one JSON object", Got: "something else"}
 	}
-	if w.schema.Format == event.FormatAvro {
-		return w.appendAvro(dst, w.root), nil
-	}
-	return w.appendProto(dst, w.root), nil
+	return w.form.append(w, dst, w.root), nil
 }
 
 // has reports whether the event at hand has a field, or one within.
@@ -126,11 +138,7 @@ func namesOf(v jsontext.Value) (names [][]byte) {
 	return names
 }
 
-// Frame appends Confluent's frame for a schema, with the index of the one message in Protobuf.
+// Frame appends Confluent's frame for a schema.
 func (w *Writer) Frame(dst []byte, id uint32) []byte {
-	dst = append(dst, 0, byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
-	if w.schema.Format == event.FormatProtobuf {
-		dst = append(dst, 0)
-	}
-	return dst
+	return append(append(dst, 0, byte(id>>24), byte(id>>16), byte(id>>8), byte(id)), w.form.index...)
 }

@@ -69,7 +69,7 @@ func object(r *rand.Rand, labels []string) string {
 // TestRoundTrip: what is written in a format is, read by the daemon's decoder, the event of the JSON.
 func TestRoundTrip(t *testing.T) {
 	for name, c := range models {
-		for _, format := range []string{event.FormatAvro, event.FormatProtobuf} {
+		for _, format := range []string{event.FormatAvro, event.FormatProtobuf, event.FormatJSONSchema} {
 			r := rand.New(rand.NewPCG(1, 2))
 			m := model(c.schema)
 			m.Input.Mapping.Fields = []config.MappedField{{Name: "user", Path: "who.user"}}
@@ -133,6 +133,12 @@ message Event {
   repeated string tags = 4;  // list of names
 }
 `, "\x00\x00\x01\x00\x02\x00"},
+		event.FormatJSONSchema: {`{"$schema":"http://json-schema.org/draft-07/schema#","title":"Event","type":"object",` +
+			`"properties":{"at":{"type":"string","format":"date-time","description":"time"},` +
+			`"y":{"type":"boolean","description":"label"},` +
+			`"who":{"type":"object","properties":{"user_id":{"type":"string","description":"name"}},"required":[]},` +
+			`"tags":{"type":"array","items":{"type":"string"},"description":"list of names"}},"required":["at","y"]}`,
+			"\x00\x00\x01\x00\x02"},
 	} {
 		w, err := NewWriter(m, format, true)
 		if err != nil {
@@ -181,19 +187,21 @@ func TestNotWritten(t *testing.T) {
 	}
 }
 
-// TestDocumentedTypes: configs/formats.md has the types of both formats, for each kind of field.
+// TestDocumentedTypes: configs/formats.md has the types of all formats, for each kind of field.
 func TestDocumentedTypes(t *testing.T) {
 	page, err := os.ReadFile("../../../../configs/formats.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	short := strings.NewReplacer(`{"type":"long","logicalType":"timestamp-millis"}`, "`timestamp-millis`",
-		`{"type":"array","items":"string"}`, "array of `string`", `"`, "`")
-	_, table, _ := strings.Cut(string(page), "| of the model | Avro | Protobuf |\n|---|---|---|\n")
+		`{"type":"array","items":"string"}`, "array of `string`", `"type":"array","items":{"type":"string"}`, "array of `string`",
+		`"type":"string","format":"date-time"`, "`string`, `date-time`", `"type":`, "", `"`, "`")
+	_, table, _ := strings.Cut(string(page), "| of the model | Avro | Protobuf | JSON Schema |\n|---|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")
 	for _, k := range []kind{text, number, truth, moment, list} {
-		if end := " | " + short.Replace(avroTypes[k]) + " | `" + protoTypes[k] + "` |"; int(k) >= len(rows) ||
+		if end := " | " + short.Replace(avroTypes[k]) + " | `" + protoTypes[k] + "` | " +
+			short.Replace(jsonTypes[k]) + " |"; int(k) >= len(rows) ||
 			!strings.HasSuffix(rows[k], end) {
 			t.Errorf("row %d does not end in %q:\n%s", k, end, table)
 		}
