@@ -369,8 +369,8 @@ func TestLineSearchRoom(t *testing.T) {
 // no interactions.
 func TestLineSearchExtremes(t *testing.T) {
 	tier.NotUnderRace(t)
-	for _, lambda := range []float64{1e-45, 1, 1e90} {
-		for _, scale := range []float64{1e-6, 1, 1e6} {
+	for _, lambda := range tier.Size([]float64{1e-45, 1e90}, []float64{1e-45, 1, 1e90}) {
+		for _, scale := range tier.Size([]float64{1e-6, 1e6}, []float64{1e-6, 1, 1e6}) {
 			for _, loss := range allLosses {
 				p := plantedRatings(5, 60, 9, 11)
 				withLoss(p, loss)
