@@ -143,7 +143,8 @@ func TestDocumentedCommands(t *testing.T) {
 			}
 		}
 	}
-	tests, err := exec.CommandContext(t.Context(), "grep", "-rhoE", "--include=*_test.go", `^func Test\w+`, "../..").Output()
+	grep := exec.CommandContext(t.Context(), "grep", "-rhoE", "--include=*_test.go", `^func Test\w+`, "../..")
+	tests, err := grep.Output()
 	if err != nil {
 		t.Fatal(err)
 	}

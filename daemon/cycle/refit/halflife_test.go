@@ -34,11 +34,12 @@ func TestHorizonFollowsAChange(t *testing.T) {
 			c.Install(ch)
 		}
 		champion := c.Champion()
-		scorer, outputs := fitted.NewScorer(champion.Model, champion.Vocabulary), make([]float64, c.Champion().Target.Outputs())
+		target := champion.Target
+		scorer, outputs := fitted.NewScorer(champion.Model, champion.Vocabulary), make([]float64, target.Outputs())
 		for i := range events[7000:] {
 			ev := &events[7000+i]
 			scorer.Outputs(outputs, ev)
-			loss += cycletest.Squared(c.Champion().Target.Clip(c.Champion().Target.Value(outputs))-ev.Label) / 1000
+			loss += cycletest.Squared(target.Clip(target.Value(outputs))-ev.Label) / 1000
 		}
 		return loss, champion.Horizon
 	}

@@ -1,7 +1,7 @@
-// Package refits has targets, samples for refits, and what a test asks of every refit: that it can be repeated from its record. No
-// product code imports it. Unlike cycletest it imports rooms of the cycle, so the tests within those rooms cannot import
-// it: those of the cycle itself, and external tests such as those of package refit, do. Its functions are pure, but for
-// what they report to a test.
+// Package refits has targets, samples for refits, and what a test asks of every refit: that it can be repeated from
+// its record. No product code imports it. Unlike cycletest it imports rooms of the cycle, so the tests within those
+// rooms cannot import it: those of the cycle itself, and external tests such as those of package refit, do. Its
+// functions are pure, but for what they report to a test.
 package refits
 
 import (
