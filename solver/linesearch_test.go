@@ -45,8 +45,11 @@ func frankWolfeGap(t gapTerms, dual float64) float64 {
 // within their certified gap of it, in both forms, from above. Their gap is at most that of Frank and Wolfe.
 func TestLineSearchGlobalOptimum(t *testing.T) {
 	tier.NotUnderRace(t)
-	worst, cases := 0.0, 0
+	worst, cases, all := 0.0, 0, 0
 	eachGlobalOptimum(t, func(t *testing.T, p *Problem, s Settings, optimum, lower float64) {
+		if all++; !tier.Asked(tier.Long) && (all-1)/2%2 > 0 { // the plain form has both forms of every second problem
+			return
+		}
 		res, err := Solve(t.Context(), p, nil, lineSettings(s, 1e-3))
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +73,7 @@ func TestLineSearchGlobalOptimum(t *testing.T) {
 		}
 		worst, cases = max(worst, (res.Objective-optimum)/optimum), cases+1
 	})
-	t.Logf("%d problems, at most %.2g above the optimum", cases, worst)
+	t.Logf("%d of %d problems, at most %.2g above the optimum", cases, all, worst)
 	if worst > 0.01 {
 		t.Errorf("400 steps ended %v above an optimum", worst)
 	}
