@@ -36,15 +36,12 @@ var (
 	amountsModel    = cycletest.AmountsModel
 	chess           = cycletest.Chess
 	chessModel      = cycletest.ChessModel
-	payloadOf       = refits.PayloadOf
 	regressionModel = cycletest.RegressionModel
 	repeated        = refits.Repeated
 	sampleOf        = refits.SampleOf
 	setAges         = refits.SetAges
-	sideModel       = cycletest.SideModel
 	switchModel     = cycletest.SwitchModel
 	targetOf        = refits.TargetOf
-	withSides       = cycletest.WithSides
 )
 
 func newCycle(t testing.TB, m *config.Model) *Cycle {

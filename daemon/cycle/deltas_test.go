@@ -218,6 +218,18 @@ func deltaCases() map[string]deltaCase {
 	return cases
 }
 
+// fewDeltaCases are the cases of tests that ask something else of deltas than their rows: the plain form has one case
+// of each way in which rows are made. TestDeltasAreTheLiveModel has all.
+func fewDeltaCases() map[string]deltaCase {
+	cases := deltaCases()
+	if !tier.Asked(tier.Long) {
+		for _, alike := range []string{"f32", "of numbers", "blend of numbers", "pairs of names", "gradient on name"} {
+			delete(cases, alike)
+		}
+	}
+	return cases
+}
+
 // blended makes updates blends, as if these had predicted better than each part and weights had not moved since.
 func blended(c *Cycle) {
 	prefer(mixture.FormBlend)(c)

@@ -78,7 +78,7 @@ func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 			runtime.GOMAXPROCS(procs)
 			m := s.model()
 			c := newCycle(t, m)
-			events := s.events(tier.Size(400, 1500))
+			events := s.events(1500)
 			observeAll(c, events)
 			got, err := format.PayloadDigest(mustRefit(t, c, sampleOf(events)).Contents(m))
 			if err != nil {

@@ -49,6 +49,9 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 	})
 	for _, s := range moving {
 		t.Run(s.name, func(t *testing.T) {
+			if s.name == "output, svrg, fixed lambda" { // as the stage "output, stochastic", but for the solver
+				tier.Need(t, tier.Long)
+			}
 			t.Parallel()
 			m := s.model()
 			m.Publish.KeepSample = true
