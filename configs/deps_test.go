@@ -45,6 +45,9 @@ daemon/cycle
 	daemon/quality daemon/report snapshot snapshot/format snapshot/scorer solver
 daemon/cycle/cycletest
 	consumer/event daemon/config
+daemon/cycle/cycletest/refits
+	consumer/event daemon/config daemon/cycle/cycletest daemon/cycle/encode daemon/cycle/fitted daemon/cycle/refit
+	daemon/cycle/refit/task daemon/cycle/rows daemon/report snapshot/format
 daemon/cycle/drift
 	daemon/config daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/mixture
 daemon/cycle/encode

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver/solvertest"
 )
 
@@ -12,8 +13,8 @@ import (
 func TestSeparableRows(t *testing.T) {
 	for _, loss := range []Loss{Squared{}, BinarySquaredHinge{}, BinaryLogistic{}} {
 		for _, kernel := range []Kernel{ANOVA, Homogeneous} {
-			for _, sparse := range []bool{false, true} {
-				for _, lambda := range []float64{1e-2, 1e-4, 1e-6} {
+			for _, sparse := range few([]bool{kernel == ANOVA, kernel != ANOVA}) {
+				for _, lambda := range tier.Size([]float64{1e-2, 1e-6}, []float64{1e-2, 1e-4, 1e-6}) {
 					t.Run(fmt.Sprintf("%s/%v/%v/%g", loss.Name(), kernel, sparse, lambda), func(t *testing.T) {
 						p := fewRows(sparse)
 						p.Loss = loss

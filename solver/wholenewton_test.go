@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver/internal/convexfm"
 	"github.com/refitd/refitd/solver/internal/dense"
 	"github.com/refitd/refitd/solver/internal/gamma"
@@ -194,7 +195,7 @@ func TestWholeNewton(t *testing.T) {
 		if want := objective(other, b, gamma); !solvertest.Near(end, want, 1e-8, 0) {
 			t.Errorf("%s, %v: objective %v, by FISTA and the linear term in turns %v", loss.Name(), kernel, end, want)
 		}
-		for n := range int64(40) {
+		for n := int64(0); n < 40; n += tier.Size[int64](3, 1) {
 			ctx, yield, _ := cancelAt(t, n)
 			w := parallel.Workers{Size: 1, Pause: yield, Done: ctx.Done()}
 			cut, a, theta := wholeCase(t, uint64(10+c), loss, kernel, 0.5, 0.2, solvertest.TestWorkers(1))

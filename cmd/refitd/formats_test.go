@@ -49,7 +49,7 @@ func ratingsFile(t *testing.T, n int) string {
 // TestReplayInFormats: a topic that replay wrote in a format, with a registry or with a file, gives the sample that
 // JSON gives. What init makes of the topic runs at once and takes every record.
 func TestReplayInFormats(t *testing.T) {
-	const n, mapped = 1500, "mapping: {fields: [{name: item, path: what.item}, {name: user, path: what.who.user}]}, "
+	const n, mapped = 400, "mapping: {fields: [{name: item, path: what.item}, {name: user, path: what.who.user}]}, "
 	data := ratingsFile(t, n)
 	var want string
 	for _, c := range []struct {
@@ -102,7 +102,8 @@ func TestReplayInFormats(t *testing.T) {
 			if c.format != "json" && !strings.Contains(said, fmt.Sprint("reason=label_range lines=", invalid)) {
 				t.Errorf("replay says\n%s", said)
 			}
-			out := b.Run(b.Configure("reader", "start: earliest", edit, "group_id: g-reader", settings))
+			out := b.Run(b.Configure("reader", append(daemontest.Simple, "start: earliest", edit, "group_id: g-reader",
+				settings)...))
 			s := out.State(t)
 			if s.SampleDigest == "" || out.Err != nil || s.Rows.Train+s.Rows.Holdout != n {
 				t.Fatalf("%v, %+v", out.Err, s)

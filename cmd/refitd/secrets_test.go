@@ -6,14 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestVerbsHideSecrets: what the verbs print of a configuration with a password of the wrong type, in text and in JSON,
-// does not have it.
+// does not have it. The plain form has one of the other verbs with each value, besides check config.
 func TestVerbsHideSecrets(t *testing.T) {
 	const text, number = "Xq7canaryZ", "7311884291"
 	path := filepath.Join(t.TempDir(), "r.yaml")
-	for _, value := range []string{" " + number, " -" + number, " true # " + text, " [" + text + "]", " {" + text + "}",
+	verbs := [][]string{{"check", "config"}, {"run"}, {"verify"}, {"backtest", "--data=x", "--format=jsonl"}}
+	for n, value := range []string{" " + number, " -" + number, " true # " + text, " [" + text + "]", " {" + text + "}",
 		" {a: " + text + "}",
 		"\n      - " + text, "\n      a: " + text, " |\n      " + text, " >\n      " + text + "\n      " + text, " *" + text,
 		" &" + text + " x",
@@ -24,8 +27,7 @@ func TestVerbsHideSecrets(t *testing.T) {
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{"check", "config"}, {"run"}, {"verify"}, {"backtest", "--data=x",
-			"--format=jsonl"}} {
+		for _, args := range tier.Size([][]string{verbs[0], verbs[1+n%3]}, verbs) {
 			for _, json := range []string{"", "--json"} {
 				var out bytes.Buffer
 				all := append(append(args[:len(args):len(args)], "--config.file", path), strings.Fields(json)...)

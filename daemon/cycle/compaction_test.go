@@ -18,7 +18,7 @@ import (
 // also of new names. Later deltas apply to both.
 func TestDeltasWhileCompacted(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range deltaCases() {
+	for name, test := range fewDeltaCases() {
 		t.Run(name, func(t *testing.T) {
 			deltas, after, compared := 0, 0, false
 			var x *updates.Compaction
@@ -83,7 +83,7 @@ func TestDeltasWhileCompacted(t *testing.T) {
 // variant. The first delta of the new update has what was learned during that time.
 func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range deltaCases() {
+	for name, test := range fewDeltaCases() {
 		t.Run(name, func(t *testing.T) {
 			deltas, missed := 0, []event.Event(nil)
 			var x *updates.Update

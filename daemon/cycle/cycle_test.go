@@ -1,16 +1,14 @@
 package cycle
 
 import (
-	"bytes"
 	"context"
-	"encoding/gob"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,48 +16,33 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/cycletest/refits"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/gate"
 	"github.com/refitd/refitd/daemon/cycle/refit"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
-	"github.com/refitd/refitd/daemon/cycle/refit/variational"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
-// switchModel is a small binary model of two numbers.
-func switchModel() *config.Model {
-	m := config.DefaultModel()
-	m.Name = "switch"
-	m.Schema = config.Schema{Task: "binary", Label: "on", TimeUnit: "ms", Numeric: []string{"a", "b"}}
-	m.Train.MaxBasis, m.Train.Penalty = 10, "l1l2"
-	m.Evaluate.Window = 500
-	m.Resolve()
-	return &m
-}
-
-// sampleOf deals events into the three roles of a sample.
-func sampleOf(events []event.Event) *encode.Sample {
-	s := &encode.Sample{Digest: "sha256:test", Cut: []report.Cut{{Topic: "t", Next: int64(len(events))}}}
-	for i := range events {
-		p := rows.AppendEvent(nil, &events[i])
-		switch i % 10 {
-		case 0:
-			s.Select = append(s.Select, p)
-		case 1:
-			s.Gate = append(s.Gate, p)
-		default:
-			s.Train = append(s.Train, p)
-		}
-	}
-	return s
-}
+// What tests of the cycle and of its refits have in common.
+var (
+	amounts         = cycletest.Amounts
+	amountsModel    = cycletest.AmountsModel
+	chess           = cycletest.Chess
+	chessModel      = cycletest.ChessModel
+	regressionModel = cycletest.RegressionModel
+	repeated        = refits.Repeated
+	sampleOf        = refits.SampleOf
+	setAges         = refits.SetAges
+	switchModel     = cycletest.SwitchModel
+	targetOf        = refits.TargetOf
+)
 
 func newCycle(t testing.TB, m *config.Model) *Cycle {
 	t.Helper()
@@ -83,6 +66,17 @@ func mustRefit(t testing.TB, c *Cycle, s *encode.Sample) *fitted.Fitted {
 		t.Fatal(err)
 	}
 	return ch
+}
+
+// fitOnce has the refits that several tests install, by the name of what was fitted.
+var fitOnce sync.Map
+
+// refitOnce is mustRefit for a sample that several tests have: the first of them fits it, and all install the result,
+// which nothing changes. The name says the model and the events.
+func refitOnce(t testing.TB, name string, c *Cycle, s *encode.Sample) *fitted.Fitted {
+	t.Helper()
+	made, _ := fitOnce.LoadOrStore(name, sync.OnceValue(func() *fitted.Fitted { return mustRefit(t, c, s) }))
+	return made.(func() *fitted.Fitted)()
 }
 
 func TestCycleLearnsAndPromotes(t *testing.T) {
@@ -202,40 +196,6 @@ func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRefitDoesNotDependOnProcessors: nor does one by another algorithm.
-func TestRefitDoesNotDependOnProcessors(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	stages := []stage{
-		{
-			"default",
-			func() *config.Model { return cycletest.RatingsModel(nil) },
-			func(n int) []event.Event { return cycletest.Stream(5, n) },
-		},
-	}
-	if !tier.UnderRace() {
-		stages = append(stages, others...)
-	}
-	for _, s := range stages {
-		digest := ""
-		for _, procs := range []int{1, 2} {
-			runtime.GOMAXPROCS(procs)
-			m := s.model()
-			c := newCycle(t, m)
-			events := s.events(1500)
-			observeAll(c, events)
-			got, err := format.PayloadDigest(mustRefit(t, c, sampleOf(events)).Contents(m))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if digest == "" {
-				digest = got
-			} else if got != digest {
-				t.Errorf("%s: GOMAXPROCS %d gives payload %s, 1 gives %s", s.name, procs, got, digest)
-			}
-		}
-	}
-}
-
 func TestGateKeepsWhatIsWorse(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := cycletest.RatingsModel(nil)
@@ -299,95 +259,6 @@ func TestRefitWithoutRows(t *testing.T) {
 	if !ch.Model.IsFinite() {
 		t.Error("constant labels give a model that is not finite")
 	}
-}
-
-func TestCheckpointIsRestored(t *testing.T) {
-	tier.NotUnderRace(t)
-	smaller := func(m *config.Model) { m.Train.MaxBasis = 3 }
-	t.Run("ordinal", func(t *testing.T) {
-		restoresCheckpoint(t, cycletest.RatingsModel(nil), cycletest.RatingsModel(smaller), cycletest.Stream(8, 3000))
-	})
-	t.Run("entities held out",
-		func(t *testing.T) { restoresCheckpoint(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) })
-	t.Run("groups", func(t *testing.T) {
-		restoresCheckpoint(t, sideModel(nil), sideModel(smaller), withSides(cycletest.Stream(8, 3000)))
-	})
-	t.Run("multiclass", func(t *testing.T) {
-		restoresCheckpoint(t, cycletest.ClassesModel(event.Multiclass, nil),
-			cycletest.ClassesModel(event.Multiclass, smaller), cycletest.ClassStream(event.Multiclass, 2000))
-	})
-}
-
-// restoresCheckpoint checks that a champion is restored from its snapshot and its checkpoint, and not under another
-// configuration.
-func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Event) (again *fitted.Fitted) {
-	c := newCycle(t, m)
-	observeAll(c, events)
-	ch := mustRefit(t, c, sampleOf(events))
-	store := publish.NewStore(t.TempDir())
-	contents := ch.Contents(m)
-	contents.Meta.Created, contents.Meta.Writer = time.Unix(1, 0), "test"
-	manifest, err := store.Publish(context.Background(), m.Name, contents)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ch.Version.Version = manifest.Version
-	ch.Precisions = fitted.PrecisionChoice{
-		Stage:    variational.PrecisionsCarried,
-		Gaussian: variational.PrecisionsAnew,
-		Refits:   2,
-	}
-	keep, err := ch.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	store = publish.NewStore(dir)
-	if _, err := store.Publish(context.Background(), m.Name, contents); err != nil {
-		t.Fatal(err)
-	}
-	opened, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err = fitted.Restore(m, opened, keep); err != nil {
-		t.Fatal(err)
-	}
-	if len(again.Golden) != len(opened.Contents().Golden) {
-		t.Errorf("revived with %d golden events, the version has %d: an update of it cannot be published",
-			len(again.Golden), len(opened.Contents().Golden))
-	}
-	if !reflect.DeepEqual(again.Posterior, ch.Posterior) || !reflect.DeepEqual(again.Model, ch.Model) ||
-		!reflect.DeepEqual(again.Means, ch.Means) ||
-		!reflect.DeepEqual(again.Gaussian,
-			ch.Gaussian) || !reflect.DeepEqual(again.WithoutHoldout, ch.WithoutHoldout) ||
-		!reflect.DeepEqual(again.HeldOut, ch.HeldOut) || !reflect.DeepEqual(again.Dual, ch.Dual) ||
-		again.Scale != ch.Scale ||
-		again.Precisions != ch.Precisions ||
-		!reflect.DeepEqual(again.ModelWithoutHoldout(), ch.ModelWithoutHoldout()) ||
-		ch.Posterior != nil && ch.WithoutHoldout == nil ||
-		ch.Posterior != nil && ch.Posterior.Group != nil && !reflect.DeepEqual(again.Convex, ch.Convex) {
-		t.Error("the revived champion differs")
-	}
-	if _, err := fitted.Restore(m, opened, keep[:len(keep)/2]); err == nil {
-		t.Error("half a posterior is accepted")
-	}
-	if _, err := fitted.Restore(other, opened, keep); err == nil {
-		t.Error("another configuration is accepted")
-	}
-	var k fitted.Checkpoint
-	if err := gob.NewDecoder(bytes.NewReader(keep)).Decode(&k); err != nil {
-		t.Fatal(err)
-	}
-	k.Format++
-	var later bytes.Buffer
-	if err := gob.NewEncoder(&later).Encode(&k); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fitted.Restore(m, opened, later.Bytes()); !errors.Is(err, fitted.ErrOtherBuild) {
-		t.Errorf("a posterior of a later format: %v", err)
-	}
-	return again
 }
 
 // A version that somebody else promoted is what the next challenger is compared with; an operator's choice is not

@@ -28,6 +28,7 @@ import (
 
 // deltaCase is a model whose updates are of one of the variants, with its events.
 type deltaCase struct {
+	name   string
 	model  *config.Model
 	events []event.Event
 	form   mixture.Variant
@@ -110,7 +111,7 @@ func deltaCases() map[string]deltaCase {
 		}
 	}
 	single := cycletest.RatingsModel(func(m *config.Model) { m.Publish.Tensors = "f32" })
-	return map[string]deltaCase{
+	cases := map[string]deltaCase{
 		"ordinal": {
 			model:  cycletest.RatingsModel(nil),
 			events: fresh(cycletest.Stream(1, 4000), 2000),
@@ -210,6 +211,23 @@ func deltaCases() map[string]deltaCase {
 		},
 		"gradient on name": {model: named, events: labelled, form: mixture.FormFoldIn, ticks: 9},
 	}
+	for name, c := range cases {
+		c.name = name
+		cases[name] = c
+	}
+	return cases
+}
+
+// fewDeltaCases are the cases of tests that ask something else of deltas than their rows: the plain form has one case
+// of each way in which rows are made. TestDeltasAreTheLiveModel has all.
+func fewDeltaCases() map[string]deltaCase {
+	cases := deltaCases()
+	if !tier.Asked(tier.Long) {
+		for _, alike := range []string{"f32", "of numbers", "blend of numbers", "pairs of names", "gradient on name"} {
+			delete(cases, alike)
+		}
+	}
+	return cases
 }
 
 // blended makes updates blends, as if these had predicted better than each part and weights had not moved since.
@@ -227,6 +245,9 @@ func prefer(form mixture.Variant) func(c *Cycle) {
 	}
 }
 
+// end is the event after the last one that is played: after the refit there are 20 deltas or more.
+func (f *deltaCase) end() int { return min(len(f.events)/2+max(500, 20*f.ticks), len(f.events)) }
+
 // follows plays the daemon and a consumer on the events: a refit on the first half, updates and deltas after it. It
 // calls check after each delta, with the model that consumers have and the events since the delta before, and returns
 // the cycle.
@@ -237,7 +258,7 @@ func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.M
 	c := newCycle(t, m)
 	half := len(f.events) / 2
 	observeAll(c, f.events[:half])
-	c.Install(mustRefit(t, c, sampleOf(f.events[:half])))
+	c.Install(refitOnce(t, fmt.Sprint("deltas, ", f.name, ", ", m.Train.MaxFeatures), c, sampleOf(f.events[:half])))
 	var consumer *snapshot.Model
 	update := func(at int) {
 		if f.force != nil {
@@ -270,7 +291,7 @@ func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.M
 		t.Fatalf("updates are of form %d, want %d", c.publisher.deltas.Form, f.form)
 	}
 	since, deltas := half, 0
-	for i := half; i < min(half+1000, len(f.events)); i++ {
+	for i := half; i < f.end(); i++ {
 		c.Observe(&f.events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, rows.AppendEvent(nil, &f.events[i]),
 			nil)
 		if (i+1)%f.ticks != 0 {
@@ -312,29 +333,10 @@ func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.M
 		}
 		since = i + 1
 	}
-	if want := 1000 / f.ticks / 2; deltas < want {
+	if want := (f.end() - half) / f.ticks / 2; deltas < want {
 		t.Fatalf("%d deltas, want %d or more", deltas, want)
 	}
 	return c
-}
-
-// TestDeltasAreTheLiveModel: a consumer of the update and its deltas scores events all of whose names were touched
-// since the last one as the live model in full does, in every variant of updates, and has bit for bit what the
-// cycle takes the losses of consumers with.
-func TestDeltasAreTheLiveModel(t *testing.T) {
-	tier.NotUnderRace(t)
-	for name, test := range deltaCases() {
-		t.Run(name, func(t *testing.T) {
-			compared := 0
-			test.play(t, func(c *Cycle, consumer *snapshot.Model, since []event.Event) {
-				test.sameAsLive(t, c, consumer, since)
-				compared += len(since)
-			})
-			if compared == 0 {
-				t.Fatal("nothing was compared")
-			}
-		})
-	}
 }
 
 // sameAsLive wants events all of whose names were touched since the last delta to be scored by the consumer as by the
@@ -381,16 +383,23 @@ func (f *deltaCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model,
 	}
 }
 
-// TestDeltasBecomeAnUpdate: the next update is, bit for bit, the previous one with its deltas, and deltas continue from
-// it. Where there is no room for names, or the variant changes, it is made of the live model.
-func TestDeltasBecomeAnUpdate(t *testing.T) {
+// TestDeltasAreTheLiveModel: a consumer of the update and its deltas scores events all of whose names were touched
+// since the last one as the live model in full does, in every variant of updates, and has bit for bit what the
+// cycle takes the losses of consumers with. The next update is, bit for bit, the previous one with its deltas, and
+// deltas continue from it. Where there is no room for names, or the variant changes, it is made of the live model.
+func TestDeltasAreTheLiveModel(t *testing.T) {
 	tier.NotUnderRace(t)
 	for name, test := range deltaCases() {
 		t.Run(name, func(t *testing.T) {
-			rounds := 0
+			compared := 0
 			var last *snapshot.Model
-			c := test.play(t,
-				func(c *Cycle, consumer *snapshot.Model, _ []event.Event) { rounds, last = rounds+1, consumer })
+			c := test.play(t, func(c *Cycle, consumer *snapshot.Model, since []event.Event) {
+				test.sameAsLive(t, c, consumer, since)
+				compared, last = compared+len(since), consumer
+			})
+			if compared == 0 {
+				t.Fatal("nothing was compared")
+			}
 			for i := range 50 { // events since the last delta: not in the update
 				ev := &test.events[len(test.events)-1-i]
 				c.Observe(ev, true, rows.Position{Topic: "t", Offset: int64(5000 + i)}, rows.AppendEvent(nil, ev), nil)
@@ -445,7 +454,7 @@ func TestNoRoomForNames(t *testing.T) {
 	if u == nil || u.FoldIn != nil || u.Vocabulary.NumColumns() != 105 {
 		t.Fatalf("update %v of the deltas (%s)", u, reason)
 	}
-	if newest := u.Vocabulary.Column(0, test.events[2999].Categorical[0]); newest < 0 {
+	if newest := u.Vocabulary.Column(0, test.events[test.end()-1].Categorical[0]); newest < 0 {
 		t.Error("the newest name is not in it")
 	}
 }

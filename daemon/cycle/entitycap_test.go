@@ -51,7 +51,7 @@ func TestOneEntityMovesLittle(t *testing.T) {
 	run := func(share float64, between, attacked bool) (live, update float64) {
 		c := newCycle(t, cycletest.PublicModel(func(m *config.Model) { m.Train.Cap.Share = share }))
 		observeAll(c, events[:4000])
-		c.Install(mustRefit(t, c, sampleOf(events[:4000])))
+		c.Install(refitOnce(t, fmt.Sprint("one entity, ", share), c, sampleOf(events[:4000])))
 		observeAll(c, events[4000:5000])
 		var then []event.Event
 		for i := range attacks {

@@ -52,13 +52,6 @@ func TestOverlayIsTheDaemonsFoldIn(t *testing.T) {
 	}
 }
 
-func regressionModel() *config.Model {
-	return cycletest.RatingsModel(func(m *config.Model) {
-		m.Schema.Task, m.Schema.Levels, m.Schema.LabelMin, m.Schema.LabelMax = "regression", 0, 1, 5
-		m.Train.Loss, m.Train.FoldIn.By = "squared", []string{"user"}
-	})
-}
-
 func binaryModel() *config.Model {
 	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels = "binary", 0

@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/guard"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/updates"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/publish"
 )
@@ -105,7 +106,7 @@ func publishNext(c *Cycle) {
 
 // TestFloodsDoNotReachConsumers: whatever a stuck producer, one label for an hour or one entity for an hour teach the
 // live model, a clean consumer's loss stays within a bound at every moment, that of what serve.live answers too, and
-// outputs stay within what the refit supports.
+// outputs stay within what the refit supports. The plain form is the first 3,000 events of the flood.
 func TestFloodsDoNotReachConsumers(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -121,10 +122,10 @@ func TestFloodsDoNotReachConsumers(t *testing.T) {
 		for _, a := range attacks {
 			t.Run(test.name+"/"+a.name, func(t *testing.T) {
 				events := test.events(3, 4000)
-				before, clean := events[:3000], events[3000:]
+				before, clean := events[:3000], events[3000:3000+tier.Size(500, 1000)]
 				c := newCycle(t, test.model)
 				observeAll(c, before[:2000])
-				c.Install(mustRefit(t, c, sampleOf(before[:2000])))
+				c.Install(refitOnce(t, "floods, "+test.name, c, sampleOf(before[:2000])))
 				refitted, _ := cleanLoss(c, clean)
 				for i := 2000; i < 3000; i += 200 {
 					publishNext(c)
@@ -132,7 +133,7 @@ func TestFloodsDoNotReachConsumers(t *testing.T) {
 				}
 				start, largest := cleanLoss(c, clean)
 				worst, worstLive, liveHeldBack := start, 0.0, 0
-				for i := range 20_000 {
+				for i := range tier.Size(3000, 20_000) {
 					if i%500 == 0 {
 						live, mostLive, heldBack := liveLoss(t, c, clean)
 						publishNext(c)

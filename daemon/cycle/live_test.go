@@ -23,7 +23,7 @@ import (
 // the previous one, except pairs of names, which are copied each time.
 func TestLiveShares(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range deltaCases() {
+	for name, test := range fewDeltaCases() {
 		t.Run(name, func(t *testing.T) {
 			// a copy is made where numbers come to mean something else
 			calls, shared, links := 0, 0, map[*encode.LevelLink]bool{}

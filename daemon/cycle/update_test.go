@@ -243,3 +243,28 @@ func TestUpdatesGoOnAfterARefit(t *testing.T) {
 		t.Error("an update that is not shown to be better is taken up again")
 	}
 }
+
+// The live model continues from a champion with a map, and an update of it scores alike.
+func TestUpdateWithFeatureMap(t *testing.T) {
+	c, events := newCycle(t, chessModel("fourier:40")), chess(4, 1500, 1, false)
+	ch := mustRefit(t, c, sampleOf(events[:1000]))
+	ch.Version.Version = 1
+	c.Install(ch)
+	observeAll(c, events[1000:])
+	c.ensemble.experts = nil // an update may be made of one
+	u := c.Update()
+	if u.Model.Map == nil {
+		t.Fatal("the update has no map")
+	}
+	scorer := fitted.NewScorer(u.Model, u.Vocabulary)
+	got, want := make([]float64, 3), make([]float64, 3)
+	for i := range events[:50] {
+		scorer.Outputs(got, &events[i])
+		c.ensemble.learner.Outputs(want, &events[i])
+		for o := range got {
+			if math.Abs(got[o]-want[o]) > 1e-9*(1+math.Abs(want[o])) {
+				t.Fatalf("event %d: the update says %v, live %v", i, got, want)
+			}
+		}
+	}
+}

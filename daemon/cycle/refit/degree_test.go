@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"fmt"

@@ -1,57 +1,15 @@
-package cycle
+package refit_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
-
-// amountsModel is a small regression of two names and two numbers.
-func amountsModel(change func(*config.Model)) *config.Model {
-	return cycletest.RatingsModel(func(m *config.Model) {
-		m.Schema = config.Schema{
-			Task:        "regression",
-			Label:       "amount",
-			Weight:      "w",
-			TimeUnit:    "ms",
-			Categorical: []string{"user", "item"},
-			Numeric:     []string{"a", "b"},
-		}
-		if change != nil {
-			change(m)
-		}
-	})
-}
-
-// amounts draws events of amountsModel as JSON, with n times the given text in place of the named field.
-func amounts(seed uint64, n int, field, text string, times int) []string {
-	r := rand.New(rand.NewPCG(seed, 3))
-	lines := make([]string, n)
-	for i := range lines {
-		a, b := r.NormFloat64(), r.NormFloat64()
-		user, item := r.IntN(30), r.IntN(20)
-		fields := map[string]string{
-			"a":      fmt.Sprint(a),
-			"b":      fmt.Sprint(b),
-			"w":      "1",
-			"amount": fmt.Sprint(float64(user%5) + 0.3*a - a*b + 0.3*r.NormFloat64()),
-		}
-		if (i+1)%(n/times) == 0 {
-			fields[field] = text
-		}
-		lines[i] = fmt.Sprintf(`{"user":"u%d","item":"i%d","a":%s,"b":%s,"w":%s,"amount":%s}`, user, item, fields["a"],
-			fields["b"], fields["w"], fields["amount"])
-	}
-	return lines
-}
 
 // TestAcceptedLabelsNeverStopARefit: labels, numbers and weights at the ends of what the decoder takes, some or all of
 // them, are trained on; a label beyond is rejected as label_range.
@@ -100,7 +58,7 @@ func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 				if err != nil || !ch.Model.IsFinite() {
 					t.Errorf("%s: %d times %s %s: %v", name, times, c.field, c.text, err)
 				}
-				if _, err := learning.progress.Sums(); err != nil {
+				if _, err := learning.Sums(); err != nil {
 					t.Errorf("%s: %d times %s %s: %v", name, times, c.field, c.text, err)
 				}
 			}

@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"slices"
@@ -49,10 +49,15 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 	})
 	for _, s := range moving {
 		t.Run(s.name, func(t *testing.T) {
+			if s.name == "output, svrg, fixed lambda" { // as the stage "output, stochastic", but for the solver
+				tier.Need(t, tier.Long)
+			}
 			t.Parallel()
 			m := s.model()
 			m.Publish.KeepSample = true
-			c, events, dir := newCycle(t, m), s.events(1400), t.TempDir()
+			some := tier.Size(200, 600)
+			c, events, dir := newCycle(t, m), s.events(2*some+200), t.TempDir()
+			most := events[:2*some]
 			store := publish.NewStore(dir)
 			publish := func(ch *fitted.Fitted) {
 				contents := ch.Contents(m)
@@ -63,17 +68,17 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 				}
 				ch.Version.Version = manifest.Version
 			}
-			observeAll(c, events[:600])
-			first := mustRefit(t, c, sampleOf(events[:600]))
+			observeAll(c, events[:some])
+			first := mustRefit(t, c, sampleOf(events[:some]))
 			publish(first)
 			c.Install(first)
-			observeAll(c, events[600:1200])
+			observeAll(c, events[some:2*some])
 			for range 2 { // the first only begins to compare
 				if u, _ := c.NextUpdate(); u != nil {
 					publish(u)
-					c.publisher.PublishUpdate(u)
+					c.PublishUpdate(u)
 				}
-				observeAll(c, events[1200:1300])
+				observeAll(c, events[2*some:2*some+100])
 			}
 			versions, err := store.Versions(m.Name)
 			if err != nil {
@@ -90,11 +95,11 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 				}
 				ch.Chosen = true
 				c.Adopt(ch)
-				observeAll(c, events[1300:1400])
+				observeAll(c, events[2*some+100:])
 				if u, why := c.NextUpdate(); u == nil && why == "" {
 					t.Errorf("version %d: neither an update nor a reason", v)
 				}
-				next := mustRefit(t, c, sampleOf(events[:1200]))
+				next := mustRefit(t, c, sampleOf(most))
 				says := strings.Contains(next.Version.Reason, "trained from nothing because version")
 				if other := ch.Model.Kernel.String() != m.Train.Kernel && !m.Train.ConvexAlone(); other == next.Version.Warm ||
 					other != says {
@@ -107,7 +112,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 				repeated(t, next, m, 1)
 				publish(next)
 				c.Install(next)
-				if after := mustRefit(t, c, sampleOf(events[:1200])); !after.Version.Warm {
+				if after := mustRefit(t, c, sampleOf(most)); !after.Version.Warm {
 					t.Errorf("version %d: the refit after it starts from nothing: %s", v, after.Version.Reason)
 				}
 			}
@@ -125,8 +130,8 @@ func TestRefitAfterAFailedOne(t *testing.T) {
 	ch.Version.Version = 7
 	c.Install(ch)
 	ch.Model.Bias[0] = 1e300 // more than a warm start may have
-	if _, err := c.Refit(t.Context(), sampleOf(events)); err == nil || !c.lineage.StartsCold() {
-		t.Fatalf("error %v, and the next one starts from nothing: %t", err, c.lineage.StartsCold())
+	if _, err := c.Refit(t.Context(), sampleOf(events)); err == nil || !c.StartsCold() {
+		t.Fatalf("error %v, and the next one starts from nothing: %t", err, c.StartsCold())
 	}
 	next := mustRefit(t, c, sampleOf(events))
 	if next.Version.Warm ||
@@ -135,7 +140,7 @@ func TestRefitAfterAFailedOne(t *testing.T) {
 		t.Errorf("warm %t: %s", next.Version.Warm, next.Version.Reason)
 	}
 	c.Install(next)
-	if after := mustRefit(t, c, sampleOf(events)); !after.Version.Warm || c.lineage.StartsCold() {
+	if after := mustRefit(t, c, sampleOf(events)); !after.Version.Warm || c.StartsCold() {
 		t.Errorf("the one after it: warm %t, %s", after.Version.Warm, after.Version.Reason)
 	}
 }

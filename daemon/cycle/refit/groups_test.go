@@ -1,7 +1,6 @@
-package cycle
+package refit_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -10,28 +9,6 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
-
-// sideModel is RatingsModel with fields that are functions of user and item.
-func sideModel(change func(*config.Model)) *config.Model {
-	return cycletest.RatingsModel(func(m *config.Model) {
-		m.Schema.Categorical = []string{"user", "item", "age", "job", "year"}
-		if change != nil {
-			change(m)
-		}
-	})
-}
-
-// withSides adds the side fields to events of stream.
-func withSides(events []event.Event) []event.Event {
-	for i := range events {
-		var u, v int
-		fmt.Sscanf(events[i].Categorical[0], "u%d", &u)
-		fmt.Sscanf(events[i].Categorical[1], "i%d", &v)
-		events[i].Categorical = append(events[i].Categorical[:2:2], fmt.Sprint("a", u%7), fmt.Sprint("j", u%11),
-			fmt.Sprint("y", v%5))
-	}
-	return events
-}
 
 // TestSideFieldsDoNoHarm: fields that are functions of user and item but say nothing of the label cost next to nothing,
 // for what consumers have, known users and new ones alike, over several warm refits.
@@ -44,14 +21,14 @@ func TestSideFieldsDoNoHarm(t *testing.T) {
 			c.Install(mustRefit(t, c, sampleOf(events[:to])))
 		}
 		champion := c.Champion()
-		scorer, outputs := fitted.NewScorer(champion.Model, champion.Vocabulary), make([]float64, c.target.Outputs())
+		scorer, outputs := fitted.NewScorer(champion.Model, champion.Vocabulary), make([]float64, champion.Target.Outputs())
 		for i := range events[6000:] {
 			ev := events[6000+i]
 			scorer.Outputs(outputs, &ev)
-			known += cycletest.Squared(c.target.Clip(c.target.Value(outputs))-ev.Label) / 1000
+			known += cycletest.Squared(champion.Target.Clip(champion.Target.Value(outputs))-ev.Label) / 1000
 			ev.Categorical = append([]string{"nobody"}, ev.Categorical[1:]...)
 			scorer.Outputs(outputs, &ev)
-			fresh += cycletest.Squared(c.target.Clip(c.target.Value(outputs))-ev.Label) / 1000
+			fresh += cycletest.Squared(champion.Target.Clip(champion.Target.Value(outputs))-ev.Label) / 1000
 		}
 		return known, fresh
 	}

@@ -1,4 +1,4 @@
-package cycle
+package mixture_test
 
 import (
 	"math"

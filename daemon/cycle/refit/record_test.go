@@ -1,15 +1,17 @@
-package cycle
+package refit_test
 
 import (
 	"context"
 	"errors"
 	"math"
+	"sort"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -71,45 +73,6 @@ var stages = []stage{
 	},
 }
 
-func payloadOf(t *testing.T, ch *fitted.Fitted, m *config.Model) string {
-	t.Helper()
-	digest, err := format.PayloadDigest(ch.Contents(m))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return digest
-}
-
-// chosen returns what the manifest of a version says that its refit found out.
-func chosen(ch *fitted.Fitted) task.Chosen {
-	v := &ch.Version
-	return task.Chosen{HalfLife: v.HorizonEvents, HeldOutSweeps: v.HeldOutSweeps, Precisions: v.Precisions}
-}
-
-// repeated makes a refit again from its record alone and compares the payloads.
-func repeated(t *testing.T, ch *fitted.Fitted, m *config.Model, workers int) {
-	t.Helper()
-	record, err := task.ReadRecord(ch.Kept)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if record.Model.Hash() != m.Hash() {
-		t.Fatal("the kept settings are others")
-	}
-	if held, err := record.HeldOut(); err != nil || len(held) == 0 {
-		t.Fatalf("%d held-out events, error %v", len(held), err)
-	}
-	again, err := refit.Repeat(record, t.Context(), ch.CutShort, chosen(ch), workers)
-	if err != nil {
-		t.Fatalf("cut %+v: %v", ch.CutShort, err)
-	}
-	if got, want := payloadOf(t, again, m), payloadOf(t, ch, m); got != want ||
-		again.Version.Status != ch.Version.Status {
-		t.Errorf("cut %+v, warm %t: %s with status %s, was %s with %s", ch.CutShort, ch.Version.Warm, got,
-			again.Version.Status, want, ch.Version.Status)
-	}
-}
-
 // Every refit, cold or warm, is repeated to the same payload from its record, with any number of workers.
 func TestRefitIsRepeated(t *testing.T) {
 	for _, s := range tier.Size(stages[:5], stages) {
@@ -140,10 +103,11 @@ func (s *stage) isRepeated(t *testing.T, check func(*fitted.Fitted)) {
 	m := s.model()
 	m.Publish.KeepSample = true
 	c := newCycle(t, m)
-	events := s.events(1800)
+	some := tier.Size(300, 600)
+	events := s.events(3 * some)
 	for round := range 3 {
-		observeAll(c, events[round*600:round*600+600])
-		ch := mustRefit(t, c, sampleOf(events[:round*600+600]))
+		observeAll(c, events[round*some:(round+1)*some])
+		ch := mustRefit(t, c, sampleOf(events[:(round+1)*some]))
 		if ch.Version.Warm != (round > 0) || ch.CutShort != nil {
 			t.Fatalf("round %d: warm %t, cut short %+v", round, ch.Version.Warm, ch.CutShort)
 		}
@@ -159,21 +123,22 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
 	budgets := tier.Size(2, 12)
-	for _, s := range tier.Size(stages[:5], stages) {
+	for _, s := range tier.Size(stages[:3], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			m := s.model()
 			m.Publish.KeepSample = true
-			events := s.events(3000)
+			events := s.events(tier.Size(1000, 3000))
+			first := len(events) / 2
 			short, kinds := 0, make(map[string]int)
 			for _, warm := range []bool{false, true} {
 				c := newCycle(t, m)
-				observeAll(c, events[:1500])
-				rows := events[:1500]
+				observeAll(c, events[:first])
+				rows := events[:first]
 				if warm {
 					ch := mustRefit(t, c, sampleOf(rows))
 					ch.Version.Version = 1
 					c.Install(ch)
-					observeAll(c, events[1500:])
+					observeAll(c, events[first:])
 					rows = events
 				}
 				start := time.Now()
@@ -384,7 +349,7 @@ func TestBudgetCountsSweeps(t *testing.T) {
 
 // cutAt refits, within a second of synctest's time, with a context that is done from block at on. It returns how many
 // blocks there were.
-func cutAt(t *testing.T, c *Cycle, events []event.Event, at int) (ch *fitted.Fitted, blocks int, err error) {
+func cutAt(t *testing.T, c *cycle.Cycle, events []event.Event, at int) (ch *fitted.Fitted, blocks int, err error) {
 	t.Helper()
 	c.Throttle = func(context.Context, time.Duration) func() {
 		return func() {
@@ -400,13 +365,13 @@ func cutAt(t *testing.T, c *Cycle, events []event.Event, at int) (ch *fitted.Fit
 }
 
 // TestRefitCutBeforeItLearned: a refit that is cut short before its first step has no model, rather than one of zeros
-// that no version can hold.
+// that no version can hold. The plain form looks for the first block with a model by halves, and at its neighbours.
 func TestRefitCutBeforeItLearned(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := switchModel()
 	events := cycletest.Numbers(1, 400)
-	models, none := 0, 0
-	for at := 1; models < tier.Size(1, 3) && at < 400; at++ {
+	none := 0
+	learned := func(at int) (has bool) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCycle(t, m)
 			c.Workers = 1
@@ -414,15 +379,23 @@ func TestRefitCutBeforeItLearned(t *testing.T) {
 			switch {
 			case err == nil:
 				payloadOf(t, ch, m) // which fails of zeros
-				models++
+				has = true
 			case errors.Is(err, context.DeadlineExceeded):
 				none++
 			default:
 				t.Fatal(err)
 			}
 		})
+		return has
 	}
-	if models == 0 || none == 0 {
-		t.Errorf("cut at block after block: %d models, %d times none", models, none)
+	const most = 400 // Chosen by hand: of some hundreds of blocks
+	first := 1 + sort.Search(most, func(i int) bool { return learned(i + 1) })
+	for at := max(1, first-tier.Size(3, most)); at < first+tier.Size(1, 3); at++ {
+		if has := learned(at); has != (at >= first) {
+			t.Errorf("cut at block %d: a model %t, the first one is at block %d", at, has, first)
+		}
+	}
+	if first > most || none == 0 {
+		t.Errorf("cut at block after block: the first model at block %d, %d times none", first, none)
 	}
 }

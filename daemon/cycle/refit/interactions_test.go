@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ func TestFieldsThatCarryNothing(t *testing.T) {
 		if got := with.Version.MainEffects; !slices.Equal(got, []string{"tag", "page"}) {
 			t.Fatalf("%d events: fields with linear weights alone: %v", n, got)
 		}
-		if got := with.Contents(tagged.config).Meta.MainEffects; !slices.Equal(got, with.Version.MainEffects) {
+		if got := with.Contents(taggedModel()).Meta.MainEffects; !slices.Equal(got, with.Version.MainEffects) {
 			t.Errorf("the manifest says %v", got)
 		}
 		if without.Version.MainEffects != nil {

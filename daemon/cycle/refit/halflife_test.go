@@ -1,29 +1,13 @@
-package cycle
+package refit_test
 
 import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
-	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
-
-// setAges gives the rows of a sample of n events ages as if so many times as many events came.
-func setAges(s *encode.Sample, n int, times float64) {
-	for i := range n {
-		age := float64(n-i) * times
-		switch i % 10 {
-		case 0:
-			s.SelectAge = append(s.SelectAge, age)
-		case 1:
-			s.GateAge = append(s.GateAge, age)
-		default:
-			s.TrainAge = append(s.TrainAge, age)
-		}
-	}
-}
 
 // TestHorizonFollowsAChange: when all items change their character a refit chooses to forget, and is better on what
 // follows than one that cannot; on a stream that stays as it is nothing is forgotten.
@@ -50,11 +34,12 @@ func TestHorizonFollowsAChange(t *testing.T) {
 			c.Install(ch)
 		}
 		champion := c.Champion()
-		scorer, outputs := fitted.NewScorer(champion.Model, champion.Vocabulary), make([]float64, c.target.Outputs())
+		target := champion.Target
+		scorer, outputs := fitted.NewScorer(champion.Model, champion.Vocabulary), make([]float64, target.Outputs())
 		for i := range events[7000:] {
 			ev := &events[7000+i]
 			scorer.Outputs(outputs, ev)
-			loss += cycletest.Squared(c.target.Clip(c.target.Value(outputs))-ev.Label) / 1000
+			loss += cycletest.Squared(target.Clip(target.Value(outputs))-ev.Label) / 1000
 		}
 		return loss, champion.Horizon
 	}
@@ -75,23 +60,22 @@ func TestHorizonFollowsAChange(t *testing.T) {
 func TestHorizonOfClasses(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	const n, moved = 8000, 4000
-	run := func(asked config.FeatureMap, linear, change, ages bool) (losses []float64, chosen int) {
+	run := func(asked config.FeatureMap, linear, change, ages bool, n, every int) (losses []float64, chosen int) {
 		m := chessModel(asked)
 		m.Publish.KeepSample = true
-		c, events := newCycle(t, m), chess(7, n, 1, linear)
+		c, events, moved := newCycle(t, m), chess(7, n, 1, linear), n/2
 		for i := moved; i < n && change; i++ {
 			if class := &events[i].Classes[0]; *class != "none" {
 				*class = map[string]string{"black": "white", "white": "black"}[*class]
 			}
 		}
-		for to := 1000; to < n; to += 1000 {
+		for to := every; to < n; to += every {
 			s := sampleOf(events[:to])
 			if ages {
 				setAges(s, to, 20)
 			}
 			ch := mustRefit(t, c, s)
-			if change && to == n-1000 {
+			if change && to == n-every {
 				repeated(t, ch, m, 2)
 			}
 			c.Install(ch)
@@ -100,11 +84,11 @@ func TestHorizonOfClasses(t *testing.T) {
 			}
 			scorer, outputs, targets, loss := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64,
 				3), make([]float64, 3), 0.0
-			for i := range events[to : to+1000] {
+			for i := range events[to : to+every] {
 				ev := &events[to+i]
 				scorer.Outputs(outputs, ev)
-				c.target.Encode(targets, ev)
-				loss += c.target.Judged(ev, outputs, targets) / 1000
+				c.Champion().Target.Encode(targets, ev)
+				loss += c.Champion().Target.Judged(ev, outputs, targets) / float64(every)
 			}
 			losses = append(losses, loss)
 		}
@@ -121,13 +105,14 @@ func TestHorizonOfClasses(t *testing.T) {
 	}
 	for _, asked := range []config.FeatureMap{"fourier:60", ""} { // empty for none
 		linear := asked == ""
-		forgetting, chosen := run(asked, linear, true, true)
-		keeping, _ := run(asked, linear, true, false)
+		n := tier.Size(4000, 8000)
+		forgetting, chosen := run(asked, linear, true, true, n, n/8)
+		keeping, _ := run(asked, linear, true, false, n, n/8)
 		if last := len(keeping) - 1; chosen == 0 || forgetting[last/2] > 0.9*keeping[last] {
 			t.Errorf("%s: after a change losses %.3f with horizon %g, %.3f without", asked, forgetting,
 				fitted.HalfLives[chosen], keeping)
 		}
-		if _, chosen := run(asked, linear, false, true); chosen != 0 {
+		if _, chosen := run(asked, linear, false, true, 8000, tier.Size(2000, 1000)); chosen != 0 {
 			t.Errorf("%s: a stream that does not change is forgotten with horizon %g", asked, fitted.HalfLives[chosen])
 		}
 	}

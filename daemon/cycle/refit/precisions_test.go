@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"context"
@@ -61,9 +61,7 @@ func TestPrecisionsAreRepeated(t *testing.T) {
 		t.Errorf("precisions that began in an unknown way: %v", err)
 	}
 
-	c.mu.Lock()
-	c.champion.Precisions.Refits = variational.PrecisionRefits
-	c.mu.Unlock()
+	c.Champion().Precisions.Refits = variational.PrecisionRefits
 	compared, alone := 0, 0
 	for until := 1; ; until += 7 {
 		ctx, cancel := context.WithCancel(t.Context())

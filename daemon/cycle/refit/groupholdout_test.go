@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"fmt"
@@ -209,7 +209,7 @@ func TestGateSeesNewEntities(t *testing.T) {
 		j := prepared(t, &task.Task{
 			Process: task.Process{Budget: new(task.Budget)},
 			Model:   m,
-			Schema:  &c.schema,
+			Schema:  new(m.Schema.Event()),
 			Start:   task.Start{Champion: good},
 			Choices: task.Choices{
 				Given: -1,

@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"fmt"
@@ -161,7 +161,7 @@ func TestLimitsOfAnotherChampion(t *testing.T) {
 		j := &task.Task{
 			Process: task.Process{Budget: new(task.Budget)},
 			Model:   m,
-			Schema:  &newCycle(t, m).schema,
+			Schema:  new(m.Schema.Event()),
 			Start:   task.Start{Champion: mustRefit(t, newCycle(t, old), withAges(before))},
 			Rows: task.Rows{
 				Sample: withAges(events),

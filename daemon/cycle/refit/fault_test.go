@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"context"
@@ -152,10 +152,10 @@ func TestLabelFlips(t *testing.T) {
 	c.Install(mustRefit(t, c, sampleOf(events)))
 	honest := c.Champion()
 	loss := func(ch *fitted.Fitted) float64 {
-		s, out, sum := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64, c.target.Outputs()), 0.0
+		s, out, sum := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64, honest.Target.Outputs()), 0.0
 		for i := range events {
 			s.Outputs(out, &events[i])
-			e := c.target.Value(out) - events[i].Label
+			e := honest.Target.Value(out) - events[i].Label
 			sum += e * e
 		}
 		return sum / float64(len(events))
@@ -163,11 +163,11 @@ func TestLabelFlips(t *testing.T) {
 	attacked := newCycle(t, m)
 	ch := mustRefit(t, attacked, sampleOf(liars(few, func(int) bool { return true })))
 	before, after := loss(honest), 0.0
-	s, out, n := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64, c.target.Outputs()), 0
+	s, out, n := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64, honest.Target.Outputs()), 0
 	for i := range events {
 		if !few[events[i].Categorical[0]] {
 			s.Outputs(out, &events[i])
-			e := c.target.Value(out) - events[i].Label
+			e := honest.Target.Value(out) - events[i].Label
 			after, n = after+e*e, n+1
 		}
 	}

@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"math"
@@ -34,7 +34,9 @@ var others = []stage{
 		func() *config.Model { return cycletest.By(switchModel(), "convex_fm", 2) },
 		func(n int) []event.Event { return cycletest.Numbers(9, n) },
 	},
-	{"coordinate_descent", func() *config.Model { return cycletest.By(sideModel(nil), "coordinate_descent", 2) },
+	{"coordinate_descent", func() *config.Model {
+		return cycletest.By(sideModel(func(m *config.Model) { m.Train.MaxBasis = 2 }), "coordinate_descent", 2)
+	},
 		func(n int) []event.Event { return withSides(cycletest.Stream(6, n)) }},
 	{
 		"coordinate_descent, numbers",
@@ -107,7 +109,7 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 			Process: task.Process{Budget: new(task.Budget), Workers: 1},
 			Rough:   true,
 			Model:   m,
-			Schema:  &c.schema,
+			Schema:  new(m.Schema.Event()),
 			Choices: task.Choices{
 				Given: -1,
 			},
@@ -155,7 +157,7 @@ func TestRestoreByAnotherAlgorithm(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			other := cycletest.By(s.model(), config.ConditionalGradient, 2)
-			ch := restoresCheckpoint(t, s.model(), other, s.events(1200))
+			ch := restoresCheckpoint(t, s.model(), other, s.events(tier.Size(400, 1200)))
 			if svm := s.model().Train.Algorithm == config.FrankWolfeSVM; svm != (ch.Dual != nil) ||
 				svm && !(ch.Scale > 0) {
 				t.Errorf("revived with dual variables: %t, scale %g", ch.Dual != nil, ch.Scale)

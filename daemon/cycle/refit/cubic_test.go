@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"testing"
@@ -41,7 +41,8 @@ func TestCubicRefitIsRepeated(t *testing.T) {
 						v.Form, v.Sweeps, v.Gap, v.GapKind)
 				}
 			})
-			restoresCheckpoint(t, s.model(), cycletest.By(s.model(), config.ConditionalGradient, 2), s.events(1200))
+			quadratic := cycletest.By(s.model(), config.ConditionalGradient, 2)
+			restoresCheckpoint(t, s.model(), quadratic, s.events(tier.Size(400, 1200)))
 		})
 	}
 }

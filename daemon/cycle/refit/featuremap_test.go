@@ -1,12 +1,10 @@
-package cycle
+package refit_test
 
 import (
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"testing"
 
-	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
@@ -14,47 +12,6 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
-
-// chessModel is a model of three classes over two numbers, one of which an event may lack.
-func chessModel(asked config.FeatureMap) *config.Model {
-	m := config.DefaultModel()
-	m.Name = "chess"
-	m.Schema = config.Schema{
-		Task:     "multiclass",
-		Label:    "c",
-		Classes:  []string{"black", "white", "none"},
-		TimeUnit: "ms",
-		Numeric:  []string{"x", "y"},
-		Optional: []string{"y"},
-	}
-	m.Train.MaxBasis, m.Train.FeatureMap = 3, asked
-	m.Evaluate.Window = 500
-	m.Resolve()
-	return &m
-}
-
-// chess draws the fields of a board of unit squares, scaled, or with linear true the sides of a line, without an event
-// that lacks a field.
-func chess(seed uint64, n int, scale float64, linear bool) []event.Event {
-	r := rand.New(rand.NewPCG(seed, 3))
-	events := make([]event.Event, n)
-	for i := range events {
-		x, y := 3*r.Float64(), 3*r.Float64()
-		white := (int(x)+int(y))%2 == 0
-		if linear {
-			white = r.NormFloat64() < 3*(x-y)
-		}
-		class := "black"
-		if white {
-			class = "white"
-		}
-		events[i] = event.Event{Weight: 1, Numeric: []float64{scale * x, 100 + scale*y}, Classes: []string{class}}
-		if !linear && r.IntN(40) == 0 {
-			events[i].Numeric[1], events[i].Classes = math.NaN(), []string{"none"}
-		}
-	}
-	return events
-}
 
 // Auto takes a map where it predicts better and leaves it out where it does not; what is asked for is taken in any
 // case.
@@ -142,31 +99,6 @@ func TestFeatureMapStays(t *testing.T) {
 			m = ch.Vocabulary.Map
 			ch.Version.Version = int64(round + 1)
 			c.Install(ch)
-		}
-	}
-}
-
-// The live model continues from a champion with a map, and an update of it scores alike.
-func TestUpdateWithFeatureMap(t *testing.T) {
-	c, events := newCycle(t, chessModel("fourier:40")), chess(4, 1500, 1, false)
-	ch := mustRefit(t, c, sampleOf(events[:1000]))
-	ch.Version.Version = 1
-	c.Install(ch)
-	observeAll(c, events[1000:])
-	c.ensemble.experts = nil // an update may be made of one
-	u := c.Update()
-	if u.Model.Map == nil {
-		t.Fatal("the update has no map")
-	}
-	scorer := fitted.NewScorer(u.Model, u.Vocabulary)
-	got, want := make([]float64, 3), make([]float64, 3)
-	for i := range events[:50] {
-		scorer.Outputs(got, &events[i])
-		c.ensemble.learner.Outputs(want, &events[i])
-		for o := range got {
-			if math.Abs(got[o]-want[o]) > 1e-9*(1+math.Abs(want[o])) {
-				t.Fatalf("event %d: the update says %v, live %v", i, got, want)
-			}
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cycle
+package refit_test
 
 import (
 	"testing"
@@ -39,7 +39,8 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 		c.Install(ch)
 	}
 
-	c = newCycle(t, cycletest.RatingsModel(nil))
+	m = cycletest.RatingsModel(nil)
+	c = newCycle(t, m)
 	observeAll(c, events[:800])
 	first := mustRefit(t, c, sampleOf(events[:800]))
 	first.Version.Version = variational.ConvexAgain // the convex stage is not left out after it
@@ -50,8 +51,8 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 			&task.Task{
 				Process: task.Process{Budget: new(task.Budget), Workers: 1},
 				Rough:   rough,
-				Model:   c.config,
-				Schema:  &c.schema,
+				Model:   m,
+				Schema:  new(m.Schema.Event()),
 				Start:   task.Start{Champion: first},
 				Choices: task.Choices{
 					Given: -1,
@@ -76,7 +77,8 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 // Fits that start from nothing do not predict the select rows better by much.
 func TestPathIsWarm(t *testing.T) {
 	t.Parallel()
-	c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit = "output" }))
+	m := cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit = "output" })
+	c := newCycle(t, m)
 	events := cycletest.Stream(6, 800)
 	observeAll(c, events)
 	losses := make(map[bool]float64)
@@ -87,8 +89,8 @@ func TestPathIsWarm(t *testing.T) {
 				Process: task.Process{Budget: new(task.Budget), Workers: 2},
 				Rough:   true,
 				Carries: carries,
-				Model:   c.config,
-				Schema:  &c.schema,
+				Model:   m,
+				Schema:  new(m.Schema.Event()),
 				Choices: task.Choices{
 					Given: -1,
 				},
