@@ -64,5 +64,5 @@ says how to add one.
 	for _, k := range dataset.Formats {
 		row(string(k.Name), k.Doc)
 	}
-	same(t, "components.md", page.Bytes())
+	same(t, "docs/components.md", page.Bytes())
 }

@@ -279,7 +279,7 @@ func (l *linesOf) headings(t *testing.T) map[reflect.Type]string {
 	return names
 }
 
-// TestJSON: configs/json.md has every line of every verb with its members, the exit codes and the reasons of
+// TestJSON: configs/docs/json.md has every line of every verb with its members, the exit codes and the reasons of
 // rejections.
 func TestJSON(t *testing.T) {
 	lines := describedLines()
@@ -357,7 +357,7 @@ func TestJSON(t *testing.T) {
 		p.paragraph("%s", typeDoc(t, typ))
 		p.table([]string{"member", "type", "meaning"}, members(t, typ, "", link))
 	}
-	same(t, "json.md", p.bytes())
+	same(t, "docs/json.md", p.bytes())
 }
 
 // verbs adds the table of verbs; title is the heading of a line.

@@ -104,7 +104,7 @@ var placeholders = strings.NewReplacer("--partition P", "--partition 1", "OFFSET
 // why; those of refitd are taken by
 // its command line.
 func TestDocumentedCommands(t *testing.T) {
-	documents, err := filepath.Glob("../../configs/*.md")
+	documents, err := filepath.Glob("../../configs/docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}

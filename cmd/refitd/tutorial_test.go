@@ -63,7 +63,7 @@ func TestTutorial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(filepath.Join(source, "configs", "tutorial.md"))
+	b, err := os.ReadFile(filepath.Join(source, "configs", "docs", "tutorial.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
