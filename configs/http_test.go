@@ -33,7 +33,8 @@ func TestHTTP(t *testing.T) {
 	}
 	h.printed = printedAt(t)
 	h.heading(1, "The HTTP surface")
-	h.paragraph("Made from the routes of the daemon by a test. [openapi.json](../openapi.json) has the rest (every " +
+	h.paragraph("After this page you can ask each path and read its answer. " +
+		"Made from the routes of the daemon by a test. [openapi.json](../openapi.json) has the rest (every " +
 		"parameter, header, status and example), and the daemon serves it at `/openapi.json`.")
 	h.paragraph("%s", about)
 	h.endpoints(ops)

@@ -324,7 +324,8 @@ func TestJSON(t *testing.T) {
 	var p page
 	p.heading(1, "What `--json` prints")
 	p.paragraph(
-		"Made from the Go types by a test. With `--json` a verb writes JSON Lines to standard output: one object in each " +
+		"After this page you can read what each verb writes. " +
+			"Made from the Go types by a test. With `--json` a verb writes JSON Lines to standard output: one object in each " +
 			"line, whose first member " +
 			"`type` names it. The last one is `summary`, or `error` where the verb failed. Logs go to standard error. " +
 			"Members are added over time and " +

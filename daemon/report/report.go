@@ -86,7 +86,7 @@ func (e *Emitter) Fit(columns func() int) { e.columns = columns }
 func (e *Emitter) IsJSON() bool { return e.json }
 
 // Emit writes one line. In JSON it is the object of line with a first field "type" of the given kind: ready, tick,
-// step, version, summary, error and so on. In text, updates of a model are counted in one line before what follows them.
+// step, version, summary, error and so on. In text, one line sums up the updates of models before what follows them.
 func (e *Emitter) Emit(kind string, line Line) error {
 	var b page
 	if e.columns != nil {
