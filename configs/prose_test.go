@@ -66,7 +66,11 @@ func TestProse(t *testing.T) {
 // TestPagesBegin: each page below docs says first what one can do after reading it.
 func TestPagesBegin(t *testing.T) {
 	t.Parallel()
-	for _, file := range sourcesUnder(t, "docs", ".md") {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal("no pages: ", err)
+	}
+	for _, file := range pages {
 		text := htmlComment.ReplaceAllString(string(mustRead(t, file)), "")
 		_, text, _ = strings.Cut(strings.TrimSpace(text), "\n")
 		if !strings.HasPrefix(strings.TrimSpace(text), "After this page") {

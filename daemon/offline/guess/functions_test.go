@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestInitOfFunctions: fields that are the same in all rows of an item are of it, and those of a genre of the item, too;
-// one that is independent, or nearly always the same, is not. An event's ID is its identity.
+// TestInitOfFunctions: fields that are the same in all rows of an item are of it, and so are those of its genre; one
+// that is independent, or nearly always the same, is not. An event's ID is its identity.
 func TestInitOfFunctions(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var text strings.Builder
