@@ -375,7 +375,8 @@ func durationText(v float64) string {
 // TestConfigSchema: configs/config.schema.json has every key with its description, default and bounds.
 func TestConfigSchema(t *testing.T) {
 	c := &configSchema{t: t, comments: defaultComments(), bounds: validationBounds(t), used: map[string]bool{}}
-	schema := object{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "Configuration of refitd"}}
+	schema := object{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"$id", config.SchemaID},
+		{"title", "Configuration of refitd"}}
 	schema = append(schema, c.of(reflect.ValueOf(*config.Default()), "", "", true)...)
 	schema.set(
 		"description",

@@ -22,7 +22,7 @@ var OpenAPI string
 
 // Runbook says of each alert of Rules what it means and what to do.
 //
-//go:embed runbook.md
+//go:embed docs/runbook.md
 var Runbook string
 
 // ConfigSchema is the JSON Schema of the configuration file. A test makes it from package daemon/config.

@@ -101,6 +101,7 @@ func TestChartSchema(t *testing.T) {
 	defs := conf["$defs"].(map[string]any)
 	delete(conf, "$defs")
 	delete(conf, "$schema")
+	delete(conf, "$id") // its address is that of the configuration file alone
 	defs["config"] = conf
 	schema["$defs"] = defs
 	text, err := json.MarshalIndent(schema, "", " ")

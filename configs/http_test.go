@@ -22,7 +22,7 @@ const maxHTTPLines = 400
 // maxSmallObject is how many members an object has at most that is shown in one row of the table of objects.
 const maxSmallObject = 3
 
-// TestHTTP: configs/http.md says for people in short what configs/openapi.json says for programs.
+// TestHTTP: configs/docs/http.md says for people in short what configs/openapi.json says for programs.
 func TestHTTP(t *testing.T) {
 	_, ops, all := document(t)
 	h := httpPage{t: t, protocol: protocolOf(t, ops), embedded: map[reflect.Type]int{}}
@@ -33,7 +33,8 @@ func TestHTTP(t *testing.T) {
 	}
 	h.printed = printedAt(t)
 	h.heading(1, "The HTTP surface")
-	h.paragraph("Made from the routes of the daemon by a test. [openapi.json](openapi.json) has the rest (every " +
+	h.paragraph("After this page you can ask each path and read its answer. " +
+		"Made from the routes of the daemon by a test. [openapi.json](../openapi.json) has the rest (every " +
 		"parameter, header, status and example), and the daemon serves it at `/openapi.json`.")
 	h.paragraph("%s", about)
 	h.endpoints(ops)
@@ -45,7 +46,7 @@ func TestHTTP(t *testing.T) {
 	if n := strings.Count(string(content), "\n"); n > maxHTTPLines {
 		t.Errorf("http.md has %d lines, at most %d", n, maxHTTPLines)
 	}
-	same(t, "http.md", content)
+	same(t, "docs/http.md", content)
 }
 
 // httpPage is http.md in the making. Objects are described once, in the order in which they are first named.
@@ -279,7 +280,7 @@ func (h *httpPage) others(all *schemas) {
 	}{
 		{"[json.md](json.md) has what verbs print with `--json`, too, and the parts of that", printed},
 		{"The specification of the Open Inference Protocol has, and openapi.json repeats", protocol},
-		{"[openapi.json](openapi.json) has the manifest of a version, as it is in `manifest.json`, and its parts", manifest},
+		{"[openapi.json](../openapi.json) has the manifest of a version, as it is in `manifest.json`, and its parts", manifest},
 	} {
 		h.paragraph("%s: %s.", place.says, strings.Join(place.names, ", "))
 	}
@@ -384,7 +385,7 @@ func httpObjects(t *testing.T, text string) map[string]*httpObject {
 // TestHTTPIsComplete: http.md has every operation of openapi.json in a table, and every object once, with all of its
 // members, or says where it is.
 func TestHTTPIsComplete(t *testing.T) {
-	page, err := os.ReadFile("http.md")
+	page, err := os.ReadFile("docs/http.md")
 	if err != nil {
 		t.Fatal(err)
 	}

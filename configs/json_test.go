@@ -279,7 +279,7 @@ func (l *linesOf) headings(t *testing.T) map[reflect.Type]string {
 	return names
 }
 
-// TestJSON: configs/json.md has every line of every verb with its members, the exit codes and the reasons of
+// TestJSON: configs/docs/json.md has every line of every verb with its members, the exit codes and the reasons of
 // rejections.
 func TestJSON(t *testing.T) {
 	lines := describedLines()
@@ -324,7 +324,8 @@ func TestJSON(t *testing.T) {
 	var p page
 	p.heading(1, "What `--json` prints")
 	p.paragraph(
-		"Made from the Go types by a test. With `--json` a verb writes JSON Lines to standard output: one object in each " +
+		"After this page you can read what each verb writes. " +
+			"Made from the Go types by a test. With `--json` a verb writes JSON Lines to standard output: one object in each " +
 			"line, whose first member " +
 			"`type` names it. The last one is `summary`, or `error` where the verb failed. Logs go to standard error. " +
 			"Members are added over time and " +
@@ -357,7 +358,7 @@ func TestJSON(t *testing.T) {
 		p.paragraph("%s", typeDoc(t, typ))
 		p.table([]string{"member", "type", "meaning"}, members(t, typ, "", link))
 	}
-	same(t, "json.md", p.bytes())
+	same(t, "docs/json.md", p.bytes())
 }
 
 // verbs adds the table of verbs; title is the heading of a line.

@@ -25,7 +25,7 @@ func TestMetricsPage(t *testing.T) {
 	if err := decoder.Decode(&sections); err != nil {
 		t.Fatal(err)
 	}
-	old, err := os.ReadFile("metrics.md")
+	old, err := os.ReadFile("docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,5 +46,5 @@ func TestMetricsPage(t *testing.T) {
 			seen[m.Name] = true
 		}
 	}
-	same(t, "metrics.md", page.Bytes())
+	same(t, "docs/metrics.md", page.Bytes())
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"image/png"
 	"strings"
 	"testing"
 )
@@ -86,5 +87,20 @@ func TestPicture(t *testing.T) {
 	same(t, "refitd.svg", svg.Bytes())
 	if readme := string(mustRead(t, "../README.md")); !strings.Contains(readme, "(configs/refitd.svg)") {
 		t.Error("README does not show refitd.svg")
+	}
+}
+
+// TestPagePicture: page.png, which .ci/picture draws and README shows, is a picture that is quickly there.
+func TestPagePicture(t *testing.T) {
+	content := mustRead(t, "page.png")
+	picture, err := png.DecodeConfig(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if picture.Width > 1280 || len(content) > 150_000 {
+		t.Errorf("%d pixels wide and %d bytes, at most 1280 and 150,000", picture.Width, len(content))
+	}
+	if !strings.Contains(string(mustRead(t, "../README.md")), "(configs/page.png)") {
+		t.Error("README does not show page.png")
 	}
 }

@@ -63,6 +63,24 @@ func TestProse(t *testing.T) {
 	}
 }
 
+// TestPagesBegin: each page below docs says first what one can do after reading it.
+func TestPagesBegin(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal("no pages: ", err)
+	}
+	for _, file := range pages {
+		text := htmlComment.ReplaceAllString(string(mustRead(t, file)), "")
+		_, text, _ = strings.Cut(strings.TrimSpace(text), "\n")
+		if !strings.HasPrefix(strings.TrimSpace(text), "After this page") {
+			t.Errorf("%s does not begin with what one can do after it: %.60q", file, strings.TrimSpace(text))
+		}
+	}
+}
+
+var htmlComment = regexp.MustCompile(`<!--[^>]*-->\n*`)
+
 // TestSentences: blocks of code, tables and headings are no sentences; items of lists are not one with their
 // neighbours.
 func TestSentences(t *testing.T) {

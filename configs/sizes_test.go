@@ -16,7 +16,7 @@ func TestSizes(t *testing.T) {
 	row := regexp.MustCompile(
 		`(?m)^\| (\d+) (MiB|GiB) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\w+) \| (\d+) \| (\w+) \| (\d+) \| (\d+) MiB \|.*\| (\d+) MiB \|$`,
 	)
-	rows := row.FindAllStringSubmatch(string(mustRead(t, "operations.md")), -1)
+	rows := row.FindAllStringSubmatch(string(mustRead(t, "docs/operations.md")), -1)
 	if len(rows) != 3 {
 		t.Fatalf("%d rows", len(rows))
 	}
@@ -28,7 +28,7 @@ func TestSizes(t *testing.T) {
 		return n
 	}
 	team := regexp.MustCompile(`With four shards that is\s(\d+) MiB, (\d+) MiB and (\d+) MiB more`)
-	waiting := team.FindStringSubmatch(string(mustRead(t, "operations.md")))
+	waiting := team.FindStringSubmatch(string(mustRead(t, "docs/operations.md")))
 	if waiting == nil {
 		t.Fatal("nothing is said of a team")
 	}

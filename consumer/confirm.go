@@ -260,7 +260,8 @@ func (c *Consumer) confirmedOffsets(ctx context.Context, parts []TopicPartition,
 // refused counts and logs an answer that a second one contradicts.
 func (c *Consumer) refused(topic string, partition int32, kind string, at int64, text string) {
 	c.metrics.refused.WithLabelValues(kind).Inc()
-	c.opts.Logger.Warn("answer of a broker refused: a second one on another connection contradicts it", "topic", topic,
+	c.opts.Logger.Warn("answer of a broker refused",
+		"note", "a second one on another connection contradicts it", "topic", topic,
 		"partition", partition, "kind", kind, "offset", at, "reason", text)
 }
 

@@ -229,7 +229,7 @@ func (c *Consumer) watch(ctx context.Context) {
 		}
 		c.mu.Unlock()
 		for _, p := range held {
-			c.opts.Logger.Warn("waiting at the last stable offset: a transaction of a producer is open", "topic",
+			c.opts.Logger.Warn("waiting at the last stable offset", "note", "a transaction of a producer is open", "topic",
 				p.Topic, "partition", p.Partition, "for", c.opts.StallTimeout)
 		}
 		for _, p := range stalled {

@@ -114,8 +114,9 @@ func (g *group) warnForeign(tp TopicPartition, committed, next int64) {
 	}
 	g.foreign[tp] = committed
 	g.metrics.foreign.Inc()
-	g.opts.Logger.Warn("foreign commit: another program commits to the group, and above what was applied here; "+
-		"it is not read from", "group", g.opts.GroupID, "topic", tp.Topic, "partition", tp.Partition,
+	g.opts.Logger.Warn("foreign commit: another program commits to the group",
+		"note", "it is above what was applied here, and not read from", "group", g.opts.GroupID,
+		"topic", tp.Topic, "partition", tp.Partition,
 		"committed", committed, "next", next)
 }
 

@@ -75,7 +75,8 @@ func TestMovedBatchesAreRefused(t *testing.T) {
 			if refused+damaged < 1 {
 				t.Errorf("%g answers refused, %g batches damaged, want one", refused, damaged)
 			}
-			line := `msg="answer of a broker refused: a second one on another connection contradicts it" topic=t partition=0 kind=batch`
+			line := `msg="answer of a broker refused" ` +
+				`note="a second one on another connection contradicts it" topic=t partition=0 kind=batch`
 			if refused > 0 && !strings.Contains(r.log.String(), line) {
 				t.Errorf("log is %s", r.log.String())
 			}

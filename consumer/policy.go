@@ -40,7 +40,8 @@ func (c *Consumer) learnPolicy(ctx context.Context, topic string) {
 	}
 	if err != nil {
 		c.opts.Logger.Warn(
-			"holes of a topic may be lost records: its cleanup.policy cannot be read (ACL operation DescribeConfigs)",
+			"holes of a topic may be lost records",
+			"note", "its cleanup.policy cannot be read (ACL operation DescribeConfigs)",
 			"topic", topic, "reason", c.source.explain(err))
 	}
 	c.mu.Lock()
@@ -106,7 +107,7 @@ func (c *Consumer) missed(t *tally) {
 	}
 	c.metrics.missing.WithLabelValues(t.p.Topic, policy).Add(float64(n))
 	if policy == policyDelete {
-		c.opts.Logger.Warn("the log of a topic that is not compacted has holes: records are missing", "topic",
+		c.opts.Logger.Warn("the log of a topic that is not compacted has holes", "note", "records are missing", "topic",
 			t.p.Topic, "partition", t.p.Partition, "from", t.base, "until", t.next, "holes", n)
 	}
 }

@@ -118,7 +118,8 @@ func (d *Daemon) countRefused() {
 			"asked for again."})
 	d.Config.Kafka.Refused = func(topic string, partition int32, reason string) {
 		refused.Inc()
-		d.Log.Warn("answer of a broker refused: a second one on another connection contradicts it", "topic", topic,
+		d.Log.Warn("answer of a broker refused",
+			"note", "a second one on another connection contradicts it", "topic", topic,
 			"partition", partition, "reason", reason)
 	}
 }

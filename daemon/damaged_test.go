@@ -152,7 +152,7 @@ func TestChampionDamagedMeanwhile(t *testing.T) {
 				t.Errorf("champion %+v", p)
 			}
 			if text := r.log.String(); strings.Count(text,
-				`"msg":"champion is damaged: the last refit is published again in its place"`) != 1 {
+				`"note":"the last refit is published again in its place"`) != 1 {
 				t.Errorf("the log does not say once that it was published again:\n%.3000s", text)
 			}
 			r.stop()

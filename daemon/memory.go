@@ -44,7 +44,7 @@ func limitMemory(memory config.Memory, log *slog.Logger) {
 	log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes, "limit_bytes",
 		limit)
 	if limit > 0 && memory.TotalBytes > limit {
-		log.Warn("memory may not suffice: what the configuration may use is more than the limit", "total_bytes",
+		log.Warn("memory may not suffice", "note", "what the configuration may use is more than the limit", "total_bytes",
 			memory.TotalBytes, "limit_bytes", limit, "limit_from", from)
 	}
 }

@@ -228,7 +228,8 @@ func (s *shards) serve(ctx context.Context, number int, r *running) error {
 		case errors.Is(err, shard.ErrSuperseded):
 			if ctx.Err() == nil { // else the group has said so, too
 				log.Warn(
-					"another process is this shard, too, and was started later: tried again as long as the group gives it to this one",
+					"another process is this shard, too, and was started later",
+					"note", "tried again as long as the group gives it to this one",
 				)
 			}
 		case errors.Is(err, shard.ErrForgotten): // starting again takes them out

@@ -21,11 +21,11 @@ type exportONNXCmd struct {
 	History *int   `            placeholder:"N"    help:"Refused: a graph takes no history."                                                                                  hidden:""`
 }
 
-// errNoHistoryInONNX says why a graph takes no history; configs/consumers.md has more.
+// errNoHistoryInONNX says why a graph takes no history; configs/docs/consumers.md has more.
 var errNoHistoryInONNX = errors.New(
 	"ONNX graphs take no history: a fold-in solves a system of equations at every event, for which ONNX has no " +
 		"operator; " +
-		"ask with the history over HTTP, or in Go or Python (configs/consumers.md)",
+		"ask with the history over HTTP, or in Go or Python (configs/docs/consumers.md)",
 )
 
 func (c *exportONNXCmd) Run(a *app) error {

@@ -46,7 +46,7 @@ func (r *runScreen) Write(text []byte) (int, error) {
 func continuing(s *web.Status) (notes []string) {
 	for i := range s.Models {
 		if m := &s.Models[i]; m.Applied > 0 {
-			notes = append(notes, fmt.Sprintf("continuing: %s has learned from %d events", m.Name, m.Applied))
+			notes = append(notes, fmt.Sprintf("continuing: %s has learned from %s", m.Name, report.Count(m.Applied, "event")))
 		}
 	}
 	return notes
@@ -85,7 +85,8 @@ func (r *runScreen) lines(s *web.Status, width int) []string {
 		rate = strconv.FormatFloat(float64(applied-r.events)/gone.Seconds(), 'f', 0, 64)
 	}
 	r.events, r.drawn = applied, s.Now
-	first := fmt.Sprintf("%.0fs: %d events, %s a second, %d to do", s.Now.Sub(s.Started).Seconds(), applied, rate, lag)
+	first := fmt.Sprintf("%.0fs: %s, %s a second, %d to do", s.Now.Sub(s.Started).Seconds(),
+		report.Count(applied, "event"), rate, lag)
 	lines := append(terminal.Wrap(first, width),
 		rowOf(width, "model", "events", "version", "refit", "", "published", "live"))
 	for i := range s.Models {
@@ -109,7 +110,7 @@ func (r *runScreen) lines(s *web.Status, width int) []string {
 		}
 		lines = append(lines, rowOf(width, m.Name, strconv.FormatInt(m.Applied, 10), version, age, of, published, live))
 		for _, reason := range m.NotReady {
-			lines = append(lines, "  ! "+reason.Text)
+			lines = append(lines, terminal.Trouble+reason.Text)
 		}
 	}
 	return lines

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,9 +40,10 @@ func freeAddress(t *testing.T) string {
 
 // runShell runs commands of a document in a directory, and ends what they have started in the background. Their
 // output has to have some texts.
-func runShell(t *testing.T, dir, script string, wanted ...string) {
+func runShell(t *testing.T, dir, script string, wanted ...string) (output string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", "trap '[ -z \"$!\" ] || kill $!; wait' EXIT\n"+script)
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", "trap 'trap \"\" TERM; kill 0; wait' EXIT\n"+script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // kill 0 ends what the script has started, and nothing else
 	var out bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
 	cmd.WaitDelay = time.Minute // of a broker that outlives the shell
@@ -53,6 +55,7 @@ func runShell(t *testing.T, dir, script string, wanted ...string) {
 			t.Errorf("%q is not in what the commands print:\n%s", want, out.String())
 		}
 	}
+	return out.String()
 }
 
 // TestTutorial runs every command of the tutorial, and its consumers, in their order: the broker of the text on a free
@@ -63,7 +66,7 @@ func TestTutorial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(filepath.Join(source, "configs", "tutorial.md"))
+	b, err := os.ReadFile(filepath.Join(source, "configs", "docs", "tutorial.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +86,11 @@ func TestTutorial(t *testing.T) {
 			)
 		}
 	}
-	runShell(t, dir, script, "wrote visits.yaml", "6000", "last tenth", "wrote of-topic.yaml")
+	output := runShell(t, dir, script, "wrote visits.yaml", "5400", "last tenth", "wrote of-topic.yaml",
+		"seconds since 1970", "\nfiring: ", "\nresolved: ")
+	if strings.Contains(output, "may have learned") {
+		t.Error("the tutorial judges the model on events that it has learned")
+	}
 	if st, err := os.Stat(filepath.Join(dir, "loss.svg")); err != nil || st.Size() == 0 {
 		t.Errorf("no plot: %v", err)
 	}

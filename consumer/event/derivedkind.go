@@ -19,7 +19,7 @@ const (
 )
 
 // Kinds are all kinds of derived fields. To add one, write its row here; validation, the past of entities and
-// configs/components.md follow.
+// configs/docs/components.md follow.
 var Kinds = []DerivedKind{
 	{
 		Name: PreviousLabel,
@@ -83,7 +83,7 @@ var Kinds = []DerivedKind{
 type DerivedKind struct {
 	// Name is the value of kind in the configuration and in manifests. It is not to be changed.
 	Name Kind
-	// Doc says what a field of the kind has, for configs/components.md.
+	// Doc says what a field of the kind has, for configs/docs/components.md.
 	Doc string
 	// OfEntity says that it follows from the events before of an entity: it has the key of.
 	OfEntity bool

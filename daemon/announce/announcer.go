@@ -156,8 +156,8 @@ func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *kafkasource.
 	err := a.produce(ctx, what)
 	if errors.Is(err, kerr.MessageTooLarge) && what.Inline != nil {
 		a.Log.Warn(
-			"version too large for the topic, announced without its files: raise max.message.bytes of the topic, or lower "+
-				"publish.inline_max",
+			"version too large for the topic: announced without files",
+			"note", "raise max.message.bytes of the topic, or lower publish.inline_max",
 			"topic",
 			a.Topic,
 			"version",

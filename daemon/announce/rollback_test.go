@@ -177,7 +177,7 @@ func TestTooLarge(t *testing.T) {
 	if a, err := kafkasource.Read(list[len(list)-1]); err != nil || a.Version != 2 || a.Inline != nil || len(list) != 2 {
 		t.Errorf("%d records, the last: %+v, %v", len(list), a, err)
 	}
-	if _, failed := results(); failed != 0 || !strings.Contains(b.logged(), "announced without its files") {
+	if _, failed := results(); failed != 0 || !strings.Contains(b.logged(), "announced without files") {
 		t.Errorf("%d failures:\n%s", failed, b.logged())
 	}
 }

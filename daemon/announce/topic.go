@@ -47,7 +47,8 @@ func compacted(ctx context.Context, client *kgo.Client, topic, key string, setti
 	}
 	if p, known := found[cleanupPolicy]; known && p != compact {
 		log.Warn(
-			"topic is not only compacted: consumers that join late may lack records, or read those of long ago first; "+
+			"topic is not only compacted",
+			"note", "consumers that join late may lack records, or read those of long ago first; "+
 				"set it with kafka-configs --alter --add-config cleanup.policy=compact",
 			"topic",
 			topic,
@@ -76,7 +77,8 @@ func (a *Announcer) check(ctx context.Context) error {
 	}
 	if a.largest < need && a.Inline > 0 && !a.checked {
 		a.Log.Warn(
-			"topic takes smaller records than publish.inline_max asks for: larger versions are announced without their files; "+
+			"topic takes smaller records than publish.inline_max",
+			"note", "larger versions are announced without their files; "+
 				"set it with kafka-configs --alter --add-config max.message.bytes="+strconv.Itoa(need),
 			"topic",
 			a.Topic,

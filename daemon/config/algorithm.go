@@ -31,7 +31,7 @@ const (
 // An algorithm is a value of train.algorithm: what it can fit, and which keys of train it has no use for.
 type algorithm struct {
 	name string
-	doc  string // what it does, for configs/components.md
+	doc  string // what it does, for configs/docs/components.md
 	// fits makes it, once the settings are valid.
 	fits func(*Model) solver.Algorithm
 	// losses are the names of those it minimises, of any task; the default of a task is the first one that the task

@@ -18,6 +18,9 @@ import (
 // MaxFileBytes bounds the configuration file.
 const MaxFileBytes = 3 << 19
 
+// SchemaID is the address of the JSON Schema of the configuration file, its $id, for editors.
+const SchemaID = "https://raw.githubusercontent.com/refitd/refitd/main/configs/config.schema.json"
+
 // Config is a whole configuration file with every default filled in and every path made absolute or relative to the
 // working directory. It is read-only once loaded.
 type Config struct {

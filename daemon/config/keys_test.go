@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestKeysTable: configs/keys.md says for every key, exactly once, what a change of it does, and what it calls reload a
+// TestKeysTable: docs/keys.md says for every key, exactly once, what a change of it does, and what it calls reload a
 // running daemon takes up.
 func TestKeysTable(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(projectRoot(t), "configs", "keys.md"))
+	text, err := os.ReadFile(filepath.Join(projectRoot(t), "configs", "docs", "keys.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestKeysTable(t *testing.T) {
 				}
 			}
 			if len(rows) != 1 {
-				t.Errorf("%s is in the rows %q of configs/keys.md, want one", key, rows)
+				t.Errorf("%s is in the rows %q of configs/docs/keys.md, want one", key, rows)
 				continue
 			}
 			if reload := changes[rows[0]] == "reload"; reload != reloadable.MatchString(
@@ -62,7 +62,7 @@ func TestKeysTable(t *testing.T) {
 	walk(reflect.TypeFor[Config](), "")
 	for row := range changes {
 		if !used[row] {
-			t.Errorf("configs/keys.md has %s, which is no key", row)
+			t.Errorf("configs/docs/keys.md has %s, which is no key", row)
 		}
 	}
 }

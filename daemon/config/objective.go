@@ -26,7 +26,7 @@ type Objective struct {
 	Margin string
 	// Fitted is that loss where it is one of package solver, else nil.
 	Fitted solver.Loss
-	// Doc says what the loss is for the task, for configs/components.md.
+	// Doc says what the loss is for the task, for configs/docs/components.md.
 	Doc string
 }
 

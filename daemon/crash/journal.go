@@ -192,7 +192,7 @@ func (j *Journal) write(stage Stage, b []byte) {
 		return
 	}
 	if _, err := j.hand.WriteAt(b, int64(stage)*stageBytes); err != nil && !j.broken.Swap(true) {
-		j.log.Warn("records in hand not noted: a record that ends the process will not be found", "error", err)
+		j.log.Warn("records in hand not noted", "note", "a record that ends the process will not be found", "error", err)
 	}
 }
 
@@ -219,14 +219,14 @@ func (j *Journal) Quarantined(topic string, partition int32) (offset int64, reas
 // BeginTraining notes that a refit runs.
 func (j *Journal) BeginTraining() {
 	if err := os.WriteFile(filepath.Join(j.dir, trainingFile), nil, 0o600); err != nil {
-		j.log.Warn("refit not noted: if the process dies in it that is not counted", "error", err)
+		j.log.Warn("refit not noted", "note", "if the process dies in it that is not counted", "error", err)
 	}
 }
 
 // EndTraining notes that none does. It may be called again.
 func (j *Journal) EndTraining() {
 	if err := os.Remove(filepath.Join(j.dir, trainingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		j.log.Warn("end of a refit not noted: it counts as a death of the process", "error", err)
+		j.log.Warn("end of a refit not noted", "note", "it counts as a death of the process", "error", err)
 	}
 }
 

@@ -25,7 +25,7 @@ var variants = [mixture.NumForms]variant{
 type variant struct {
 	// name is that of the variant, in documents and tests.
 	name string
-	// doc says what it is, for configs/components.md.
+	// doc says what it is, for configs/docs/components.md.
 	doc string
 	// part returns the part of the mixture that it is made of.
 	part func(m *config.Model) string
@@ -48,7 +48,7 @@ type variant struct {
 // candidates are those of all variants.
 type candidates = [mixture.NumForms]updates.Candidate
 
-// VariantDocs returns the names of the variants and what each is, for configs/components.md.
+// VariantDocs returns the names of the variants and what each is, for configs/docs/components.md.
 func VariantDocs() (names, docs []string) {
 	for f := range variants {
 		names, docs = append(names, variants[f].name), append(docs, variants[f].doc)

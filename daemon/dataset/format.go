@@ -26,7 +26,7 @@ const (
 )
 
 // Formats are all of them. To add one, write its row here, and what it reads in a file of this package. Flags, messages
-// and configs/components.md follow. In a file whose first line is of no format there is CSV.
+// and configs/docs/components.md follow. In a file whose first line is of no format there is CSV.
 var Formats = []FormatKind{
 	{
 		Name:      MovieLens,
@@ -102,7 +102,7 @@ var Formats = []FormatKind{
 type FormatKind struct {
 	// Name is the value of --format.
 	Name Format
-	// Doc says what a file has, for configs/components.md.
+	// Doc says what a file has, for configs/docs/components.md.
 	Doc string
 	// begins reports whether the first line that is not empty is of the format; nil where it does not say.
 	begins func(line []byte) bool

@@ -1,6 +1,6 @@
 // Package faults holds only tests: of the built refitd as a child process, against brokers that are processes too,
 // under kills, damage and load. Each ends with the proof of refitd verify and, where records are produced at the same
-// time, with the producer's own list of what was acknowledged. configs/faults.md names the row of the fault catalogue
+// time, with the producer's own list of what was acknowledged. docs/faults.md names the row of the fault catalogue
 // that each test belongs to.
 //
 // All of them are asked for by name (package tier): REFITD_TESTS=broker for those with a real Apache Kafka, which are

@@ -10,7 +10,7 @@ import (
 
 // TestTable: every test that the table of faults names exists.
 func TestTable(t *testing.T) {
-	b, err := os.ReadFile("../../configs/faults.md")
+	b, err := os.ReadFile("../../configs/docs/faults.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,10 +31,10 @@ func TestTable(t *testing.T) {
 			}
 		}
 		if !strings.Contains(sources[m[1]], "\nfunc "+m[2]+"(") {
-			t.Errorf("configs/faults.md names %s.%s, which there is not", m[1], m[2])
+			t.Errorf("configs/docs/faults.md names %s.%s, which there is not", m[1], m[2])
 		}
 	}
 	if len(names) == 0 {
-		t.Error("configs/faults.md names no test")
+		t.Error("configs/docs/faults.md names no test")
 	}
 }

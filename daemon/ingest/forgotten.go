@@ -52,7 +52,8 @@ func (f *Forgotten) read() (found []*sketch.Witness, err error) {
 		return nil, failed
 	}
 	if failed != nil {
-		f.Log.Error("one of the two lists of forgotten subjects cannot be read: the other one counts", "error", failed)
+		f.Log.Error("one of the two lists of forgotten subjects cannot be read",
+			"note", "the other one counts", "error", failed)
 	}
 	return found, nil
 }
@@ -103,7 +104,7 @@ func (f *Forgotten) Known(store *sketch.Store) bool {
 func (f *Forgotten) Keep(store *sketch.Store) error {
 	stored, err := f.KeepBoth(store)
 	if stored != nil {
-		f.Log.Error("forgotten subjects are not written to the store of the versions", "error", stored)
+		f.Log.Error("forgotten subjects not written to the store of versions", "error", stored)
 	}
 	return err
 }

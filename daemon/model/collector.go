@@ -39,9 +39,12 @@ func ofModel(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	reservoirItems = ofModel("reservoir_items", "Rows of the sample, by role: train, select and gate.", "role")
-	reservoirBytes = ofModel("reservoir_bytes", "Bytes of the sample's rows.")
-	ledgerOffsets  = ofModel("ledger_offsets",
+	sampleRows  = ofModel("sample_rows", "Rows of the sample, by role: train, select and gate.", "role")
+	sampleBytes = ofModel("sample_bytes", "Bytes of the sample's rows.")
+	// Names of release 0.1, which go with 0.3.
+	formerRows    = ofModel("reservoir_items", "Former name of refitd_sample_rows.", "role")
+	formerBytes   = ofModel("reservoir_bytes", "Former name of refitd_sample_bytes.")
+	ledgerOffsets = ofModel("ledger_offsets",
 		"Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.",
 		"topic", "account")
 	duplicates = ofModel("duplicates_in_window_total",
@@ -106,8 +109,10 @@ var (
 		"reason",
 	)
 	stateDescription = []*prometheus.Desc{
-		reservoirItems,
-		reservoirBytes,
+		sampleRows,
+		sampleBytes,
+		formerRows,
+		formerBytes,
 		ledgerOffsets,
 		duplicates,
 		storageFree,
@@ -193,9 +198,11 @@ func (s samples) sample(m *Model) {
 	s.gauge(storageFree, float64(m.state.Guard.FreeBytes()))
 	rows, bytes := store.Size()
 	for role, n := range rows {
-		s.gauge(reservoirItems, float64(n), sketch.Role(role).String())
+		s.gauge(sampleRows, float64(n), sketch.Role(role).String())
+		s.gauge(formerRows, float64(n), sketch.Role(role).String())
 	}
-	s.gauge(reservoirBytes, float64(bytes))
+	s.gauge(sampleBytes, float64(bytes))
+	s.gauge(formerBytes, float64(bytes))
 	for topic, accounts := range accountsByTopic(m.state.Settings, store.Ledger()) {
 		for account, n := range accounts {
 			s.gauge(ledgerOffsets, float64(n), topic, account)

@@ -107,7 +107,7 @@ refitd_progressive_invalid_total{model="ratings"} 0
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			switch f.GetName() {
-			case "refitd_reservoir_items":
+			case "refitd_sample_rows":
 				rows += m.GetGauge().GetValue()
 			case "refitd_progressive_loss":
 				for _, l := range m.GetLabel() {
@@ -121,7 +121,7 @@ refitd_progressive_invalid_total{model="ratings"} 0
 					text += l.GetValue() + " "
 				}
 				byName[text] = m.GetGauge().GetValue()
-			case "refitd_storage_free_bytes", "refitd_reservoir_bytes":
+			case "refitd_storage_free_bytes", "refitd_sample_bytes":
 				if m.GetGauge().GetValue() <= 0 {
 					t.Errorf("%s is %g", f.GetName(), m.GetGauge().GetValue())
 				}

@@ -34,7 +34,8 @@ func (n *Notifier) open() {
 		return
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		n.Log.Error("notices of earlier runs cannot be read: those of versions and halts from now on are delivered",
+		n.Log.Error("notices of earlier runs cannot be read",
+			"note", "those of versions and halts from now on are delivered",
 			"path", n.Path, "error", err)
 	}
 	n.queue = queue{Halted: make(map[string]bool)}

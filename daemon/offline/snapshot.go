@@ -31,6 +31,10 @@ type Versions struct {
 	Store      string `placeholder:"DIR"  help:"Directory of the snapshots."`
 	ConfigFile string `placeholder:"FILE" help:"Configuration file, in place of --store: it says where the snapshots are." name:"config.file"`
 	Model      string `placeholder:"NAME" help:"Model, if there are several."`
+
+	// Time is the field with the event time that the configuration says, and TimeUnit its unit; Locate sets them.
+	Time     string `kong:"-"`
+	TimeUnit string `kong:"-"`
 }
 
 // Locate fills in what is left out. An error is one of usage.
@@ -52,6 +56,7 @@ func (v *Versions) Locate() error {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--model", Path: v.ConfigFile}
 		}
 		v.Store, v.Model, v.ConfigFile = m.Publish.Store, m.Name, ""
+		v.Time, v.TimeUnit = m.Schema.Time, m.Schema.TimeUnit
 		return nil
 	}
 	if v.Store == "" {

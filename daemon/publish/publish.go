@@ -341,7 +341,7 @@ func (p *Publisher) End(ctx context.Context, ch *fitted.Fitted) {
 		}
 	}
 	if err := p.prune(ctx); err != nil && ctx.Err() == nil {
-		p.log.Warn("old versions not removed: tried again with the next publication", "error", err)
+		p.log.Warn("old versions not removed", "note", "tried again with the next publication", "error", err)
 	}
 }
 

@@ -23,7 +23,7 @@ type InitSummary struct {
 // InitField is what init takes a column for.
 type InitField struct {
 	Name     string `json:"name"`     // of the column or member
-	Use      string `json:"use"`      // categorical, numeric, multi, time or left out
+	Use      string `json:"use"`      // categorical, numeric, multi, time, identity or left out
 	Why      string `json:"why"`      // in words
 	Optional bool   `json:"optional"` // some rows lack it
 }

@@ -73,6 +73,7 @@ type Emitter struct {
 	w       io.Writer
 	json    bool
 	columns func() int // of the terminal behind w; nil if w is not a terminal
+	updates UpdateCount
 }
 
 // NewEmitter returns an emitter that writes JSON Lines if asJSON and text otherwise.
@@ -85,11 +86,21 @@ func (e *Emitter) Fit(columns func() int) { e.columns = columns }
 func (e *Emitter) IsJSON() bool { return e.json }
 
 // Emit writes one line. In JSON it is the object of line with a first field "type" of the given kind: ready, tick,
-// step, version, summary, error and so on.
+// step, version, summary, error and so on. In text, one line sums up the updates of models before what follows them.
 func (e *Emitter) Emit(kind string, line Line) error {
 	var b page
 	if e.columns != nil {
 		b.columns = e.columns()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.json {
+		if v, ok := line.(Version); ok && e.updates.Add(&v) {
+			return nil
+		}
+		if text := e.updates.Take(); text != "" {
+			prose(&b, "%s\n", text)
+		}
 	}
 	if e.json {
 		object, err := json.Marshal(line)
@@ -108,8 +119,6 @@ func (e *Emitter) Emit(kind string, line Line) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if _, err := e.w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("report: %s: %w", kind, err)
 	}

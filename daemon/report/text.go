@@ -152,7 +152,7 @@ func (v Version) WriteText(w io.Writer) error {
 			loss += " (champion " + v.ChampionGate.headline() + ")"
 		}
 	}
-	return say(w, "version %d of %s (%s) %s: %s; k=%d, %s, %s, %s, %s%s, %.1f s\n", v.Version, v.Model, v.Kind,
+	return prose(w, "version %d of %s (%s) %s: %s; k=%d, %s, %s, %s, %s%s, %.1f s\n", v.Version, v.Model, v.Kind,
 		v.Decision, v.Reason, v.K, Count(v.Rows, "row"), Count(v.Features, "feature"), v.Status, v.Optimality(), loss,
 		float64(v.TrainSeconds))
 }

@@ -27,7 +27,7 @@ func (s *Scorer) look(fetches kgo.Fetches, next map[string]map[int32]int64,
 		}
 		if known && p.LogStartOffset > expected {
 			s.Metrics.lost.WithLabelValues(s.Settings.Name).Add(float64(p.LogStartOffset - expected))
-			s.Log.Error("offsets are gone before they were scored: the log starts behind them", "topic", p.Topic,
+			s.Log.Error("offsets are gone before they were scored", "note", "the log starts behind them", "topic", p.Topic,
 				"partition", p.Partition, "offset", expected, "log_start", p.LogStartOffset)
 			next[p.Topic][p.Partition] = p.LogStartOffset
 		}
@@ -45,8 +45,8 @@ func (s *Scorer) failedFetch(fetches kgo.Fetches) (first error) {
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // of our own wait
 		case lost:
 			s.Log.Error(
-				"brokers lost records that were read: reading continues where their logs agree, and some offsets may be "+
-					"answered again",
+				"brokers lost records that were read",
+				"note", "reading continues where their logs agree, and some offsets may be answered again",
 				"topic",
 				topic,
 				"partition",

@@ -79,7 +79,8 @@ func (s *Scorer) open(ctx context.Context) (transport, error) {
 	}
 	t, err := s.join(prepare, exact, partitions)
 	if _, refused := errors.AsType[*refusedError](err); refused && s.Settings.Score.Transactions == config.Auto {
-		s.Log.Warn("transactions are refused: each offset is answered at least once, after a failure perhaps twice",
+		s.Log.Warn("transactions are refused",
+			"note", "each offset is answered at least once, after a failure perhaps twice",
 			"topic", s.Settings.Score.Topic, "group", s.Group, "reason", s.explain(err))
 		s.inexact, exact = true, false
 		t, err = s.join(prepare, exact, partitions)
@@ -213,7 +214,8 @@ func (s *Scorer) transactions(ctx context.Context, client *kgo.Client) (bool, er
 	}
 	s.inexact = true
 	s.Log.Warn(
-		"brokers have no transactions of Kafka 2.5: each offset is answered at least once, after a failure perhaps twice",
+		"brokers have no transactions of Kafka 2.5",
+		"note", "each offset is answered at least once, after a failure perhaps twice",
 		"topic",
 		s.Settings.Score.Topic,
 		"group",

@@ -119,7 +119,7 @@ func TestDeadProcess(t *testing.T) {
 	if n := records(t, r.Bench, "g"); n != 0 {
 		t.Errorf("%d records in the topic of the group", n)
 	}
-	const line = `msg="shard.session is less than brokers take: it counts as the least that they do" group=g session=1s least=6s`
+	const line = `msg="shard.session is less than brokers take" note="it counts as the least that they do" group=g session=1s least=6s`
 	if first.log.Has("shard.session") || !second.log.Has(line) {
 		t.Errorf("the log says %s", second.log.String())
 	}

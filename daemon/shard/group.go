@@ -66,7 +66,8 @@ type Group struct {
 // NewGroup returns a group. Nothing is connected before Run.
 func NewGroup(o GroupOptions) *Group {
 	if o.Session < leastSession {
-		o.Log.Warn("shard.session is less than brokers take: it counts as the least that they do", "group", o.Name,
+		o.Log.Warn("shard.session is less than brokers take",
+			"note", "it counts as the least that they do", "group", o.Name,
 			"session", o.Session, "least", leastSession)
 		o.Session = leastSession
 	}
@@ -118,7 +119,7 @@ func (g *Group) Run(ctx context.Context) error {
 	}
 	g.release()
 	if leaveErr := leaveGroup(ctx, client, cut, g.Name, g.Instance, g.Kafka); leaveErr != nil && err == nil {
-		g.Log.Warn("group of the shards not left: the others wait for shard.session", "group", g.Name, "error",
+		g.Log.Warn("group of the shards not left", "note", "the others wait for shard.session", "group", g.Name, "error",
 			leaveErr)
 	}
 	return err

@@ -106,7 +106,8 @@ func (l *Live) run(ctx context.Context) error {
 func (l *Live) drop(r *kgo.Record, err error) {
 	if other, ok := errors.AsType[*anotherBuild](err); ok {
 		l.OnDropped(DroppedBuild)
-		l.Log.Warn("record of the live topic is left out: another build has written it", "topic", l.Topic, "offset",
+		l.Log.Warn("record of the live topic is left out",
+			"note", "another build has written it", "topic", l.Topic, "offset",
 			r.Offset, "name", other.name, "version", other.version, "want", liveName, "want_version", liveVersion)
 		return
 	}

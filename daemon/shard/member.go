@@ -103,7 +103,8 @@ func (m *member) run(ctx context.Context) error {
 	client.PauseFetchTopics(m.topic)
 	<-ctx.Done()
 	if err := leaveGroup(ctx, client, cut, m.group, "", m.connect); err != nil {
-		m.log.Warn("group of the trainers not left: the others wait for shard.standby", "group", m.group, "error", err)
+		m.log.Warn("group of the trainers not left",
+			"note", "the others wait for shard.standby", "group", m.group, "error", err)
 	}
 	m.revoked(true)
 	return nil

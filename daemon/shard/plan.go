@@ -9,7 +9,7 @@ import (
 
 // What a plan rests on.
 const (
-	// of processor time for a shard to fetch, read and account for an event of 100 bytes; configs/scale.md says where
+	// of processor time for a shard to fetch, read and account for an event of 100 bytes; configs/docs/scale.md says where
 	eventCost = 3 * time.Microsecond
 	busy      = .5 // of a processor that events keep busy: with the rest a shard catches up with its log
 	day       = 24 * time.Hour

@@ -289,7 +289,8 @@ func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logg
 	}
 	described, err := admin.DescribeTopicConfigs(ctx, topic)
 	if err != nil { // the check needs a right that merging does not need
-		log.Warn("settings of the topic cannot be read: it has to be compacted, and only that", "topic", topic, "error",
+		log.Warn("settings of the topic cannot be read",
+			"note", "it has to be compacted, and only that", "topic", topic, "error",
 			err)
 		return nil
 	}
@@ -311,7 +312,8 @@ func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logg
 			if n, err := strconv.ParseInt(value, 10, 64); advises && c.Key == segmentTime && err == nil &&
 				n > longSegment {
 				log.Warn(
-					"the merge topic keeps what is superseded for long, and who takes a shard up reads all of it: set its segment.ms",
+					"merge topic keeps what is superseded for long",
+					"note", "a process that takes a shard over reads all of it: set segment.ms of the topic",
 					"topic",
 					topic,
 					segmentTime,

@@ -256,7 +256,7 @@ func (s *Sender) sendLost() error {
 	if !lost {
 		return nil
 	}
-	s.Log.Warn("the merge topic has lost a head of this shard, or has not shown it yet: all rows are sent again",
+	s.Log.Warn("merge topic does not have a head of this shard", "note", "all rows are sent again",
 		"topic", s.Topic)
 	return s.resend()
 }
@@ -450,14 +450,15 @@ func (s *Sender) obey() error {
 	s.pace.merged, s.done = w.Merged, mark{Next: next, Passed: passed}
 	if passed := w.Passed[s.Number]; passed.compare(s.by) > 0 { // the state and the topic have lost that there was one
 		s.Log.Warn(
-			"the trainer has merged a later run of this shard than the merge topic knows: all rows are sent again",
+			"trainer has merged a later run than the merge topic has",
+			"note", "all rows are sent again",
 			"topic", s.Topic)
 		s.by.Epoch, s.sent = passed.Epoch+1, 0
 		return s.resend()
 	}
 	if lost, ok := w.Resend[s.Number]; ok && lost != s.resent {
 		s.resent = lost
-		s.Log.Warn("the merge topic has lost rows of this shard: all are sent again", "topic", s.Topic)
+		s.Log.Warn("the merge topic has lost rows of this shard", "note", "all are sent again", "topic", s.Topic)
 		s.by.Epoch, s.sent = s.by.Epoch+1, 0
 		return s.resend()
 	}

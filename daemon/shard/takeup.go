@@ -60,7 +60,8 @@ func (r *Receiver) TakePlace(ctx context.Context) (*sketch.Witness, error) {
 		return nil, fmt.Errorf("topic %s (shard.topic): shard %d of %d cannot be taken up: %s: %w", r.Topic, *r.Place,
 			r.Count, s.Refused, ErrTopic)
 	default: // rows were lost, or a clock was off
-		r.Log.Warn("shard not taken up to its last head: the log is read again from the one before, or from its start",
+		r.Log.Warn("shard not taken up to its last head",
+			"note", "the log is read again from the one before, or from its start",
 			"topic", r.Topic, "shard", *r.Place, "reason", s.Refused)
 	}
 	if err := r.Store.Taken(); err != nil || r.wished == nil {

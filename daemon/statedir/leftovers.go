@@ -147,7 +147,7 @@ func Warn(dir string, log *slog.Logger) {
 	}
 	if len(found) > 0 {
 		log.Warn(
-			"replaced states and unfinished files take space: refitd versions prune --state lists and removes them",
+			"replaced states and unfinished files take space", "note", "refitd versions prune --state lists and removes them",
 			"dir", dir, "count", len(found), "bytes", bytes)
 	}
 }

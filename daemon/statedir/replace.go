@@ -189,7 +189,7 @@ func Finish(dir string, log *slog.Logger) error {
 		return settled(dir)
 	}
 	for _, name := range found { // the state is the old one or, under its own name, the new one: either is whole
-		log.Warn("replacement of the state was interrupted: what is in its place stays", "dir", dir, "kept", name)
+		log.Warn("replacement of the state was interrupted", "note", "what is in its place stays", "dir", dir, "kept", name)
 		if err := settled(name); err != nil {
 			return fmt.Errorf("statedir: %w", err)
 		}

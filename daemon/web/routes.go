@@ -48,7 +48,7 @@ func forms(last string) string {
 	return v1 + last + " " + v1 + byAlias + last + " " + v1 + byVersion + last
 }
 
-// Routes is everything that is served. The server routes by it, and configs/openapi.json and configs/http.md are made
+// Routes is everything that is served. The server routes by it, and configs/openapi.json and docs/http.md are made
 // from it.
 var Routes = []Route{
 	{

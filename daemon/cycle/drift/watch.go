@@ -13,7 +13,7 @@ var Detectors = []Kind{
 
 // Kind is what there is to say of a detector. A Watch, and the labels of metrics, know detectors by Detectors alone.
 type Kind struct {
-	// Name is that in configs/components.md.
+	// Name is that in configs/docs/components.md.
 	Name string
 	// Doc says what it tests.
 	Doc string

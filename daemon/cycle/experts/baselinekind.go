@@ -23,7 +23,7 @@ var Baselines = []BaselineKind{
 type BaselineKind struct {
 	// Name is that of its part of the mixture: in reports, manifests and metrics. It is not to be changed.
 	Name string
-	// Doc says what it predicts from, for configs/components.md.
+	// Doc says what it predicts from, for configs/docs/components.md.
 	Doc string
 	// Applies reports whether a model has such a baseline.
 	Applies func(s *BaselineSetting) bool

@@ -28,7 +28,7 @@ var Kinds = []Kind{
 type Kind struct {
 	// Name is that of its part of the mixture: in reports, manifests and metrics. It is not to be changed.
 	Name string
-	// Doc says what it predicts from, for configs/components.md.
+	// Doc says what it predicts from, for configs/docs/components.md.
 	Doc string
 	// Memory is the part of memory.parts that Footprint is counted in.
 	Memory string

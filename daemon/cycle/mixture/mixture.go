@@ -20,7 +20,7 @@ import (
 // square, and capped. A second set of weights has these times exp(−loss) of the entity's own losses, which fade at each
 // of its events. The two sets are mixed by the same rule, each judged by how likely its parts made the event, and
 // betShare is spread over the two. So what the entity's losses say counts as far as it has paid, and the bound of the
-// plain weights holds but for a constant: configs/learning.md has the theorem. On ratings with and without drift slower
+// plain weights holds but for a constant: docs/learning.md has the theorem. On ratings with and without drift slower
 // rates than the 1 of theory, and entities' own losses, gained 0.001 to 0.003 RMSE each. MixtureRate and mixtureEntity
 // are tuned on these ratings. The others are chosen by hand.
 const (

@@ -59,7 +59,8 @@ type training struct {
 	trainEnded      *prometheus.CounterVec
 	TrainFailed     *prometheus.CounterVec
 	decisions       *prometheus.CounterVec
-	Dropped         *prometheus.CounterVec
+	dropped         *prometheus.CounterVec
+	formerDropped   *prometheus.CounterVec // under its name of release 0.1, which goes with 0.3
 	Drift           *prometheus.CounterVec
 }
 
@@ -71,6 +72,7 @@ type publishing struct {
 	DeltaBytes      *prometheus.CounterVec
 	DeltaSeconds    *prometheus.HistogramVec
 	features        *prometheus.GaugeVec
+	formerFeatures  *prometheus.GaugeVec // as formerDropped
 	HeldBack        *prometheus.CounterVec
 	snapshotInfo    *prometheus.GaugeVec
 	snapshotVersion *prometheus.GaugeVec
@@ -115,6 +117,12 @@ func (r registrar) counter(name, help string, labels ...string) *prometheus.Coun
 
 func (r registrar) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return r.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_" + name, Help: help}, append([]string{"model"}, labels...))
+}
+
+// DroppedNames counts names that a refit of a model left out of the vocabulary.
+func (t *training) DroppedNames(model string, names int64) {
+	t.dropped.WithLabelValues(model).Add(float64(names))
+	t.formerDropped.WithLabelValues(model).Add(float64(names))
 }
 
 // New registers the metrics of all models.
@@ -184,10 +192,11 @@ func newTraining(f registrar) training {
 		TrainFailed:  f.counter("train_failures_total", "Refits that ended without a model."),
 		decisions: f.counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "decision",
 			"reason"),
-		Dropped: f.counter(
-			"dictionary_dropped_total",
+		dropped: f.counter(
+			"vocabulary_dropped_total",
 			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features).",
 		),
+		formerDropped: f.counter("dictionary_dropped_total", "Former name of refitd_vocabulary_dropped_total."),
 		Drift: f.counter("drift_alarms_total",
 			"Alarms of the drift detector, by the categorical field whose known names change, or (loss).", "group"),
 	}
@@ -204,7 +213,8 @@ func newPublishing(f registrar) publishing {
 		DeltaSeconds: f.NewHistogramVec(durations.Options("refitd_delta_seconds",
 			"Time from when a delta is taken until it is in the store: its events are stored before it.",
 			prometheus.ExponentialBuckets(0.001, 2, 14)), []string{"model"}),
-		features: f.gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
+		features:       f.gauge("vocabulary_features", "Features in the vocabulary of the version that consumers have."),
+		formerFeatures: f.gauge("dictionary_features", "Former name of refitd_vocabulary_features."),
 		HeldBack: f.counter("updates_held_back_total",
 			"Updates and deltas that were not published: worse than the refit that they start from, by reason.",
 			"reason"),
@@ -331,7 +341,7 @@ func (m *Metrics) Add(c *config.Model) {
 	m.Untrusted.WithLabelValues(model)
 	m.trainSeconds.WithLabelValues(model)
 	m.TrainFailed.WithLabelValues(model)
-	m.Dropped.WithLabelValues(model)
+	m.DroppedNames(model, 0)
 }
 
 // Unlearned counts events on which learning panicked.
@@ -408,7 +418,9 @@ func (m *Metrics) Live(model string, ch *fitted.Fitted, published, expires time.
 	m.snapshotTime.WithLabelValues(model).Set(seconds(published))
 	m.Renew(model, published, expires)
 	m.dataTime.WithLabelValues(model).Set(float64(ch.Watermark) / 1000)
-	m.features.WithLabelValues(model).Set(float64(ch.Vocabulary.NumColumns()))
+	features := float64(ch.Vocabulary.NumColumns())
+	m.features.WithLabelValues(model).Set(features)
+	m.formerFeatures.WithLabelValues(model).Set(features)
 }
 
 // Renew records until when consumers may use the version they have. The zero time as expiry is never.

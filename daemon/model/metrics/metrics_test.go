@@ -155,7 +155,10 @@ refitd_snapshot_expires_timestamp_seconds{model="ratings"} 0
 # HELP refitd_snapshot_data_watermark_timestamp_seconds Newest event time behind the version that consumers have.
 # TYPE refitd_snapshot_data_watermark_timestamp_seconds gauge
 refitd_snapshot_data_watermark_timestamp_seconds{model="ratings"} 5
-# HELP refitd_dictionary_features Features in the vocabulary of the version that consumers have.
+# HELP refitd_vocabulary_features Features in the vocabulary of the version that consumers have.
+# TYPE refitd_vocabulary_features gauge
+refitd_vocabulary_features{model="ratings"} 0
+# HELP refitd_dictionary_features Former name of refitd_vocabulary_features.
 # TYPE refitd_dictionary_features gauge
 refitd_dictionary_features{model="ratings"} 0
 `)

@@ -193,7 +193,7 @@ func (r *Reader) committed() map[consumer.TopicPartition]int64 {
 	defer cancel()
 	committed, err := r.consumer.Committed(ctx)
 	if err != nil {
-		r.log.Warn("offsets of the group cannot be read: state is taken for one that has none", "error", err)
+		r.log.Warn("offsets of the group cannot be read", "note", "state is taken for one that has none", "error", err)
 	}
 	maps.DeleteFunc(committed,
 		func(tp consumer.TopicPartition, _ int64) bool { return !r.Role.Reads(tp.Topic, tp.Partition) })
@@ -252,7 +252,8 @@ func (r *Reader) onApplied(c ingest.Counts) {
 	}
 	if c.WrongUnit > 0 && r.trueUnit.Load() == nil { // once: the metric counts all
 		r.trueUnit.Store(&c.TrueUnit)
-		r.log.Warn("event times are days of 1970: schema.time_unit is not their unit, as it seems", "topic", c.Topic,
+		r.log.Warn("event times are days of 1970",
+			"note", "schema.time_unit is not their unit, as it seems", "topic", c.Topic,
 			"partition", c.Partition, "first_offset", c.WrongAt, "time_unit", r.options.Settings.Schema.TimeUnit,
 			"seems", c.TrueUnit)
 	}
@@ -296,7 +297,8 @@ func (r *Reader) onCatchUp(c ingest.CatchUp, begins bool) {
 
 // onUnlearned counts rows that panicked when a catch-up ended.
 func (r *Reader) onUnlearned(rows int) {
-	r.log.Error("panic on rows that a catch-up had passed over: they are left out of the live model", "rows", rows)
+	r.log.Error("panic on rows that a catch-up had passed over",
+		"note", "they are left out of the live model", "rows", rows)
 	r.options.Metrics.Unlearned(r.options.Settings.Name, rows)
 }
 
@@ -311,7 +313,8 @@ func (r *Reader) tellMissing() {
 	r.loggedMissing = true
 	for field, path := range r.AbsentFields() {
 		r.log.Warn(
-			"no event has a field where input.mapping says that it is: check event --event FILE shows what becomes of one",
+			"no event has a field where input.mapping says that it is",
+			"note", "check event --event FILE shows what becomes of one",
 			"field",
 			field,
 			"path",
@@ -352,14 +355,16 @@ func (r *Reader) keepSchemas() {
 		return
 	}
 	if err := ingest.KeepSchemas(r.state.Store, r.state.Dir); err != nil {
-		r.log.Warn("schemas not written next to the state: if that is lost, rebuild asks the registry", "error", err)
+		r.log.Warn("schemas not written next to the state",
+			"note", "if that is lost, rebuild asks the registry", "error", err)
 	}
 }
 
 // onLost logs a schema that has nothing, or another type, for a field of the model, before its first event.
 func (r *Reader) onLost(id event.ID, field string) {
 	r.log.Warn(
-		"a schema of records has nothing, or another type, for a field",
+		"a schema has nothing, or another type, for a field",
+		"note", "check event --event FILE shows what becomes of one",
 		"schema", id.String(), "field", field)
 }
 

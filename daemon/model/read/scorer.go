@@ -54,7 +54,7 @@ func memberName(dir string, log *slog.Logger) (string, error) {
 		return "", fmt.Errorf("model: %w", err)
 	}
 	if err == nil {
-		log.Warn("name among the members of the group cannot be read: the state gets another", "path", path)
+		log.Warn("name among the members of the group cannot be read", "note", "the state gets another", "path", path)
 	}
 	name := strings.ToLower(rand.Text())
 	if err := durable.WriteFile(path, 0o600, durable.Bytes([]byte(name+"\n"))); err != nil {

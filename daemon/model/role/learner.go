@@ -142,7 +142,7 @@ func (l *Learner) await(ctx context.Context) {
 	case <-ctx.Done():
 	case <-l.topic.Current():
 	case <-late.C:
-		l.options.Log.Warn("live topic not read yet: what is learned between refits waits for it", "topic",
+		l.options.Log.Warn("live topic not read yet", "note", "what is learned between refits waits for it", "topic",
 			l.topic.Topic)
 	}
 }
@@ -236,7 +236,7 @@ func (l *Learner) start(s shard.Stretch, known []report.Cut) place {
 	}
 	if missed := s.From - have.Next; missed > 0 {
 		l.missed.Add(missed)
-		l.options.Log.Warn("events of some offsets are not in the live topic: the next refit learns from them",
+		l.options.Log.Warn("events of some offsets are not in the live topic", "note", "the next refit learns from them",
 			"topic", s.Topic, "partition", s.Partition, "offsets", missed)
 	}
 	return have

@@ -39,7 +39,7 @@ func readCounters(dir string, log *slog.Logger) *Counters {
 	}
 	if err != nil {
 		n.newest = publish.Numbers{}
-		log.Error("numbers of the versions cannot be read: they continue from those in the store", "path", n.path,
+		log.Error("numbers of the versions cannot be read", "note", "they continue from those in the store", "path", n.path,
 			"error", err)
 	}
 	return n

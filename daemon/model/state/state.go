@@ -93,7 +93,8 @@ func Open(ctx context.Context, o *part.Options) (_ *State, err error) {
 		config.ErrModelFileDamaged,
 	) { // it guards against another schema, which is the configuration's to know
 		o.Log.Error(
-			"settings of the state cannot be read: those of the configuration are taken for them and written in their place",
+			"settings of the state cannot be read",
+			"note", "those of the configuration are taken for them and written in their place",
 			"error",
 			err,
 		)
@@ -206,7 +207,7 @@ func (s *State) CompareWith(versions *publish.Store) {
 		}
 	}
 	if behind > 0 {
-		s.Log.Warn("state is behind the newest version: offsets are read again before the next one is published",
+		s.Log.Warn("state is behind the newest version", "note", "offsets are read again before the next one is published",
 			"version", latest.Version, "partitions", partitions, "offsets", behind, "first", first)
 	}
 	s.Rollbacks = max(s.Rollbacks, behind)

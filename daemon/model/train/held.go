@@ -13,13 +13,13 @@ func (t *Trainer) logHeld() {
 		switch why {
 		case experts.HeldEntity:
 			t.log.Warn(
-				"one entity sends more than its share of the events: what is beyond it changes that entity alone",
+				"one entity sends more than its share of the events", "note", "what is beyond it changes that entity alone",
 				"field", by.By, "share", by.Share, "keys", "train.cap.by, train.cap.share")
 		case experts.HeldName:
-			t.log.Info("one entity sends most of the recent events of a name: that name learns a few of them",
+			t.log.Info("one entity sends most of the recent events of a name", "note", "that name learns a few of them",
 				"field", by.By, "keys", "train.cap.by, train.cap.share")
 		case experts.HeldIdentity:
-			t.log.Info("events came again under an identity that was learned: the live model leaves them out",
+			t.log.Info("events came again under an identity that was learned", "note", "the live model leaves them out",
 				"field", t.settings.Schema.Identity, "key", "schema.identity")
 		}
 	}

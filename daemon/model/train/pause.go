@@ -46,7 +46,7 @@ func NewPause(crashes *crash.Journal, dir string, m *config.Model, now time.Time
 	n, at, tooOften := crashes.TrainingDeaths()
 	if until := disabledUntil(n, at, now); tooOften && now.Before(until) {
 		p.hold(until)
-		log.Warn("training disabled: the process died in its last refits; events are still read and folded in",
+		log.Warn("training disabled", "note", "the process died in its last refits; events are still read and folded in",
 			"deaths", n, "until", until, "to_enable",
 			"POST /-/refit, a reload, or a restart with other settings of the model")
 	}

@@ -361,7 +361,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	// The champion may be what makes refits fail. Once more from nothing, on a new sample: the first has given up its
 	// rows.
 	if err != nil && ctx.Err() == nil && t.cycle.StartsCold() {
-		t.log.Warn("refit failed that continued from the champion: it is made again from nothing", "error", err,
+		t.log.Warn("refit failed that continued from the champion", "note", "it is made again from nothing", "error", err,
 			"stack", part.StackOf(err))
 		if sample, err = t.takeSample(); err != nil {
 			return trained{err: err}
@@ -386,7 +386,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	}
 	traces.Gate(t.tracer, span, challenger)
 	t.metrics.Trained(&challenger.Version, time.Since(start), traces.ID(span))
-	t.metrics.Dropped.WithLabelValues(name).Add(float64(challenger.Vocabulary.Dropped))
+	t.metrics.DroppedNames(name, int64(challenger.Vocabulary.Dropped))
 	now := time.Now()
 	t.shown.refitted.Store(&now)
 	t.shown.failure.Store(nil)

@@ -48,7 +48,7 @@ func (v *Versions) salvageFrom(reason error) *snapshot.Model {
 		return nil
 	}
 	if err != nil {
-		v.log.Error("champion is damaged, and no other version can take its place: the next refit does",
+		v.log.Error("champion is damaged, and no other version can take its place", "note", "the next refit does",
 			"version", was, "reason", reason, "error", err)
 		v.unreadable(
 			"store: the champion is damaged, and no other version can take its place before the next refit: %v", reason)

@@ -129,7 +129,8 @@ func (v *Versions) nameStrays() {
 		case v.strays[s.Path]:
 			continue
 		case s.Alias != "":
-			v.log.Error("alias is damaged and cannot be rebuilt: promote a version to set it", "alias", s.Alias, "path",
+			v.log.Error("alias is damaged and cannot be rebuilt",
+				"note", "promote a version to set it", "alias", s.Alias, "path",
 				s.Path, "reason", s.Err)
 		default:
 			v.log.Warn("in the store and no part of it: ignored", "path", s.Path, "reason", s.Err)
@@ -143,7 +144,8 @@ func (v *Versions) refused() {
 	for _, r := range v.Publisher.Refusals() {
 		v.renewed = time.Time{} // where the alias is moved back, its renewal was of another move
 		v.metrics.Untrusted.WithLabelValues(v.settings.Name).Inc()
-		v.log.Error("in the store and not signed by our keys: left alone, and not used", "alias", r.Alias, "version",
+		v.log.Error("in the store and not signed by our keys",
+			"note", "left alone, and not used", "alias", r.Alias, "version",
 			r.Version, "reason", r.Reason)
 	}
 }
@@ -245,13 +247,14 @@ func (v *Versions) substitute(reason error) {
 	}
 	for version := range v.Publisher.Readable() {
 		if ch, err := fitted.FromSnapshot(v.settings, version); err == nil {
-			v.log.Warn("champion cannot be used: the next refit is compared with another version", "version",
+			v.log.Warn("champion cannot be used", "note", "the next refit is compared with another version", "version",
 				ch.Version.Version, "reason", reason)
 			v.cycle.CompareWith(ch)
 			return
 		}
 	}
-	v.log.Warn("neither the champion nor another version can be used: the next refit is compared with the baselines",
+	v.log.Warn("neither the champion nor another version can be used",
+		"note", "the next refit is compared with the baselines",
 		"reason", reason)
 	v.cycle.CompareWith(nil)
 }
@@ -319,10 +322,11 @@ func (v *Versions) Follow() {
 	switch damage := v.Publisher.Damage(); {
 	case lost || !v.Publisher.Lost():
 	case damage != nil:
-		v.log.Error("champion is damaged: the last refit is published again in its place", "version",
+		v.log.Error("champion is damaged", "note", "the last refit is published again in its place", "version",
 			v.Publisher.Champion().Version, "reason", damage)
 	default:
-		v.log.Error("store of the versions is lost: it is made again with the champion, and numbers continue", "store",
+		v.log.Error("store of the versions is lost",
+			"note", "it is made again with the champion, and numbers continue", "store",
 			v.settings.Publish.Store, "version", v.Publisher.Champion().Version)
 	}
 	if err := v.state.Counters.Note(v.Publisher.Champion()); err != nil {

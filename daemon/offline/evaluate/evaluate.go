@@ -20,6 +20,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
+// timedRows is how many rows show whether a file has times. Chosen by hand: a file has them everywhere or nowhere.
+const timedRows = 1000
+
 // Options say which version to evaluate on which events. An empty Group is user if there is one.
 type Options struct {
 	Snapshot offline.SnapshotRef  `embed:""`
@@ -129,8 +132,8 @@ func Run(o Options, out *report.Emitter) error {
 	return offline.Strictly(o.Strict, drops, out)
 }
 
-// withTime lets events have the time of --time, or that of MovieLens files: a version does not say which field has it,
-// unless features are made of it.
+// withTime lets events have the time of --time, of --config.file where the file of events has it, or of MovieLens
+// files: a version does not say which field has it, unless features are made of it.
 func (o *Options) withTime(s *config.Schema) error {
 	switch {
 	case o.Time != "" && s.Time != "" && o.Time != s.Time:
@@ -147,8 +150,24 @@ func (o *Options) withTime(s *config.Schema) error {
 		if timed {
 			s.Time = "ts"
 		}
+	case o.Snapshot.Time != "" && o.Data != dataset.Stdin && hasTimes(o.Data, o.Format, o.Snapshot.Time):
+		s.Time, s.TimeUnit = o.Snapshot.Time, o.Snapshot.TimeUnit
 	}
 	return nil
+}
+
+// hasTimes reports whether each of the first rows of a file has a value in a column.
+func hasTimes(path string, format dataset.Format, column string) bool {
+	profile, err := dataset.ReadProfile(path, format, timedRows)
+	if err != nil {
+		return false // reading the events says why
+	}
+	for _, c := range profile.Columns {
+		if c.Name == column {
+			return c.Present == profile.Rows
+		}
+	}
+	return false
 }
 
 // predictions compares the prediction of each event with its label.

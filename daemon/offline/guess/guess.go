@@ -119,6 +119,7 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 				strings.Join(names, ", "))}
 	}
 	g.addAll(columns, of)
+	g.findFunctions(columns)
 	if len(g.schema.Categorical)+len(g.schema.Numeric)+len(g.schema.Multi) == 0 {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--data",
 			Err: errors.New(
@@ -343,6 +344,10 @@ func (g *guess) add(c *dataset.Column) {
 	case isText && isName == notByName:
 		say("numeric", "text that is numbers from %g to %g", c.Min, c.Max)
 		asNumber = true
+	case distinct == n && n == g.rows && distinct > fewNumbers && s.Identity == "" && identifies(own) &&
+		(c.Numbers == 0 || c.Whole == n) && c.Lists == 0:
+		s.Identity = c.Name
+		say("identity", "it differs in every row: an event that comes again, or is corrected, counts once")
 	case c.Whole == n && distinct > fewNumbers && c.Steps == n-1:
 		say(out, "it counts the rows")
 	case distinct == n && distinct > fewNumbers && isName != notByName:

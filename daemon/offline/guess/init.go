@@ -209,6 +209,7 @@ func (g *guess) yaml(o *Options) string {
 	servers, topic, why := []string{
 		"127.0.0.1:9092",
 	}, o.Model, "  # where the events will come from; backtest needs none"
+	y.line("# yaml-language-server: $schema=%s", config.SchemaID)
 	if o.Topic != "" {
 		servers, topic, why = o.BootstrapServers, o.Topic, ""
 		y.line(
@@ -322,6 +323,9 @@ func (g *guess) writeLabel(y *yamlText) {
 	if s.LabelMin != s.LabelMax {
 		y.line("      label_min: %v\n      label_max: %v", s.LabelMin, s.LabelMax)
 	}
+	if s.Identity != "" {
+		y.line("      identity: %s  # of rows with the same one, the newest counts", quoted(s.Identity))
+	}
 	if s.Time != "" {
 		y.line("      time: %s\n      time_unit: %s", quoted(s.Time), s.TimeUnit)
 		y.line("      # Its hour and its day of the week, in UTC, are fields if this says so:")
@@ -352,6 +356,9 @@ func (g *guess) writeFields(y *yamlText, use string) {
 		}
 		if use == "multi" {
 			entry += ", weight: " + format.WeightSqrt
+		}
+		if of := g.schema.Of[f.Name]; of != "" {
+			entry += ", of: " + quoted(of)
 		}
 		if entry != quoted(f.Name) {
 			entry = "{name: " + entry + "}"

@@ -80,6 +80,22 @@ func nameOfNames(name string) byName {
 	return notByName
 }
 
+// identifies reports whether a column is called as what identifies an event is.
+func identifies(name string) bool {
+	list := wordsOf(name)
+	if len(list) == 0 {
+		return false
+	}
+	last := list[len(list)-1]
+	if len(list) == 1 {
+		return last == "uuid" || last == "guid"
+	}
+	return (last == "id" || last == "uuid" || last == "key") && slices.Contains(ofEvents, list[len(list)-2])
+}
+
+// ofEvents are words for events, of which an ID identifies one.
+var ofEvents = []string{"event", "message", "record", "impression", "request", "transaction"}
+
 // nameOfQuantity reports whether the name of a column is that of a quantity: age, price_usd, num_users.
 func nameOfQuantity(name string) bool {
 	list := wordsOf(name)

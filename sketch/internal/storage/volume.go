@@ -51,7 +51,7 @@ func checkVolume(v volume, dir string, allowNetwork bool, log *slog.Logger) erro
 		return fmt.Errorf("sketch: %s is on a file system of %s, where mapped files and locks are not reliable: %w",
 			dir, v.name, fault.ErrNetwork)
 	case v.network:
-		log.Warn("state is on a network file system: mapped files and locks are not reliable there", "dir", dir,
+		log.Warn("state is on a network file system", "note", "mapped files and locks are not reliable there", "dir", dir,
 			"file_system", v.name)
 	case v.memory:
 		log.Warn("state is in memory: it is gone after a reboot", "dir", dir, "file_system", v.name)

@@ -13,7 +13,7 @@
 // It adds figures 1 to 4 of Blondel et al. 2016 (Polynomial networks and factorization machines), by coordinate
 // descent.
 //
-// Parts is of no paper: it measures what each part of the learner gains on streams, for configs/performance.md.
+// Parts is of no paper: it measures what each part of the learner gains on streams, for configs/docs/performance.md.
 //
 // Only the program cmd/paper uses it; the daemon runs nothing of it.
 package experiment

@@ -1,6 +1,7 @@
 package quickstart
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ const (
 	driftShare     = 0.4 // of a run with a given length, if that is earlier
 	windowSeconds  = 2.5 // of events in the progressive window: short, so that a recovery shows
 	recoveredRatio = 1.05
+	lineWidth      = 100 // of the table where there is no terminal: what a page or a mail shows without breaking lines
 )
 
 // Options of a quickstart. Out, Text and Log are required.
@@ -64,6 +66,7 @@ type demo struct {
 	drifts   chan time.Time
 
 	last       *report.Version
+	updates    report.UpdateCount // since the last note
 	lastRefit  time.Time
 	events     int64
 	count      int64
@@ -126,7 +129,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	d := &demo{
 		Options:  o,
-		table:    NewTable(o.Text, terminal.Width(o.Text)),
+		table:    NewTable(o.Text, cmp.Or(terminal.Width(o.Text), lineWidth)),
 		log:      logFile,
 		began:    time.Now(),
 		versions: make(chan report.Version, 16),
@@ -173,6 +176,9 @@ func (d *demo) run(ctx context.Context, addr string) error {
 	return d.summarise()
 }
 
+// happening is the first line of a quickstart.
+const happening = "A broker, a generated stream of ratings and the daemon that learns from it run in this process."
+
 // introduce says where the page and the broker are, and whether an earlier run is gone on from.
 func (d *demo) introduce(addr string) error {
 	page := "http://" + d.daemon.Addr() + "/"
@@ -184,7 +190,7 @@ func (d *demo) introduce(addr string) error {
 	if d.Out.IsJSON() {
 		return d.Out.Emit("ready", report.Ready{Web: d.daemon.Addr(), Models: []string{model}})
 	}
-	if _, err := fmt.Fprintf(d.Text, "page at %s\n", page); err != nil {
+	if _, err := fmt.Fprintf(d.Text, "%s\npage at %s\n", happening, page); err != nil {
 		return err
 	}
 	if err := d.Out.Emit("broker", report.Broker{BootstrapServers: addr}); err != nil {
@@ -195,7 +201,8 @@ func (d *demo) introduce(addr string) error {
 	}
 	if n := d.daemon.Progressive().N; n > 0 {
 		return d.table.Note(0,
-			fmt.Sprintf("continuing with the state in %s, which has learned from %d events", d.Dir, n))
+			fmt.Sprintf("continuing with the state in %s, which has learned from %s", d.Dir,
+				report.Count(n, "event")))
 	}
 	return nil
 }
@@ -276,7 +283,7 @@ func (d *demo) watch(stopped <-chan struct{}) error {
 					return err
 				}
 			}
-			return nil
+			return d.noteUpdates()
 		}
 		if err != nil {
 			return err
@@ -298,12 +305,21 @@ func (d *demo) version(v report.Version) error {
 	if d.Out.IsJSON() {
 		return d.Out.Emit("version", v)
 	}
-	text := fmt.Sprintf("version %d (%s) %s", v.Version, v.Kind, v.Decision)
-	if v.Kind == "refit" || d.log == "" { // why one update after the other is, only where there is room
-		text += ": " + v.Reason
+	if d.updates.Add(&v) {
+		return nil
 	}
-	if v.Kind == "refit" {
-		text += "; " + v.Optimality()
+	if err := d.noteUpdates(); err != nil {
+		return err
+	}
+	return d.table.Note(time.Since(d.began),
+		fmt.Sprintf("version %d (%s) %s: %s; %s", v.Version, v.Kind, v.Decision, v.Reason, v.Optimality()))
+}
+
+// noteUpdates writes one line of the updates since the last note, if there were any.
+func (d *demo) noteUpdates() error {
+	text := d.updates.Take()
+	if text == "" {
+		return nil
 	}
 	return d.table.Note(time.Since(d.began), text)
 }

@@ -43,8 +43,8 @@ func linesOf(k *report.Tick, width int) []string {
 		version += fmt.Sprintf(", last refit %s ago", seconds(float64(*k.SinceRefitSeconds)))
 	}
 	w, b := &k.Progressive.Window, &k.Progressive.Baselines
-	first := fmt.Sprintf("%s: %d events, %s a second, %d to do", seconds(float64(k.ElapsedSeconds)), k.Events,
-		number(float64(k.EventsPerSecond), 'f', 0), k.Lag)
+	first := fmt.Sprintf("%s: %s, %s a second, %d to do", seconds(float64(k.ElapsedSeconds)),
+		report.Count(k.Events, "event"), number(float64(k.EventsPerSecond), 'f', 0), k.Lag)
 	names := []string{"published", "live", "sgd_bias", "item_mean", "global_mean"}
 	losses := []string{loss(w.Published), loss(w.Live), loss(b.SGDBias), loss(b.ItemMean), loss(b.GlobalMean)}
 	if width >= wideWidth {

@@ -160,11 +160,11 @@ func (o *Options) logSkipped(s *dataset.Skipped) {
 		return
 	}
 	if len(s.LeftOut) > 0 {
-		o.Log.Warn("columns left out: their values are no text, number, time or list", "path", o.Path, "columns",
+		o.Log.Warn("columns left out", "note", "their values are no text, number, time or list", "path", o.Path, "columns",
 			s.LeftOut)
 	}
 	if s.Continued > 0 {
-		o.Log.Info("lines joined to the row before them: a cell in quotes has line ends", "path", o.Path, "lines",
+		o.Log.Info("lines joined to the row before them", "note", "a cell in quotes has line ends", "path", o.Path, "lines",
 			s.Continued)
 	}
 	for _, c := range s.Causes {
@@ -179,7 +179,7 @@ func (o *Options) logKeyless(records int) {
 	if o.Log == nil || records == 0 || o.Key == "" || o.Format == dataset.Lines || o.Format == dataset.LIBSVM {
 		return
 	}
-	o.Log.Warn("records without a key went to the partitions in turn: --key names another field",
+	o.Log.Warn("records without a key went to the partitions in turn", "note", "--key names another field",
 		"path", o.Path, "key", o.Key, "records", records)
 }
 

@@ -148,7 +148,8 @@ func (e *Erasure) versions() (named []int64, err error) {
 			AllowExpired: true,
 		}.Open(e.Model.Publish.Store, e.Model.Name, snapshot.Selector{Version: version})
 		if err != nil {
-			e.Log.Warn("version cannot be read: whether it names the subject is not known", "version", version, "error",
+			e.Log.Warn("version cannot be read",
+				"note", "whether it names the subject is not known", "version", version, "error",
 				err)
 			continue
 		}

@@ -219,11 +219,11 @@ func TestKeyFlood(t *testing.T) {
 	daemontest.Within(t, daemontest.Patience, "events and a version", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == float64(n) &&
-			daemontest.Sum(t, metrics, "refitd_dictionary_features") > 0
+			daemontest.Sum(t, metrics, "refitd_vocabulary_features") > 0
 	})
 	rows, features, dropped := daemontest.Sum(t, metrics, "refitd_sample_rows"), daemontest.Sum(t, metrics,
-		"refitd_dictionary_features"),
-		daemontest.Sum(t, metrics, "refitd_dictionary_dropped_total")
+		"refitd_vocabulary_features"),
+		daemontest.Sum(t, metrics, "refitd_vocabulary_dropped_total")
 	if rows > 2200 || features > 300 || dropped < 3000 {
 		t.Errorf("%g rows, %g features, %g names left out", rows, features, dropped)
 	}

@@ -131,7 +131,7 @@ func (r *Rebuild) takePlace(ctx context.Context) (*sketch.Lock, error) {
 		case !errors.Is(err, sketch.ErrLocked):
 			return nil, ingest.StateError(err, r.dir)
 		case waiting == "":
-			r.Log.Info("rebuilt state has caught up and waits for the daemon to be stopped", "reason", err)
+			r.Log.Info("rebuilt state has caught up: stop the daemon", "reason", err)
 			waiting = "stop the daemon: the new state then takes the place of the one it has open"
 		}
 		if backoff.Sleep(ctx, rebuildEvery) != nil {
@@ -200,7 +200,7 @@ func (r *Rebuild) open(ctx context.Context) error {
 		return ingest.StateError(fmt.Errorf("rebuild: keep the settings: %w", err), r.staging)
 	}
 	if n, err := ingest.TakeSchemas(r.store, r.dir); err != nil {
-		r.Log.Warn("schemas of the old state cannot be read: the registry is asked", "error", err)
+		r.Log.Warn("schemas of the old state cannot be read", "note", "the registry is asked", "error", err)
 	} else if n > 0 {
 		r.Log.Info("records are read by the schemas of the old state", "schemas", n)
 	}

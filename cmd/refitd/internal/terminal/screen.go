@@ -16,6 +16,30 @@ import (
 // Columns is the width of a screen on a terminal that is wider, or that does not say how wide it is.
 const Columns = 80
 
+// Trouble begins a line of the state that needs attention: it is red where the terminal has colours.
+const Trouble = "  ! "
+
+// Attributes of text, as ANSI terminals take them (ECMA-48, 8.3.117), and their end.
+const (
+	bold  = "\x1b[1m"
+	faint = "\x1b[2m"
+	red   = "\x1b[31m"
+	plain = "\x1b[0m"
+)
+
+// hasColours reports whether w is a terminal with colours whose user has not asked for none (https://no-color.org).
+func hasColours(w io.Writer) bool {
+	return Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// coloured returns a text with an attribute, where there are colours.
+func (s *Screen) coloured(text, attribute string) string {
+	if !s.paint || attribute == "" {
+		return text
+	}
+	return attribute + text + plain
+}
+
 // narrowest is the least width that a screen takes for that of a terminal.
 const narrowest = 20
 
@@ -40,6 +64,7 @@ type Screen struct {
 	head  []string // where the page and the log are
 	body  []string // as drawn last
 	drawn int      // lines of the last drawing, to go up for the next one
+	paint bool     // lines are coloured
 }
 
 // New returns a screen that names the page and the file of the log. Nothing is drawn yet. A nil width is that of the
@@ -53,6 +78,7 @@ func New(w io.Writer, page, log string, width func() int) *Screen {
 		width: width,
 		head:  []string{"page " + page, "log  " + log, "Ctrl-C ends it"},
 		body:  []string{"starting …"},
+		paint: hasColours(w),
 	}
 }
 
@@ -79,7 +105,7 @@ func (s *Screen) Note(elapsed time.Duration, text string) error {
 	for i, line := range Wrap(text, s.Width()-10) {
 		mark := strings.Repeat(" ", 10)
 		if i == 0 {
-			mark = fmt.Sprintf("%5.0fs  > ", elapsed.Seconds())
+			mark = s.coloured(fmt.Sprintf("%5.0fs  > ", elapsed.Seconds()), bold)
 		}
 		out.WriteString(mark + line + "\n")
 	}
@@ -97,16 +123,23 @@ func (s *Screen) Write(text []byte) (int, error) {
 // draw replaces the last drawing by a text that stays and the state below it, in one write.
 func (s *Screen) draw(above string) error {
 	width := s.Width()
-	lines := append(append([]string{strings.Repeat("─", width)}, s.head...), s.body...)
+	head := append([]string{strings.Repeat("─", width)}, s.head...)
 	var out strings.Builder
 	if s.drawn > 0 {
 		fmt.Fprintf(&out, "\x1b[%dA\r\x1b[J", s.drawn) // up, to the left, and all below is gone
 	}
 	out.WriteString(above)
-	for _, line := range lines {
-		out.WriteString(cut(line, width) + "\n")
+	for _, line := range head {
+		out.WriteString(s.coloured(cut(line, width), faint) + "\n")
 	}
-	s.drawn = len(lines)
+	for _, line := range s.body {
+		colour := ""
+		if strings.HasPrefix(line, Trouble) {
+			colour = red
+		}
+		out.WriteString(s.coloured(cut(line, width), colour) + "\n")
+	}
+	s.drawn = len(head) + len(s.body)
 	_, err := io.WriteString(s.w, out.String())
 	return err
 }

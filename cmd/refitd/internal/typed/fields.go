@@ -12,7 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// kind is the type that a field of a model has in records: the rows of the table in configs/formats.md.
+// kind is the type that a field of a model has in records: the rows of the table in configs/docs/formats.md.
 type kind uint8
 
 const (

@@ -187,9 +187,9 @@ func TestNotWritten(t *testing.T) {
 	}
 }
 
-// TestDocumentedTypes: configs/formats.md has the types of all formats, for each kind of field.
+// TestDocumentedTypes: configs/docs/formats.md has the types of all formats, for each kind of field.
 func TestDocumentedTypes(t *testing.T) {
-	page, err := os.ReadFile("../../../../configs/formats.md")
+	page, err := os.ReadFile("../../../../configs/docs/formats.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,8 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, o.stateError(err)
 	}
 	for _, b := range store.Rollbacks() {
-		o.Log.Warn("state is behind its witness: the daemon reads the difference again", "topic", b.Topic, "partition",
+		o.Log.Warn("state is behind its witness",
+			"note", "the daemon reads the difference again", "topic", b.Topic, "partition",
 			b.Partition, "next", b.Next, "witnessed", b.Witnessed)
 	}
 	v := &verification{Options: o, state: state, store: store, hasher: hasher{ingest.Given(o.Model)},
