@@ -28,7 +28,7 @@ type CatchUpStep uint8
 // The steps of a catch-up, in order. The second comes every ten seconds.
 const (
 	CatchUpBegins CatchUpStep = iota
-	CatchUpGoesOn
+	CatchUpLasts
 	CatchUpEnds
 )
 
@@ -62,7 +62,7 @@ const (
 	silence = 10 * time.Second
 	// assumedCost is what an event is taken to cost before any was learned: that of a few names on a slow processor.
 	assumedCost = 10 * time.Microsecond
-	// showEvery is how often a catch-up that goes on is reported. Chosen by hand: a line of log that one waits for.
+	// showEvery is how often a catch-up that lasts is reported. Chosen by hand: a line of log that one waits for.
 	showEvery = 10 * time.Second
 	// endShare is one of how much of what a catch-up begins at is left where it ends. Below it a catch-up would begin
 	// and end with each fetch. Above it what is left is learned at ten times the price. Chosen by hand.
@@ -150,7 +150,7 @@ func (c *catchUp) progress(records int64) {
 	now.ETA = time.Duration(float64(time.Since(now.Began)) * float64(now.Left) / float64(max(1, now.Read)))
 	c.under.Store(&now)
 	if time.Since(c.shown) > showEvery {
-		c.show(now, CatchUpGoesOn)
+		c.show(now, CatchUpLasts)
 	}
 }
 

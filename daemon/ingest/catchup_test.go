@@ -111,7 +111,7 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 	}
 }
 
-// TestLongCatchUpIsReported: one that goes on says every ten seconds how far it is, with the time that is left.
+// TestLongCatchUpIsReported: one that lasts says every ten seconds how far it is, with the time that is left.
 func TestLongCatchUpIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := ratings(100)
@@ -127,7 +127,7 @@ func TestLongCatchUpIsReported(t *testing.T) {
 			c.next(&sketch.Part{Topic: "t", Base: next - 50_000, Next: next}, max(0, 1_500_000-next))
 			time.Sleep(time.Second)
 		}
-		if want := []CatchUpStep{CatchUpBegins, CatchUpGoesOn, CatchUpGoesOn, CatchUpEnds}; !slices.Equal(steps, want) {
+		if want := []CatchUpStep{CatchUpBegins, CatchUpLasts, CatchUpLasts, CatchUpEnds}; !slices.Equal(steps, want) {
 			t.Fatalf("steps %v, want %v", steps, want)
 		}
 		if eta[1] < 15*time.Second || eta[1] > 19*time.Second || eta[3] != 0 {

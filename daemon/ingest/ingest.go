@@ -41,7 +41,7 @@ type Hooks struct {
 	// Bounds, if not nil, says instead of the clock how new an event at an offset can be, in milliseconds: see
 	// BoundsOf.
 	Bounds func(topic string, partition int32, offset int64) int64
-	// OnCatchUp, if not nil, is called when a catch-up begins, now and then while it goes on, and when it ends.
+	// OnCatchUp, if not nil, is called when a catch-up begins, now and then while it lasts, and when it ends.
 	OnCatchUp func(c CatchUp, at CatchUpStep)
 	// OnUnlearned, if not nil, is called with how many rows panicked that were passed over by a catch-up.
 	OnUnlearned func(rows int)

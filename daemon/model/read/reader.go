@@ -289,7 +289,7 @@ func (r *Reader) onCatchUp(c ingest.CatchUp, at ingest.CatchUpStep) {
 	case ingest.CatchUpBegins:
 		r.log.Info("catching up: events are stored, and a share is learned live", "one_of", ingest.CatchUpShare,
 			"records_left", c.Left, "key", "train.catch_up")
-	case ingest.CatchUpGoesOn:
+	case ingest.CatchUpLasts:
 		r.log.Info("catching up", "records_read", c.Read, "records_left", c.Left, "eta", c.ETA.Round(time.Second))
 	case ingest.CatchUpEnds:
 		r.log.Info("caught up: every event is learned live", "records_read", c.Read, "records_left", c.Left,
