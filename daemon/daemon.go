@@ -90,6 +90,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
 	d.memory = memory.Of(d.Config)
+	collectEarlier()
 	limitMemory(d.memory, d.Log)
 	if err := d.listen(); err != nil {
 		return nil, err

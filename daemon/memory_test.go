@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"runtime/debug"
 	"testing"
 	"testing/fstest"
 )
@@ -15,6 +16,20 @@ func TestMachineMemory(t *testing.T) {
 	}
 	if got := machineMemory(fstest.MapFS{}); got != 0 {
 		t.Errorf("%d bytes of a machine that does not say", got)
+	}
+}
+
+// TestCollectEarlier: the collector runs at half of what is in use, unless the environment says otherwise.
+func TestCollectEarlier(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	for env, want := range map[string]int{"": gcPercent, "70": 100} { // the runtime has read it before the test set it
+		debug.SetGCPercent(100)
+		t.Setenv("GOGC", env)
+		collectEarlier()
+		if got := debug.SetGCPercent(100); got != want {
+			t.Errorf("GOGC=%q: %d percent, want %d", env, got, want)
+		}
 	}
 }
 

@@ -131,9 +131,8 @@ func (s *Store) take(p *Part, aux []byte) error {
 		if r.Offset < l.Next {
 			continue
 		}
-		spareOps := spareOps + s.costOf(r.Payload)/MinCost + len(r.Entities) // rows that this one puts out
 		if ops := len(s.pending.Ops); ops > 0 &&
-			(int64(ops+len(s.pending.Changed)+len(s.pending.Bounds)+spareOps) > maxOps ||
+			(!s.hasRoomFor(r, int(maxOps)-ops-len(s.pending.Changed)-len(s.pending.Bounds)) ||
 				s.pending.Bytes+int64(r.keptBytes()+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
 			if err := s.commit(nil); err != nil {
 				return err
@@ -149,6 +148,12 @@ func (s *Store) take(p *Part, aux []byte) error {
 		s.touch(place)
 	}
 	return nil
+}
+
+// hasRoomFor reports whether so many ops suffice for a record and the rows that it may put out.
+func (s *Store) hasRoomFor(r *Record, ops int) bool {
+	ops -= spareOps + len(r.Entities)
+	return ops >= MaxCostOfRow/MinCost || ops >= s.costOf(r.Payload)/MinCost // the cost is asked for near the end alone
 }
 
 // step accounts for one record and offers it to its reservoir.
@@ -206,8 +211,13 @@ func (s *Store) keep(l *ledger.Account, place int32, r *Record) error {
 // offer offers a row to the reservoir of its role, which takes it unless it has the row already, or better ones.
 func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 	res, key := s.samples.Of(r.Role, r.group), codec.MakeRowKey(r.Role, r.id)
+	rank, threshold, evicted := res.Rank(r.id.H(), r.Weight, r.Time), res.Threshold, res.Evicted
+	if res.Refuse(rank, r.id) { // most of a long log: what the row costs need not be known
+		s.pending.Counted = s.pending.Counted || threshold != res.Threshold || evicted != res.Evicted
+		return nil
+	}
 	e := reservoir.MakeEntry(
-		res.Rank(r.id.H(), r.Weight, r.Time),
+		rank,
 		r.id,
 		place,
 		uint32(codec.RowBytes(l.Topic, r.group, r.Payload)),
@@ -226,7 +236,6 @@ func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 		s.pending.PutRow(key, false, l.Topic, storedOf(l, r))
 		return nil
 	}
-	threshold, evicted := res.Threshold, res.Evicted
 	kept, out := res.Offer(e, r.group)
 	s.pending.Counted = s.pending.Counted || threshold != res.Threshold || evicted != res.Evicted
 	if kept {

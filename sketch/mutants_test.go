@@ -92,8 +92,8 @@ var mutants = []mutant{
 		new:  "if !MUTANT { r.Lose(e.Rank) }\n",
 	},
 	{name: "one row more than the capacity", file: "internal/reservoir/reservoir.go",
-		old: "if len(r.Entries) < r.Capacity {",
-		new: "if len(r.Entries) < r.Capacity || MUTANT && len(r.Entries) == r.Capacity {"},
+		old: "{ return len(r.Entries) < r.Capacity }",
+		new: "{ return len(r.Entries) < r.Capacity || MUTANT && len(r.Entries) == r.Capacity }"},
 	{
 		name: "upsert by arrival",
 		file: "apply.go",
@@ -118,8 +118,8 @@ var mutants = []mutant{
 		new:  "r.out = append(r.out, r.remove(int(r.positions[least.ID])))\nif MUTANT { r.Lose(r.out[len(r.out)-1].Rank) }",
 	},
 	{name: "room after an erasure is for anyone", file: "internal/reservoir/reservoir.go",
-		old: "if r.Evicted && e.Rank <= r.Threshold {",
-		new: "if r.Evicted && e.Rank <= r.Threshold && !MUTANT {"},
+		old: "return r.Evicted && e.Rank <= r.Threshold\n",
+		new: "return r.Evicted && e.Rank <= r.Threshold && !MUTANT\n"},
 	{
 		name: "smaller size keeps the old threshold",
 		file: "forget.go",

@@ -143,7 +143,7 @@ func (p *parse) id(v *Value) (string, Reason) {
 	case len(raw) > p.d.limits.MaxIDBytes:
 		return "", IDTooLong
 	}
-	return p.d.intern(raw), ""
+	return p.spell(raw), ""
 }
 
 // number reads a finite number of at most MaxNumber.

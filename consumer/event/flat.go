@@ -1,6 +1,10 @@
 package event
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"unsafe"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // maxOthers is how many names outside the schema flat takes: each is compared with the others.
 const maxOthers = 8
@@ -75,6 +79,20 @@ func (p *parse) flat(value []byte) bool {
 		}
 	}
 	return space(value, i+1) == len(value) && p.hasAll() && p.hasTime()
+}
+
+// Borrow is Decode for events that are stored and not learned. Names of ev may alias value: they must not be read any
+// more once its bytes change.
+func (d *JSON) Borrow(ev *Event, value []byte, recordTime int64) *Rejection {
+	return d.read(ev, value, recordTime, true)
+}
+
+// spell returns the name whose bytes are b: of what flat reads they are those of the value, which has no escapes.
+func (p *parse) spell(b []byte) string {
+	if p.borrows {
+		return unsafe.String(unsafe.SliceData(b), len(b))
+	}
+	return p.d.intern(b)
 }
 
 // space returns the index of the first byte from i on that is not white space, or the length.

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -38,6 +39,11 @@ func sameByTheBook(t *testing.T, s Schema, value []byte, at int64) Reason {
 	r := reason(rejected)
 	if len(value) > book.limits.MaxEventBytes || r == NotUTF8 || r == NullValue {
 		return r
+	}
+	var borrowed Event
+	if again := d.Borrow(&borrowed, value, at); !reflect.DeepEqual(rejected, again) ||
+		r == "" && !reflect.DeepEqual(got, borrowed) {
+		t.Fatalf("%q\n%+v %v, with borrowed names\n%+v %v", value, got, rejected, borrowed, again)
 	}
 	if again := book.decode(&want, value, at); !reflect.DeepEqual(rejected, again) ||
 		r == "" && !reflect.DeepEqual(got, want) {
@@ -131,6 +137,29 @@ func TestFlatIsUsed(t *testing.T) {
 		if p := (parse{d: d, ev: &ev, recordTime: now}); !p.flat([]byte(in)) {
 			t.Errorf("%s", in)
 		}
+	}
+}
+
+// TestBorrowedNames: an event of Borrow costs no memory, and one of Decode does not change with the value.
+func TestBorrowedNames(t *testing.T) {
+	var ev, borrowed Event
+	d := NewJSON(ratings, DefaultLimits())
+	n := 0
+	value := func() []byte {
+		n++
+		return fmt.Appendf(nil, `{"user":"user-%06d","item":"item-%05d","rating":4,"ts":1700000000000}`, n, n)
+	}
+	first := value()
+	if d.Decode(&ev, first, now) != nil || d.Borrow(&borrowed, first, now) != nil {
+		t.Fatal("a good event is rejected")
+	}
+	clear(first)
+	if ev.Categorical[0] != "user-000001" || borrowed.Categorical[0] == ev.Categorical[0] {
+		t.Errorf("once its value is gone the event has %q, with borrowed names %q", ev.Categorical, borrowed.Categorical)
+	}
+	next := value()
+	if allocated := testing.AllocsPerRun(100, func() { d.Borrow(&borrowed, next, now) }); allocated != 0 {
+		t.Errorf("%g allocations", allocated)
 	}
 }
 

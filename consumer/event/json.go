@@ -181,6 +181,10 @@ func NewJSON(s Schema, l Limits) *JSON {
 
 // Decode implements Decoder. An object without nesting is read by flat, any other by jsontext.
 func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
+	return d.read(ev, value, recordTime, false)
+}
+
+func (d *JSON) read(ev *Event, value []byte, recordTime int64, borrows bool) *Rejection {
 	switch {
 	case value == nil:
 		return d.rejection(NullValue)
@@ -190,7 +194,7 @@ func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 		return d.rejection(NotUTF8)
 	}
 	d.prepare(ev, recordTime)
-	if p := (parse{d: d, ev: ev, recordTime: recordTime}); !p.flat(value) {
+	if p := (parse{d: d, ev: ev, recordTime: recordTime, borrows: borrows}); !p.flat(value) {
 		if r := d.decode(ev, value, recordTime); r != nil {
 			if r.Reason == MissingField && isConnectNull(value) {
 				return d.rejection(NullValue)
@@ -326,6 +330,7 @@ type parse struct {
 	d          *JSON
 	ev         *Event
 	recordTime int64
+	borrows    bool   // names alias the value, which has no escapes
 	present    int    // required fields seen
 	first      Reason // of the first field that is not as it should be; errors of syntax go before it
 

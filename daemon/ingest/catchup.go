@@ -22,6 +22,16 @@ type CatchUp struct {
 	ETA   time.Duration // that the rest takes at the pace so far
 }
 
+// CatchUpStep is what a catch-up does when its owner is called.
+type CatchUpStep uint8
+
+// The steps of a catch-up, in order. The second comes every ten seconds.
+const (
+	CatchUpBegins CatchUpStep = iota
+	CatchUpLasts
+	CatchUpEnds
+)
+
 // catchUp decides for each part whether all of its events are learned. It belongs to the goroutine of Take, but for
 // cost and under, which any may read.
 type catchUp struct {
@@ -33,7 +43,8 @@ type catchUp struct {
 	passed  passed                      // since the catch-up began; nil without one
 	cost    atomic.Int64                // nanoseconds of learning one event, of the last parts
 	under   atomic.Pointer[CatchUp]     // nil without one
-	observe func(CatchUp, bool)         // at each begin and end
+	shown   time.Time                   // when observe was called last
+	observe func(CatchUp, CatchUpStep)
 }
 
 // passed are the stretches of offsets, from and to, of which a share was learned; the offset of the key is 0.
@@ -51,6 +62,11 @@ const (
 	silence = 10 * time.Second
 	// assumedCost is what an event is taken to cost before any was learned: that of a few names on a slow processor.
 	assumedCost = 10 * time.Microsecond
+	// showEvery is how often a catch-up that lasts is reported. Chosen by hand: a line of log that one waits for.
+	showEvery = 10 * time.Second
+	// endShare is one of how much of what a catch-up begins at is left where it ends. Below it a catch-up would begin
+	// and end with each fetch. Above it what is left is learned at ten times the price. Chosen by hand.
+	endShare = 8
 	// leastBehind is how many records have to be left for a catch-up: any machine learns fewer within seconds.
 	leastBehind = 100_000
 	// costWeight is that of the last part in the mean cost.
@@ -93,7 +109,7 @@ func (c *catchUp) next(p *sketch.Part, left int64) (thin bool, ended passed) {
 		c.passed = make(passed)
 		c.begin()
 	// lower than where it begins, so that it does not begin again at once
-	case c.passed != nil && (wait <= c.bound/2 || c.total < c.least/2):
+	case c.passed != nil && (wait <= c.bound/endShare || c.total < c.least/endShare):
 		ended, c.passed = c.passed, nil
 		c.end()
 	}
@@ -112,17 +128,20 @@ func (c *catchUp) next(p *sketch.Part, left int64) (thin bool, ended passed) {
 func (c *catchUp) begin() {
 	now := CatchUp{Began: time.Now(), Left: c.total}
 	c.under.Store(&now)
+	c.show(now, CatchUpBegins)
+}
+
+func (c *catchUp) show(now CatchUp, at CatchUpStep) {
+	c.shown = time.Now()
 	if c.observe != nil {
-		c.observe(now, true)
+		c.observe(now, at)
 	}
 }
 
 func (c *catchUp) end() {
 	last := *c.under.Swap(nil)
 	last.Left, last.ETA = c.total, 0
-	if c.observe != nil {
-		c.observe(last, false)
-	}
+	c.show(last, CatchUpEnds)
 }
 
 func (c *catchUp) progress(records int64) {
@@ -130,6 +149,9 @@ func (c *catchUp) progress(records int64) {
 	now.Read, now.Left = now.Read+records, c.total
 	now.ETA = time.Duration(float64(time.Since(now.Began)) * float64(now.Left) / float64(max(1, now.Read)))
 	c.under.Store(&now)
+	if time.Since(c.shown) > showEvery {
+		c.show(now, CatchUpLasts)
+	}
 }
 
 // eventCost returns what learning an event takes.

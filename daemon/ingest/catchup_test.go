@@ -3,6 +3,7 @@ package ingest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,8 @@ func tastes(seed uint64, n int) *consumer.Batch {
 	return b
 }
 
-// feed applies a log in parts of 500, the last of which come once the model has caught up.
+// feed applies a log in parts of 500, the last of which come once the model has caught up. The bytes of a part are gone
+// once it was taken, as those of a fetch are.
 func feed(t *testing.T, g *Ingest, whole *consumer.Batch, behind int64) {
 	t.Helper()
 	for lo := 0; lo < len(whole.Records); lo += 500 {
@@ -33,9 +35,15 @@ func feed(t *testing.T, g *Ingest, whole *consumer.Batch, behind int64) {
 		part.Base, part.Next, part.Records = int64(lo), int64(lo+500), whole.Records[lo:lo+500]
 		part.HighWatermark = max(part.Next, behind)
 		part.LastStable = part.HighWatermark
-		if err := g.Apply(t.Context(), &part); err != nil {
+		if err := g.Take(t.Context(), &part); err != nil {
 			t.Fatal(err)
 		}
+		for i := range part.Records {
+			clear(part.Records[i].Value)
+		}
+	}
+	if err := g.Flush(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -56,8 +64,8 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 		g, store := newIngest(t, m, "")
 		g.catchUp.least = 0
 		g.OnApplied = func(c Counts) { out.passed += c.Passed }
-		g.OnCatchUp = func(c CatchUp, begins bool) {
-			if begins {
+		g.OnCatchUp = func(c CatchUp, at CatchUpStep) {
+			if at == CatchUpBegins {
 				out.begun++
 				return
 			}
@@ -101,6 +109,31 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 	if thin.late > without.late/2 {
 		t.Error("the rows that were passed over are not learned")
 	}
+}
+
+// TestLongCatchUpIsReported: one that lasts says every ten seconds how far it is, with the time that is left.
+func TestLongCatchUpIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := ratings(100)
+		m.Train.CatchUp = config.CatchUp(time.Second)
+		c := newCatchUp(m)
+		var steps []CatchUpStep
+		var eta []time.Duration
+		c.observe = func(now CatchUp, at CatchUpStep) {
+			steps, eta = append(steps, at), append(eta, now.ETA.Round(time.Second))
+		}
+		for second := range int64(31) { // 50,000 a second
+			next := (second + 1) * 50_000
+			c.next(&sketch.Part{Topic: "t", Base: next - 50_000, Next: next}, max(0, 1_500_000-next))
+			time.Sleep(time.Second)
+		}
+		if want := []CatchUpStep{CatchUpBegins, CatchUpLasts, CatchUpLasts, CatchUpEnds}; !slices.Equal(steps, want) {
+			t.Fatalf("steps %v, want %v", steps, want)
+		}
+		if eta[1] < 15*time.Second || eta[1] > 19*time.Second || eta[3] != 0 {
+			t.Errorf("time that is left: %v", eta)
+		}
+	})
 }
 
 // TestSilentPartitionsAreNotBehind: a partition without a part for some time, such as a halted one, is not waited for.

@@ -41,8 +41,8 @@ type Hooks struct {
 	// Bounds, if not nil, says instead of the clock how new an event at an offset can be, in milliseconds: see
 	// BoundsOf.
 	Bounds func(topic string, partition int32, offset int64) int64
-	// OnCatchUp, if not nil, is called when a catch-up begins, and when it ends.
-	OnCatchUp func(c CatchUp, begins bool)
+	// OnCatchUp, if not nil, is called when a catch-up begins, now and then while it lasts, and when it ends.
+	OnCatchUp func(c CatchUp, at CatchUpStep)
 	// OnUnlearned, if not nil, is called with how many rows panicked that were passed over by a catch-up.
 	OnUnlearned func(rows int)
 	// Crashes, if not nil, notes what is in hand, and which record not to read any more.
@@ -158,9 +158,9 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 		identity:     m.Schema.Identity != "",
 		catchUp:      newCatchUp(m),
 	}
-	g.catchUp.observe = func(c CatchUp, begins bool) {
+	g.catchUp.observe = func(c CatchUp, at CatchUpStep) {
 		if g.OnCatchUp != nil {
-			g.OnCatchUp(c, begins)
+			g.OnCatchUp(c, at)
 		}
 	}
 	if limit := int(m.RowLimit()); limit > 0 {
@@ -179,7 +179,8 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 			mapping = new(event.Mapping) // fields have their own names
 		}
 		if mapping == nil {
-			r.decode = NewDecoder(m).Decode
+			d := NewJSONDecoder(m)
+			r.decode, r.borrow = d.Decode, d.Borrow
 		} else {
 			r.mapped = event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, g.missing)
 		}

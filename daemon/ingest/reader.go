@@ -29,7 +29,10 @@ const _ = uint64(sketch.MaxPayloadBytes - config.MaxEventBytes)
 type reader struct {
 	ingest *Ingest
 	decode func(ev *event.Event, value []byte, recordTime int64) *event.Rejection
+	// borrow is decode for an event that is stored alone.
+	borrow func(ev *event.Event, value []byte, recordTime int64) *event.Rejection
 	mapped *event.Mapped // in place of decode where the model has a mapping, else nil
+	thin   bool          // a share of the part is learned, and nothing else keeps names
 }
 
 // read decodes the records of a batch into the part of a job, and classifies them, which needs no order. Where one
@@ -62,6 +65,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 	var wg sync.WaitGroup
 	for i, r := range g.readers[:readers] {
 		from, to := i*n/readers, (i+1)*n/readers
+		r.thin = j.thin && g.choices == nil && g.pasts == nil
 		run := func() {
 			arena := j.arenas[i]
 			ends[i] = to
@@ -101,7 +105,8 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 
 // isStorable reports whether the state has room for a row.
 func (g *Ingest) isStorable(payload []byte) bool {
-	return len(payload) <= sketch.MaxPayloadBytes && rows.RowBytes(payload) <= g.rowLimit
+	return len(payload) <= sketch.MaxPayloadBytes &&
+		(rows.MaxRowBytes(len(payload)) <= g.rowLimit || rows.RowBytes(payload) <= g.rowLimit)
 }
 
 // read decodes one record. What the row keeps of it goes into arena, which is returned, unless it waits for its schema.

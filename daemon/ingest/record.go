@@ -24,9 +24,14 @@ func (r *reader) decodeRecord(p *sketch.Part, ev *event.Event, from *consumer.Re
 	return rejection, wait
 }
 
-// decodeOnce decodes a record, as the mapping of the model says if it has one.
-func (r *reader) decodeOnce(ev *event.Event, from *consumer.Record) (*event.Rejection, *event.Wait) {
-	if r.mapped == nil {
+// decodeOnce decodes a record of a partition, as the mapping of the model says if it has one. The row of an event that
+// is passed over is made before the next batch comes, so that its names need no memory.
+func (r *reader) decodeOnce(ev *event.Event, from *consumer.Record, partition int32) (*event.Rejection, *event.Wait) {
+	switch {
+	case r.mapped != nil:
+	case r.thin && !isLearned(partition, from.Offset):
+		return r.borrow(ev, from.Value, from.Timestamp), nil
+	default:
 		return r.decode(ev, from.Value, from.Timestamp), nil
 	}
 	return r.mapped.DecodeRecord(ev,

@@ -25,7 +25,7 @@ func (r *reader) tryDecode(p *sketch.Part, ev *event.Event,
 		}
 	}()
 	failpoint.AtRecord(failpoint.IngestRecord, p.Partition, from.Offset)
-	rejection, wait = r.decodeOnce(ev, from)
+	rejection, wait = r.decodeOnce(ev, from, p.Partition)
 	return rejection, wait, false
 }
 

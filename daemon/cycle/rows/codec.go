@@ -100,6 +100,9 @@ func RowBytes(payload []byte) int {
 	return rowBytes + 3*len(payload) + NameEntryBytes*names + 16*numbers + 32*lists
 }
 
+// MaxRowBytes returns a bound on the RowBytes of any row of so many bytes: a name takes at least one of them.
+func MaxRowBytes(payload int) int { return rowBytes + (3+NameEntryBytes)*payload }
+
 // skip passes over a list and returns its length.
 func (r *payloadReader) skip() int {
 	n := r.count(1)

@@ -284,15 +284,18 @@ func (r *Reader) onMerged(events map[string]int64) {
 	r.OnStored()
 }
 
-// onCatchUp logs the begin and the end of a catch-up.
-func (r *Reader) onCatchUp(c ingest.CatchUp, begins bool) {
-	if begins {
+// onCatchUp logs the begin and the end of a catch-up, and how far it is.
+func (r *Reader) onCatchUp(c ingest.CatchUp, at ingest.CatchUpStep) {
+	switch at {
+	case ingest.CatchUpBegins:
 		r.log.Info("catching up: events are stored, and a share is learned live", "one_of", ingest.CatchUpShare,
 			"records_left", c.Left, "key", "train.catch_up")
-		return
+	case ingest.CatchUpLasts:
+		r.log.Info("catching up", "records_read", c.Read, "records_left", c.Left, "eta", c.ETA.Round(time.Second))
+	case ingest.CatchUpEnds:
+		r.log.Info("caught up: every event is learned live", "records_read", c.Read, "records_left", c.Left,
+			"took", time.Since(c.Began).Round(time.Millisecond))
 	}
-	r.log.Info("caught up: every event is learned live", "records_read", c.Read, "records_left", c.Left,
-		"took", time.Since(c.Began).Round(time.Millisecond))
 }
 
 // onUnlearned counts rows that panicked when a catch-up ended.

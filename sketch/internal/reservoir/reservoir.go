@@ -91,16 +91,12 @@ func (r *Reservoir) Offer(e Entry, group policy.Identity) (kept bool, out []Entr
 		r.insert(e, group)
 		return true, r.out
 	}
-	if len(r.Entries) < r.Capacity {
-		if r.Evicted && e.Rank <= r.Threshold {
-			return false, nil
-		}
+	if r.refuse(&e.ranked) {
+		return false, nil
+	}
+	if r.hasRoom() {
 		r.insert(e, group)
 		return r.lighten(e.ID)
-	}
-	if r.Capacity == 0 || e.compare(&r.Entries[0].ranked) < 0 {
-		r.Lose(e.Rank)
-		return false, nil
 	}
 	least := r.Entries[0]
 	r.out = append(r.out, least)
@@ -112,6 +108,26 @@ func (r *Reservoir) Offer(e Entry, group policy.Identity) (kept bool, out []Entr
 	r.join(&e, group)
 	r.down(0)
 	return r.lighten(e.ID)
+}
+
+// Refuse is Offer for an entry that the reservoir does not take. It reports whether it is one, for which Offer need not
+// be called; false where that takes more than rank and identity to say.
+func (r *Reservoir) Refuse(rank uint64, id policy.Identity) bool {
+	return r.positions == nil && r.PerGroup == 0 && r.refuse(&ranked{Rank: rank, ID: id})
+}
+
+func (r *Reservoir) hasRoom() bool { return len(r.Entries) < r.Capacity }
+
+// refuse reports whether an entry has too small a rank, and has the threshold learn of it.
+func (r *Reservoir) refuse(e *ranked) bool {
+	if r.hasRoom() {
+		return r.Evicted && e.Rank <= r.Threshold
+	}
+	if r.Capacity > 0 && e.compare(&r.Entries[0].ranked) >= 0 {
+		return false
+	}
+	r.Lose(e.Rank)
+	return true
 }
 
 // lighten puts out the least entries until the rest cost no more than they may. Those that stay are the longest run,
