@@ -21,7 +21,7 @@ func TestOutlinesHaveNoValues(t *testing.T) {
 			`{"who": <string of 6>}}}, <name>: {<name>: <number>}}`,
 		`{"user":"secret"`: `{"user": <string of 6>`,
 		`secret {`:         `<no JSON from byte 0 of 8>`,
-		`[1] secret`:       `[<number>] <no JSON from byte 4 of 10>`,
+		`[1] secret`:       `[<number>] <no JSON from byte 3 of 10>`,
 		"\x00\x01secret":   `<no JSON from byte 0 of 8>`,
 		`"secret"`:         `<string of 6>`,
 		``:                 ``,

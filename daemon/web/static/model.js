@@ -17,7 +17,6 @@ class ModelView {
     this.versions = new VersionsView(this);
     this.tryIt = new TryView(this);
     this.silence = el("p", { class: "notice warned", role: "status", hidden: true });
-    this.failure = el("p", { class: "notice wrong", role: "alert", hidden: true });
     // What the overview shows of it, too.
     this.glance = el("div", {}, this.quality.tiles, this.curves.loss.node);
     const q = this.quality,
@@ -35,7 +34,7 @@ class ModelView {
         section("sample", "Sample", d.sample, d.ages.node),
       ),
     };
-    this.node = el("div", { class: "model" }, this.failure, this.silence, Object.values(this.places));
+    this.node = el("div", { class: "model" }, this.silence, Object.values(this.places));
     this.show();
   }
 
@@ -65,7 +64,7 @@ class ModelView {
 
   addCurves(more) {
     this.curves.add(more);
-    if (this.state) this.showNotices();
+    if (this.state) this.showSilence();
     this.curves.draw();
   }
 
@@ -75,7 +74,7 @@ class ModelView {
     this.quality.update(state, now);
     this.data.update(state, now);
     this.curves.show(state);
-    this.showNotices();
+    this.showSilence();
     this.loadShown();
   }
 
@@ -96,23 +95,17 @@ class ModelView {
     this.loadShown();
   }
 
-  /** showNotices says that nothing comes, and that the last refit failed. */
-  showNotices() {
+  /** showSilence says that nothing comes. */
+  showSilence() {
     const { state, now } = this,
       quiet = silentFor(state, now);
-    const silent = !quiet
+    const text = !quiet
       ? ""
       : state.lag > 0
         ? `⚠ No event was applied for ${span(quiet)}, and ${plural(state.lag, "record")} wait: see Data.`
         : `⚠ Silent: no event for ${span(quiet)}. All that is in the topic is applied; the losses below are of the events before.`;
-    const failed = state.refit_failure ? `✕ The last refit failed: ${state.refit_failure}` : "";
-    for (const [node, text] of [
-      [this.silence, silent],
-      [this.failure, failed],
-    ]) {
-      node.hidden = !text;
-      if (node.textContent !== text) node.textContent = text;
-    }
+    this.silence.hidden = !quiet;
+    if (this.silence.textContent !== text) this.silence.textContent = text;
   }
 }
 

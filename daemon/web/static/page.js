@@ -195,7 +195,8 @@ class Page {
   /** showAlerts shows what is wrong: on the page of a model, with it or with the daemon. */
   showAlerts(o) {
     const of = this.view?.page ? this.view.name : undefined;
-    const alerts = o.alerts.filter((a) => !of || !a.model || a.model === of);
+    const failed = (a) => a.name === "RefitdTrainingFailing"; // what has to be seen first
+    const alerts = o.alerts.filter((a) => !of || !a.model || a.model === of).sort((a, b) => failed(b) - failed(a));
     const key = JSON.stringify([of, alerts]);
     if (key === this.alertsShown) return;
     this.alertsShown = key;

@@ -213,7 +213,7 @@ class TryView {
   /** likely returns the names of classes or levels with their probabilities: all levels in order, of many classes the ten likeliest. */
   likely(a) {
     const names = a.classes || this.schema.classes;
-    const rows = a.probabilities.map((p, i) => [names?.[i] ?? String((this.schema.label_min ?? 0) + i), p]);
+    const rows = a.probabilities.map((p, i) => [names?.[i] ?? String(this.link === "ordinal" ? i + 1 : i), p]);
     if (this.link === "ordinal" || rows.length <= 2) return rows;
     return rows.sort((x, y) => y[1] - x[1]).slice(0, 10);
   }

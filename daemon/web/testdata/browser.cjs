@@ -60,7 +60,7 @@ async function near(page, wrong) {
     ["try", "a top ten", "The ten best of item for user u1", "#try caption"],
     ["versions", "why a version is there", "gate loss 0.9, champion 1.0 on 400 rows", "#versions .reason"],
     ["data", "a rejected record", "<string of 4>", "#rejected code"],
-    ["quality", "the last failure", "The last refit failed: ", ".notice"],
+    ["quality", "the last failure", "The last refit failed: ", "#alerts > ul > li:first-child"],
   ]) {
     await visit(page, "");
     await visit(page, name);
@@ -122,15 +122,16 @@ async function tasks(page, wrong) {
     await page
       .waitForFunction(
         (text) => new RegExp(text).test(document.getElementById("try")?.innerText) && document.querySelectorAll("#try caption").length > 1,
-        { timeout: 10000 },
+        { timeout: 20000 },
         text.source,
       )
       .catch(() => wrong.push(`${model}: no ${text}`));
     const shown = await page.$eval("#try", (e) => e.innerText);
+
     if (!shown.includes("The ten best of item for user u1") || !/1\s+i\d/.test(shown)) wrong.push(`${model}: no top ten in ${shown.slice(0, 400)}`);
     if (/e-\d/.test(shown)) wrong.push(`${model}: a number such as 1e-16 is shown`);
     const named = { colours: "blue", labels: "x", ratings: "5" }[model];
-    if (named && !new RegExp(`^${named}\\s+[\\d.]+ %`, "m").test(shown)) wrong.push(`${model}: no probability of ${named}`);
+    if (named && !new RegExp(`^${named}\\s+[\\d.]+ %`, "m").test(shown)) wrong.push(`${model}: no probability of ${named} in ${shown.slice(0, 400)}`);
   }
 }
 
@@ -262,7 +263,10 @@ async function keyboard(page, wrong) {
         html: e.outerHTML.slice(0, 100),
       };
     });
-    if (!at || seen.has(at.id)) continue;
+    if (!at || seen.has(at.id)) {
+      if (seen.size >= controls) break;
+      continue;
+    }
     if (at.control) seen.add(at.id);
     if (!at.outlined) wrong.push(`keyboard: no outline on ${at.html}`);
     if (!at.name) wrong.push(`keyboard: no name of ${at.html}`);
