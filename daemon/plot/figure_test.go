@@ -98,7 +98,7 @@ func TestMarks(t *testing.T) {
 		strings.Contains(more, "NaN") {
 		t.Errorf("%d marks of three and of two names:\n%s", n, more)
 	}
-	if alarm := fmt.Sprintf("#%02x%02x%02x", red.R, red.G, red.B); strings.Count(drawn(Mark{Name: "drift", X: 5,
+	if alarm := fmt.Sprintf("#%02X%02X%02X", red.R, red.G, red.B); strings.Count(drawn(Mark{Name: "drift", X: 5,
 		Alarm: true}), alarm) != 2 || strings.Contains(one, alarm) {
 		t.Error("an alarm is not red")
 	}

@@ -284,6 +284,7 @@ async function ask(page, wrong) {
   await page.type("#try input[name=name]", "u2");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => /knows user=u2/.test(document.getElementById("try").textContent));
+  await page.$eval("#try input[name=user]", (i) => (i.value = ""));
   await page.type("#try input[name=user]", "u");
   await page
     .waitForFunction(() => [...document.querySelectorAll("#names option")].map((o) => o.value).join() === "u1,u2,u3", { timeout: 5000 })
