@@ -118,7 +118,9 @@ var parameters = map[string]object{
 		{"schema", object{{"type", "string"}, {"format", "date-time"}}}},
 	"alert":   {{"description", "Name of an alert of the rules."}, {"schema", stringSchema}},
 	"?rounds": {{"description", "How many times to send; without it until the stream ends."}, {"schema", countSchema}},
-	"?limit":  {{"description", "How many versions to list, the newest; all without it."}, {"schema", countSchema}},
+	"?prefix": {{"description", "What the names begin with; every name without it."}, {"schema", stringSchema}},
+	"?limit": {{"description", "How many to list at most: the newest versions, all without it; or names."},
+		{"schema", countSchema}},
 	"?with": {
 		{"description", "Version to compare with; the one that it started from without it."},
 		{"schema", countSchema},

@@ -64,6 +64,7 @@ func (d *Daemon) newSurface() (*web.Server, error) {
 				Live:        m.Live,
 				Curves:      m.Curves(),
 				Calibration: m.Calibration,
+				Rejected:    m.Rejected,
 			},
 		)
 	}

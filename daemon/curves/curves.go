@@ -44,9 +44,9 @@ const (
 )
 
 // Roles are the predictors that have a loss, by their names in report.Progressive.Roles.
-var Roles = [...]string{"published", "live", "global_mean", "item_mean", "sgd_bias", "majority", "last_label"}
+var Roles = [...]string{"published", "live", "global_mean", "item_mean", "sgd_bias", "majority", "last_label", "linear"}
 
-// Losses are the window losses of Roles, NaN for a role without a loss: the RMSE of numbers, the error rate of classes.
+// Losses are the window losses of Roles, NaN for a role without a loss, in the metric of their point.
 type Losses [len(Roles)]float32
 
 // Lists are the lists that choices are looked for in.
@@ -60,6 +60,7 @@ type Point struct {
 	At      time.Time
 	Events  int64 // scored since the state was made
 	Lag     int64
+	Metric  string // of Losses, as quality.HeadlineOf names it; empty without losses
 	Losses  Losses
 	Recalls Recalls
 }
@@ -74,10 +75,11 @@ type Mark struct {
 
 // Curves are points by column, oldest first, and the marks of their time.
 type Curves struct {
-	At     []int64                    `json:"at"`     // milliseconds since 1970 of each point
-	Events []int64                    `json:"events"` // scored since the state was made
-	Lag    []int64                    `json:"lag"`    // records that were not applied yet
-	Losses map[string][]report.Number `json:"losses"` // over the window, by predictor; null where it had none
+	At     []int64                    `json:"at"`               // milliseconds since 1970 of each point
+	Events []int64                    `json:"events"`           // scored since the state was made
+	Lag    []int64                    `json:"lag"`              // records that were not applied yet
+	Metric string                     `json:"metric,omitempty"` // of losses: rmse, log_loss or error_rate
+	Losses map[string][]report.Number `json:"losses"`           // over the window, by predictor; null where it had none
 	// Recall10 is recall@10 of choices, by list: published and popularity. It is absent of models with labels.
 	Recall10 map[string][]report.Number `json:"recall_10,omitempty"`
 	Marks    []Mark                     `json:"marks"` // what happened, oldest first
@@ -90,6 +92,7 @@ type Ring struct {
 
 	mu     sync.Mutex // guards what follows
 	points []point
+	metric string // of their losses; empty before the first, or as earlier builds have it
 	marks  []Mark
 	moved  bool // since Save
 }
@@ -133,7 +136,7 @@ func (r *Ring) restore(c *Curves) error {
 		return fmt.Errorf("curves: columns of %d, %d and %d points, %d marks", n, len(c.Events), len(c.Lag),
 			len(c.Marks))
 	}
-	r.points, r.marks = make([]point, n), c.Marks
+	r.points, r.marks, r.metric = make([]point, n), c.Marks, c.Metric
 	for i := range r.points {
 		r.points[i] = point{at: c.At[i], events: c.Events[i], lag: c.Lag[i], losses: NoLosses(), recalls: NoRecalls()}
 	}
@@ -190,6 +193,7 @@ func (r *Ring) Add(p Point) {
 	if n := len(r.points); n == 0 || r.points[n-1].events != p.Events || r.points[n-1].lag != p.Lag {
 		r.moved = true
 	}
+	r.setMetric(p.Metric)
 	r.points = append(r.points, point{now, p.Events, p.Lag, p.Losses, p.Recalls})
 	kept := r.points[:1]
 	for i := 1; i < len(r.points); i++ {
@@ -203,6 +207,20 @@ func (r *Ring) Add(p Point) {
 		kept = slices.Delete(kept, 0, more)
 	}
 	r.points = kept
+}
+
+// setMetric leaves out the losses of another metric: that of a model that was configured anew, or of a build that had
+// error rates where there are log losses.
+func (r *Ring) setMetric(metric string) {
+	if metric == "" || metric == r.metric {
+		return
+	}
+	if r.metric != "" || metric == "log_loss" {
+		for i := range r.points {
+			r.points[i].losses = NoLosses()
+		}
+	}
+	r.metric = metric
 }
 
 // Mark adds what happened. Where there is no room, updates go before everything else, oldest first.
@@ -242,6 +260,7 @@ func (r *Ring) Since(after int64) *Curves {
 		At:       []int64{},
 		Events:   []int64{},
 		Lag:      []int64{},
+		Metric:   r.metric,
 		Losses:   map[string][]report.Number{},
 		Recall10: map[string][]report.Number{},
 		Marks:    []Mark{},

@@ -201,3 +201,32 @@ func TestHeard(t *testing.T) {
 	add(7310, 10)
 	want(7310, 0)
 }
+
+// TestLossesOfAnotherMetricGo: points of a build that had error rates where there are log losses now keep their lag and
+// lose their losses; those of numbers stay.
+func TestLossesOfAnotherMetricGo(t *testing.T) {
+	for metric, want := range map[string]int{"log_loss": 1, "rmse": 2} {
+		path := filepath.Join(t.TempDir(), "curves.json")
+		old := Open(path, quiet())
+		old.Add(pointAt(time.Second, 0.2)) // without a metric, as earlier builds
+		if err := old.Save(); err != nil {
+			t.Fatal(err)
+		}
+		r := Open(path, quiet())
+		next := pointAt(time.Minute, 0.4)
+		next.Metric = metric
+		r.Add(next)
+		if err := r.Save(); err != nil {
+			t.Fatal(err)
+		}
+		c, n := Open(path, quiet()).Since(0), 0
+		for _, v := range c.Losses["live"] {
+			if !math.IsNaN(float64(v)) {
+				n++
+			}
+		}
+		if n != want || len(c.At) != 2 || c.Lag[0] != 7 || c.Metric != metric {
+			t.Errorf("%s: %+v", metric, c)
+		}
+	}
+}

@@ -44,6 +44,9 @@ func (c *Cycle) correct(o *Observation, of *experts.Correction) {
 	if c.ensemble.mixture != nil {
 		c.ensemble.mixture.Correct(of)
 	}
+	if c.ensemble.linear != nil {
+		c.ensemble.linear.Correct(*of)
+	}
 	if o.Payload != nil {
 		c.backlog.Add(o.Position, o.Payload, o.counts.Clone())
 	}

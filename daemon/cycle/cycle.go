@@ -84,6 +84,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	baselines := baselineSetting(setting)
 	c.publisher.guard = guard.New(target, baselines.By, m.Evaluate.Window)
 	c.ensemble.experts = c.ensemble.newExperts(nil, setting.NewLasting())
+	c.ensemble.linear = setting.NewLinear()
 	c.ensemble.mixture = mixture.NewMixture(setting.Names(), baselines)
 	if c.ensemble.sgd = c.ensemble.mixture.Sgd(); !m.LeavesOut(mixture.PartLevels) {
 		c.ensemble.levels = mixture.NewOrdinalMixture(target)
@@ -177,6 +178,9 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	} else {
 		o[evaluate.Baseline1] = c.ensemble.lastLabel(versus)
 	}
+	if l := c.ensemble.linear; l != nil {
+		o[evaluate.Baseline2] = evaluate.Outcome(c.target, ev, l.Predict(ev), c.ensemble.targets)
+	}
 	// 3. The figures of the report.
 	versus.Beyond = !of.counts.IsShared()
 	c.progress.progressive.Add(&o, versus)
@@ -230,6 +234,9 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	}
 	if c.ensemble.mixture != nil {
 		c.ensemble.learnMixed(ev, of.counts)
+	}
+	if c.ensemble.linear != nil {
+		c.ensemble.linear.Learn(ev, of.counts)
 	}
 	// Kept for Install, which lets the next fold-in learn what came while its refit ran.
 	if of.Payload != nil {

@@ -23,6 +23,7 @@ type ensemble struct {
 	levels     *mixture.OrdinalMixture
 	stacked    *mixture.StackedUpdate // nil where versions hold no sums
 	sgd        *experts.SGDBias       // a part of the mixture; nil for classes
+	linear     *experts.Expert        // the baseline of classes, which is no part; nil for numbers
 	popular    *fitted.Popularity     // of choices; nil of events with labels
 	cap        *experts.EntityCap
 	admitted   [pipelineMost]rows.Counted // of the events of a chunk

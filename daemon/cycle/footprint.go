@@ -76,7 +76,8 @@ func AddExperts(parts map[string]int64, m *config.Model) {
 		return
 	}
 	s.AddFootprints(parts)
-	parts["mixture"] += mixture.Footprint(len(s.Names()), baselineSetting(s), int(m.Input.MaxIDBytes))
+	parts["mixture"] += mixture.Footprint(len(s.Names()), baselineSetting(s), int(m.Input.MaxIDBytes)) +
+		s.LinearFootprint()
 }
 
 // AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them

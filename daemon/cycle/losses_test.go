@@ -21,8 +21,8 @@ func TestTakeLosses(t *testing.T) {
 	}{
 		"numbers": {cycletest.RatingsModel(nil), cycletest.Stream(5, 1400),
 			[]string{"live", "published", "fold_in", "fold_in_gaussian", "stack", "global_mean", "item_mean"}, "sgd_bias"},
-		"classes": {switchModel(), cycletest.Numbers(5, 1400), []string{"live", "published", "fold_in", "mean", "last_label"},
-			"majority"},
+		"classes": {switchModel(), cycletest.Numbers(5, 1400),
+			[]string{"live", "published", "fold_in", "mean", "last_label", "linear"}, "majority"},
 	} {
 		test.model.Evaluate.Window = 2000
 		c := newCycle(t, test.model)

@@ -27,13 +27,14 @@ func (c *Cycle) Progressive() report.Progressive {
 	return p
 }
 
-// WindowLosses returns how many events were scored since the state was made, and the loss of each predictor over the
-// window, by its name in report.Progressive.Roles. It costs microseconds where Progressive takes a walk over the
-// window.
-func (p *progress) WindowLosses() (n int64, losses map[string]float64) {
+// WindowLosses returns how many events were scored since the state was made, and the headline of each predictor over
+// the window, by its name in report.Progressive.Roles, with the name of that metric. It costs microseconds where
+// Progressive takes a walk over the window.
+func (p *progress) WindowLosses() (n int64, metric string, losses map[string]float64) {
 	p.reportMu.Lock()
 	defer p.reportMu.Unlock()
-	return p.progressive.Sums.N, p.progressive.WindowLosses()
+	metric, losses = p.progressive.WindowLosses()
+	return p.progressive.Sums.N, metric, losses
 }
 
 // Evicted returns how many names the fold-in has given up for more recent ones, because it has room for

@@ -83,11 +83,7 @@ func Entity(m *snapshot.Model, field, name string) (*report.Entity, error) {
 	e := &report.Entity{Field: field, Name: name, Outputs: []report.EntityOutput{}, Similar: []string{}}
 	column := slices.Index(c.Vocabulary[at], name)
 	if column < 0 {
-		for _, other := range c.Vocabulary[at] {
-			if len(e.Similar) < shownSimilar && strings.HasPrefix(other, name) {
-				e.Similar = append(e.Similar, other)
-			}
-		}
+		e.Similar = beginning(c.Vocabulary[at], name, shownSimilar)
 		return e, nil
 	}
 	for _, list := range c.Vocabulary[:at] {
@@ -106,6 +102,31 @@ func Entity(m *snapshot.Model, field, name string) (*report.Entity, error) {
 		e.Outputs = append(e.Outputs, out)
 	}
 	return e, nil
+}
+
+// Names returns names of a field that a version knows and that begin with prefix, at most limit, in the order of its
+// vocabulary. It returns ErrNoField. O(names).
+func Names(m *snapshot.Model, field, prefix string, limit int) ([]string, error) {
+	c := m.Contents()
+	at := slices.Index(c.Schema.Named(), field)
+	if at < 0 {
+		return nil, ErrNoField
+	}
+	return beginning(c.Vocabulary[at], prefix, limit), nil
+}
+
+// beginning returns the first names that begin with prefix, at most limit.
+func beginning(names []string, prefix string, limit int) []string {
+	list := []string{}
+	for _, name := range names {
+		if len(list) == limit {
+			break
+		}
+		if strings.HasPrefix(name, prefix) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // partners returns the columns that a column of a field interacts with most, for one output. O(features · basis

@@ -80,7 +80,7 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		var losses map[string]float64
-		out.scored, losses = g.cycle.WindowLosses()
+		out.scored, _, losses = g.cycle.WindowLosses()
 		out.late = losses["live"]
 		return out
 	}

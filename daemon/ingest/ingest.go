@@ -82,6 +82,7 @@ type Ingest struct {
 	newest       map[rows.Position]int64 // newest event time taken, by partition; the offset is 0
 	clock        int64                   // the last latest
 	catchUp      *catchUp
+	outlines     *outlines
 
 	pipeline
 	again func(r *sketch.Row, f func(payload []byte, first bool) error) error // of Relearn; nil before
@@ -126,6 +127,7 @@ type Counts struct {
 	Rejected   map[event.Cause]int64
 	RejectedAt int64            // offset of the first of them
 	Rejection  event.Rejection  // of the first of them
+	Rejects    []Reject         // the first of them, without those that are filtered
 	Absent     map[string]int64 // events that lack it, by optional field
 	Formats    map[string]int64 // events of it, by format
 	Schemas    int              // that were stored with the batch
@@ -157,6 +159,7 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By),
 		identity:     m.Schema.Identity != "",
 		catchUp:      newCatchUp(m),
+		outlines:     newOutlines(m),
 	}
 	g.catchUp.observe = func(c CatchUp, at CatchUpStep) {
 		if g.OnCatchUp != nil {
@@ -423,7 +426,7 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 			c.Applied++
 			c.Watermark = max(c.Watermark, r.Time)
 		default:
-			c.count(r)
+			c.count(r, g.outlines)
 		}
 	}
 	if len(d.formats) == 0 && c.Applied > 0 { // all of them, counted at once
@@ -516,7 +519,8 @@ func (c *Counts) checkUnit(unit string, r *sketch.Record) {
 	}
 }
 
-func (c *Counts) count(r *sketch.Record) {
+// count counts a record; o makes the outline of a rejected one.
+func (c *Counts) count(r *sketch.Record, o *outlines) {
 	switch r.Fate {
 	case sketch.Control:
 		c.Control++
@@ -536,6 +540,9 @@ func (c *Counts) count(r *sketch.Record) {
 			c.RejectedAt, c.Rejection = r.Offset, rejection
 		}
 		c.Rejected[rejection.Cause()]++
+		if rejection.Reason != event.Filtered && len(c.Rejects) < maxRejects {
+			c.Rejects = append(c.Rejects, o.rejectOf(r, rejection))
+		}
 	}
 }
 

@@ -49,8 +49,9 @@ func (m *Model) recordCurves(ctx context.Context) {
 
 // point is how the model does now.
 func (m *Model) point(now time.Time) curves.Point {
-	n, losses := m.cycle.WindowLosses()
-	p := curves.Point{At: now, Events: n, Lag: m.Lag(), Losses: curves.NoLosses(), Recalls: curves.NoRecalls()}
+	n, metric, losses := m.cycle.WindowLosses()
+	p := curves.Point{At: now, Events: n, Lag: m.Lag(), Metric: metric, Losses: curves.NoLosses(),
+		Recalls: curves.NoRecalls()}
 	if of := m.ranking.Status(); of != nil {
 		p.Recalls[0], p.Recalls[1] = float32(*of.Published.Recall10), float32(*of.Popularity.Recall10)
 	}

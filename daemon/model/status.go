@@ -198,6 +198,9 @@ func (m *Model) waiting(train, rows int) string {
 // Curves returns how the model has done over time.
 func (m *Model) Curves() *curves.Ring { return m.curves }
 
+// Rejected returns the last records that were no events, newest first.
+func (m *Model) Rejected() []web.RejectedRecord { return m.reader.RefusedRecords() }
+
 // Calibration compares what was predicted over the window with what came.
 func (m *Model) Calibration() report.Calibration { return m.cycle.Calibration() }
 

@@ -13,18 +13,16 @@ import (
 )
 
 // palette is that of Okabe and Ito (2008), which people with any of the common kinds of colour blindness can
-// distinguish, without its yellow, which is too pale for a line on white.
+// distinguish, without its yellow, which is too pale for a line on white; and after it what Tol's muted scheme (2021)
+// adds, so that sixteen lines differ.
 var palette = []color.RGBA{
-	{
-		0,
-		114,
-		178,
-		255,
-	}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0,
-		255},
+	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255},
+	{86, 180, 233, 255}, {0, 0, 0, 255}, {51, 34, 136, 255}, {136, 34, 85, 255}, {153, 153, 51, 255},
+	{170, 68, 153, 255}, {17, 119, 51, 255}, {204, 102, 119, 255}, {68, 170, 153, 255}, {221, 204, 119, 255},
+	{102, 17, 0, 255},
 }
 
-var grey, dark = color.RGBA{230, 230, 230, 255}, color.RGBA{130, 130, 130, 255}
+var grey, dark, red = color.RGBA{230, 230, 230, 255}, color.RGBA{130, 130, 130, 255}, color.RGBA{200, 30, 40, 255}
 
 // markers go round with another period than the colours, so that lines differ in shape as well.
 var markers = []draw.GlyphDrawer{
@@ -40,7 +38,8 @@ var markers = []draw.GlyphDrawer{
 
 // Lengths in points.
 const (
-	lineWidth  = 1.2
+	lineWidth  = 1.4
+	faintWidth = 0.7
 	axisWidth  = 0.5
 	markerSize = 2.4
 	textSize   = 10
@@ -134,7 +133,9 @@ func (p *Panel) plot(legend *plot.Legend, names, marks *[]string) (*plot.Plot, e
 		if err != nil {
 			return nil, err
 		}
-		line.LineStyle = style(dark, axisWidth, m.Dashed)
+		if line.LineStyle = style(dark, axisWidth, m.Dashed); m.Alarm {
+			line.LineStyle = style(red, lineWidth, true)
+		}
 		out.Add(line)
 		add(marks, m.Name, line)
 	}
@@ -155,8 +156,10 @@ func (p *Panel) plot(legend *plot.Legend, names, marks *[]string) (*plot.Plot, e
 			number = len(*names)
 		}
 		paint := palette[number%len(palette)]
-		line.LineStyle = style(paint, lineWidth, l.Dashed)
-		if l.Bare {
+		if line.LineStyle = style(paint, lineWidth, l.Dashed); l.Faint {
+			line.LineStyle = style(paint, faintWidth, l.Dashed)
+		}
+		if l.Bare || l.Faint {
 			add(names, l.Name, line)
 			drawn = append(drawn, line)
 			continue

@@ -45,6 +45,7 @@ type Mark struct {
 	Name   string
 	X      float64
 	Dashed bool
+	Alarm  bool // red and dashed, whatever Dashed is
 }
 
 // Line is one series. Points that are not finite are left out. X and Y have the same length.
@@ -53,6 +54,7 @@ type Line struct {
 	X, Y   []float64
 	Dashed bool
 	Bare   bool // without markers: a level, or a line of very many points
+	Faint  bool // thin and without markers: not what the panel is about
 }
 
 // Check returns an error that wraps ErrFormat unless path ends in .svg or .png, in any case.

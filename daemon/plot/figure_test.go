@@ -86,18 +86,23 @@ func TestMarks(t *testing.T) {
 		return string(raw)
 	}
 	colour := fmt.Sprintf("#%02x%02x%02x", dark.R, dark.G, dark.B)
-	one := drawn(Mark{"promoted", 5, false})
+	one := drawn(Mark{Name: "promoted", X: 5})
 	if n := strings.Count(one, colour); n != 2 { // and in the legend
 		t.Errorf("%d marks of one and of its name:\n%s", n, one)
 	}
-	more := drawn(Mark{"promoted", 5, false}, Mark{"promoted", 7, false}, Mark{"kept", 8, true},
-		Mark{"promoted", 11, false}, Mark{"kept", math.NaN(), true})
+	more := drawn(Mark{Name: "promoted", X: 5}, Mark{Name: "promoted", X: 7},
+		Mark{Name: "kept", X: 8, Dashed: true}, Mark{Name: "promoted", X: 11},
+		Mark{Name: "kept", X: math.NaN(), Dashed: true})
 	if n := strings.Count(more, colour); n != 5 || count(texts(t, []byte(more)), "promoted") != 1 ||
 		count(texts(t, []byte(more)), "kept") != 1 ||
 		strings.Contains(more, "NaN") {
 		t.Errorf("%d marks of three and of two names:\n%s", n, more)
 	}
-	if drawn(Mark{"promoted", 2, false}) == one {
+	if alarm := fmt.Sprintf("#%02X%02X%02X", red.R, red.G, red.B); strings.Count(drawn(Mark{Name: "drift", X: 5,
+		Alarm: true}), alarm) != 2 || strings.Contains(one, alarm) {
+		t.Error("an alarm is not red")
+	}
+	if drawn(Mark{Name: "promoted", X: 2}) == one {
 		t.Error("a mark is drawn at the same place wherever it is")
 	}
 }

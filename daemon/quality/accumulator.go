@@ -23,6 +23,39 @@ func Loss(m *report.Metrics) (loss float64, ok bool) {
 	return 0, false
 }
 
+// Headline is the figure that people compare predictors by.
+type Headline struct {
+	Name string // rmse, log_loss or error_rate; empty without events
+	// Of returns the figure of a predictor; false where it has none.
+	Of func(m *report.Metrics) (loss float64, ok bool)
+}
+
+// HeadlineOf returns the headline of models with these metrics: the RMSE of numbers, the log loss where outputs are
+// probabilities, else the error rate. Where one class is rare, every model that is of use has the error rate of the
+// majority.
+func HeadlineOf(models ...*report.Metrics) Headline {
+	for _, m := range models {
+		switch {
+		case m == nil:
+		case m.RMSE != nil:
+			return Headline{"rmse", Loss}
+		case m.EntropyNormalised != nil && m.Loss != nil:
+			return Headline{"log_loss", logLoss}
+		case m.Accuracy != nil:
+			return Headline{"error_rate", Loss}
+		}
+	}
+	return Headline{"", Loss}
+}
+
+// logLoss returns the mean log loss of a predictor of probabilities.
+func logLoss(m *report.Metrics) (loss float64, ok bool) {
+	if m == nil || m.Loss == nil || m.EntropyNormalised == nil {
+		return 0, false
+	}
+	return float64(*m.Loss), true
+}
+
 // Accumulator sums the errors of predictions of one task. Sums are Neumaier compensated, so that the result does not
 // depend on how a long stream was cut.
 type Accumulator struct {

@@ -51,7 +51,8 @@ func (p *Progressive) Roles() []Role {
 				false,
 				b.GlobalMean,
 			}, {"item_mean", "item mean", false, b.ItemMean}, {"sgd_bias", "SGD biases", false, b.SGDBias},
-			{"majority", "majority", false, b.Majority}, {"last_label", "last label", false, b.LastLabel}},
+			{"majority", "majority", false, b.Majority}, {"last_label", "last label", false, b.LastLabel},
+			{"linear", "linear", false, b.Linear}},
 		func(r Role) bool { return r.Metrics == nil },
 	)
 }

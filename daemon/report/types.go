@@ -154,7 +154,7 @@ type Scores struct {
 	Live      *Metrics `json:"live"`      // of the champion with what was learned since; null before the first event
 }
 
-// Baselines holds the metrics of the simple predictors: the first three for rating tasks, the last two for
+// Baselines holds the metrics of the simple predictors: the first three for rating tasks, the others for
 // classification.
 type Baselines struct {
 	GlobalMean *Metrics `json:"global_mean,omitempty"` // mean label
@@ -162,7 +162,7 @@ type Baselines struct {
 	SGDBias    *Metrics `json:"sgd_bias,omitempty"`    // biases of user and item by stochastic descent
 	Majority   *Metrics `json:"majority,omitempty"`    // most frequent class
 	LastLabel  *Metrics `json:"last_label,omitempty"`  // class of the event before
-	Linear     *Metrics `json:"linear,omitempty"`      // of fit
+	Linear     *Metrics `json:"linear,omitempty"`      // logistic regression: a step for each event; of fit, of all rows
 }
 
 // Progressive is how good the predictions of events were that were scored before they were learned from.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,6 +140,9 @@ func rejectedShare(m *ModelStatus) float64 {
 	return float64(rejected) / float64(max(rejected+m.Events, 1))
 }
 
+// online are the baselines that learn from each event: a version cannot, and is not compared with them.
+var online = []string{"sgd_bias", "last_label", "linear"}
+
 // lossAlerts compares the losses of the window.
 func (s *Server) lossAlerts(m *ModelStatus, add func(severity, name, model, text string, values ...any)) {
 	p := &m.Progressive
@@ -159,7 +163,7 @@ func (s *Server) lossAlerts(m *ModelStatus, add func(severity, name, model, text
 		if best == "" || loss < losses[best] {
 			best = r.Name
 		}
-		if r.Name != "sgd_bias" && r.Name != "last_label" && (fitted == "" || loss < losses[fitted]) {
+		if !slices.Contains(online, r.Name) && (fitted == "" || loss < losses[fitted]) {
 			fitted = r.Name
 		}
 	}

@@ -33,8 +33,8 @@ func newAsset(media string, names ...string) *asset {
 
 var (
 	styleSheet = newAsset("text/css; charset=utf-8", "style.css")
-	pageScript = newAsset("text/javascript; charset=utf-8", "dom.js", "plot.js", "model.js", "versions.js", "try.js",
-		"page.js")
+	pageScript = newAsset("text/javascript; charset=utf-8", "dom.js", "plot.js", "curves.js",
+		"quality.js", "data.js", "belief.js", "versions.js", "compare.js", "try.js", "model.js", "page.js")
 	pageIcon = newAsset("image/svg+xml", "icon.svg")
 )
 

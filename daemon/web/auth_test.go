@@ -74,6 +74,20 @@ var matrix = map[string]struct {
 		200,
 	},
 	"GET /v1/models/{model}/versions/{version}/belief": {"/v1/models/ratings/versions/1/belief", "", 200, 200},
+	"GET /v1/models/{model}/rejected":                  {"/v1/models/ratings/rejected", "", 200, 200},
+	"GET /v1/models/{model}/names":                     {"/v1/models/ratings/names?field=user", "", 200, 200},
+	"GET /v1/models/{model}/aliases/{alias}/names": {
+		"/v1/models/ratings/aliases/latest/names?field=user",
+		"",
+		404,
+		404,
+	},
+	"GET /v1/models/{model}/versions/{version}/names": {
+		"/v1/models/ratings/versions/1/names?field=tags&prefix=a",
+		"",
+		200,
+		200,
+	},
 	"GET /v1/models/{model}/entity": {
 		"/v1/models/ratings/entity?field=user&name=u1",
 		"",

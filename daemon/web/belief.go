@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -73,6 +74,39 @@ func (s *Server) showEntity(w http.ResponseWriter, r *http.Request) error {
 		}
 		return answer(w, http.StatusOK, entity{v.answered(), *e})
 	})
+}
+
+// nameList is names that a version knows.
+type nameList struct {
+	answered
+	Field string   `json:"field"` // whose names they are
+	Names []string `json:"names"` // in the order of the vocabulary
+}
+
+// maxNames is how many names are listed at most. Chosen by hand: more than a person looks through.
+const maxNames = 100
+
+// showNames answers with names of a field that a version knows and that begin with ?prefix: 20 of them, or ?limit, at
+// most 100.
+func (s *Server) showNames(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.chosen(r)
+	if err != nil {
+		return err
+	}
+	limit, err := countOf(r, "limit")
+	if err != nil {
+		return err
+	}
+	if limit > maxNames {
+		return badRequest("limit is a whole number up to %d", maxNames)
+	}
+	w.Header().Set(versionHeader, v.header)
+	q := r.URL.Query()
+	names, err := diff.Names(v.model, q.Get("field"), q.Get("prefix"), int(cmp.Or(limit, 20)))
+	if err != nil {
+		return badRequest("field is none of the categorical and list fields of the version")
+	}
+	return answer(w, http.StatusOK, nameList{v.answered(), q.Get("field"), names})
 }
 
 // showDiff answers with how a version differs from another of its model, ?with, or from the one that it started from.

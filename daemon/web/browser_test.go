@@ -93,8 +93,15 @@ func calm(now time.Time) Status {
 	}
 }
 
-// TestPageInABrowser opens the page in six states, in light and dark, on a desk and on a phone, and has its daemon
-// restarted.
+// example is a version with a golden event that has all fields.
+func example(task string) *format.Contents {
+	c := contents(task, 2)
+	c.Golden[0].Input = *input("u1", "i1", 33, "a")
+	return c
+}
+
+// TestPageInABrowser opens the pages in six states, in light and dark, on a desk and on a phone, goes through them by
+// keyboard, asks, moves the champion, and has the daemon restarted.
 func TestPageInABrowser(t *testing.T) {
 	browser := os.Getenv("REFITD_BROWSER")
 	if browser == "" {
@@ -115,8 +122,14 @@ func TestPageInABrowser(t *testing.T) {
 			}
 			o.Registry = prometheus.NewRegistry()
 			ring := curvesOf(t, now)
+			withLifecycle(o)
 			for i := range o.Models {
 				o.Models[i].Curves = ring
+				o.Models[i].Rejected = func() []RejectedRecord {
+					return []RejectedRecord{{Topic: "ratings", Partition: 3, Offset: 1204330, Time: now, Bytes: 31,
+						Reason: "wrong_type", Field: "rating", Expected: "a number from 1 to 5", Got: "a string",
+						Outline: `{"user": <string of 2>, "rating": <string of 4>}`}}
+				}
 				o.Models[i].Calibration = func() report.Calibration {
 					bins := []report.CalibrationBin{
 						{N: 100, Predicted: 2, Observed: 2.1},
@@ -132,23 +145,37 @@ func TestPageInABrowser(t *testing.T) {
 		}
 		one := int64(1)
 		for range versions {
-			next := contents(format.Ordinal, 2)
+			next := example(format.Ordinal)
 			next.Meta.Parent, next.Meta.Reason, next.Meta.Created = &one, "gate loss 0.9, champion 1.0 on 400 rows", now
 			if models > 0 {
 				next.Meta.Parent = nil
 			}
 			b.publish(t, name, next)
 		}
+		if len(state.Models) == len(tasks) {
+			for name, task := range tasks {
+				b.publish(t, name, example(task))
+			}
+		}
 		b.fake.state = state
 		addr, _ := b.listen(t)
 		within(t, patience, "the champion", func() bool { return b.caches[name].champion() != nil || versions == 0 })
 		return "http://" + addr + "/"
+	}
+	// A model of each task, for what is asked of them.
+	tasked := calm(now)
+	one := tasked.Models[0]
+	tasked.Models = nil
+	for name := range tasks {
+		one.Name, one.Ranking = name, nil
+		tasked.Models = append(tasked.Models, one)
 	}
 	young := calm(now)
 	young.Models[0] = ModelStatus{Name: "ratings", Waiting: "no version yet: no event was read"}
 	dark := night(`<script>alert(1)</script>`)
 	dark.Models[0].Champion.Version = 2 // that there is
 	dark.Now, dark.Models[0].Published = now, now.Add(-9*time.Hour)
+	dark.Models[0].RefitFailure = "the sample has rows of one class alone"
 	dark.Models[0].Rejections = []Rejections{{"bad_type", "rating", 5000}, {"not_json", "", 12}}
 	dark.Models[0].Partitions = []PartitionStatus{
 		{Topic: "ratings", Partition: 3, Next: 1204331, End: 1300000, Lag: 95669, Halted: "the topic was made anew"},
@@ -168,6 +195,7 @@ func TestPageInABrowser(t *testing.T) {
 		"silent=" + served(silent, 0, 1),
 		"young=" + served(young, 0, 0),
 		"empty=" + served(Status{Now: now, Started: now}, 0, 0),
+		"tasks=" + served(tasked, 0, 0),
 		"many=" + served(Status{Now: now, Started: now}, 50, 1000),
 	}
 	cmd := exec.CommandContext(

@@ -16,15 +16,17 @@ const statusFor = time.Second
 
 // overview is everything that the status page shows of the daemon, and a line for each model.
 type overview struct {
-	Version string          `json:"version"`         // of the program
-	Now     time.Time       `json:"now"`             // by the daemon's clock
-	Started time.Time       `json:"started"`         // when the daemon was
-	Ready   bool            `json:"ready"`           // every model does its work
-	Alerts  []alert         `json:"alerts"`          // what is wrong, critical first
-	Memory  MemoryStatus    `json:"memory"`          // of the process
-	Disks   []DiskStatus    `json:"disks"`           // of state and snapshots
-	Reload  *ReloadStatus   `json:"reload,omitzero"` // of the configuration; absent without one
-	Models  []modelOverview `json:"models"`          // in the order of the configuration
+	Version string    `json:"version"` // of the program
+	Now     time.Time `json:"now"`     // by the daemon's clock
+	Started time.Time `json:"started"` // when the daemon was
+	Ready   bool      `json:"ready"`   // every model does its work
+	// endpoints that change something are on: --web.enable-lifecycle
+	Lifecycle bool            `json:"lifecycle"`
+	Alerts    []alert         `json:"alerts"`          // what is wrong, critical first
+	Memory    MemoryStatus    `json:"memory"`          // of the process
+	Disks     []DiskStatus    `json:"disks"`           // of state and snapshots
+	Reload    *ReloadStatus   `json:"reload,omitzero"` // of the configuration; absent without one
+	Models    []modelOverview `json:"models"`          // in the order of the configuration
 }
 
 // modelOverview is a model in the overview.
@@ -33,7 +35,7 @@ type modelOverview struct {
 	Ready     bool       `json:"ready"`     // it does its work
 	Champion  *int64     `json:"champion"`  // version that consumers have; null before the first
 	Published *time.Time `json:"published"` // when that was; null before the first
-	// what the losses are: rmse or error_rate; absent before the first event
+	// what the losses are: rmse, log_loss or error_rate; absent before the first event
 	Metric   string         `json:"metric,omitempty"`
 	Loss     *report.Number `json:"loss"`           // of the champion over the window; null where it has none
 	Live     *report.Number `json:"live"`           // of the live model; null where it has none
@@ -104,14 +106,15 @@ func (s *Server) recent() *Status {
 // overviewOf returns the overview of a status.
 func (s *Server) overviewOf(state *Status) *overview {
 	o := &overview{
-		Version: s.Version,
-		Now:     state.Now,
-		Started: state.Started,
-		Ready:   len(state.NotReady()) == 0,
-		Alerts:  s.alerts(state),
-		Memory:  state.Memory,
-		Disks:   append([]DiskStatus{}, state.Disks...),
-		Models:  []modelOverview{},
+		Version:   s.Version,
+		Now:       state.Now,
+		Started:   state.Started,
+		Ready:     len(state.NotReady()) == 0,
+		Lifecycle: s.Lifecycle != nil,
+		Alerts:    s.alerts(state),
+		Memory:    state.Memory,
+		Disks:     append([]DiskStatus{}, state.Disks...),
+		Models:    []modelOverview{},
 	}
 	if !state.Reload.At.IsZero() {
 		o.Reload = &state.Reload
@@ -145,14 +148,12 @@ func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
 	if heard := s.caches[m.Name].past().Heard(); !heard.IsZero() {
 		o.Heard = &heard
 	}
+	metric := quality.HeadlineOf(m.Progressive.Window.Published, m.Progressive.Window.Live)
+	o.Metric = metric.Name
 	for _, r := range m.Progressive.Roles() {
-		loss, ok := quality.Loss(r.Metrics)
+		loss, ok := metric.Of(r.Metrics)
 		if !ok {
 			continue
-		}
-		o.Metric = "error_rate"
-		if r.Metrics.RMSE != nil {
-			o.Metric = "rmse"
 		}
 		switch {
 		case r.Name == "published":

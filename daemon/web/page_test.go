@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -308,7 +309,77 @@ func TestAssets(t *testing.T) {
 		}
 	}
 	names, err := os.ReadDir("static")
-	if err != nil || len(names) != 9 {
+	if err != nil || len(names) != 14 {
 		t.Errorf("%d files in static, %v: is each of them in a list of assets.go?", len(names), err)
+	}
+}
+
+// TestPageWeight: everything that a browser loads before the data is at most 150 kB, uncompressed.
+func TestPageWeight(t *testing.T) {
+	b, total := newBench(t), 0
+	for _, path := range []string{"/", "/static/page.js", "/static/icon.svg", "/static/style.css"} {
+		total += b.want(http.StatusOK, nil, "GET", path, nil).Body.Len()
+	}
+	if total > 150_000 {
+		t.Errorf("the page is %d bytes", total)
+	}
+}
+
+// TestNames: names that begin alike, in the order of the vocabulary, and no more than asked for.
+func TestNames(t *testing.T) {
+	b := newBench(t)
+	for query, want := range map[string][]string{
+		"field=user": {"u1", "u2", "u3"}, "field=user&prefix=u2": {"u2"}, "field=item&prefix=i&limit=2": {"i1", "i2"},
+		"field=item&prefix=u": {}, "field=tags": {"a", "b"},
+	} {
+		var list nameList
+		b.want(http.StatusOK, &list, "GET", "/v1/models/ratings/names?"+query, nil)
+		if !slices.Equal(list.Names, want) || list.Version != 1 {
+			t.Errorf("%s: %+v, want %q", query, list, want)
+		}
+	}
+	for _, query := range []string{"", "field=age", "field=user&limit=101", "field=user&limit=x"} {
+		b.want(http.StatusBadRequest, nil, "GET", "/v1/models/ratings/names?"+query, nil)
+	}
+	b.want(http.StatusNotFound, nil, "GET", "/v1/models/nobody/names?field=user", nil)
+}
+
+// TestRejectedRecords: those that the model has kept, and an empty list of a model that keeps none.
+func TestRejectedRecords(t *testing.T) {
+	one := RejectedRecord{Topic: "t", Partition: 1, Offset: 7, Bytes: -1, Reason: "null_value", Expected: "a value"}
+	b := newBench(t, func(o *Options) {
+		for i := range o.Models {
+			if o.Models[i].Name == "ratings" {
+				o.Models[i].Rejected = func() []RejectedRecord { return []RejectedRecord{one} }
+			}
+		}
+	})
+	var list rejectedList
+	b.want(http.StatusOK, &list, "GET", "/v1/models/ratings/rejected", nil)
+	if len(list.Records) != 1 || list.Records[0] != one {
+		t.Errorf("%+v", list)
+	}
+	b.want(http.StatusOK, &list, "GET", "/v1/models/clicks/rejected", nil)
+	if list.Records == nil || len(list.Records) != 0 {
+		t.Errorf("%+v", list)
+	}
+	b.want(http.StatusNotFound, nil, "GET", "/v1/models/nobody/rejected", nil)
+}
+
+// TestHeadline: of rare classes the log loss is what people see, and the best baseline by it.
+func TestHeadline(t *testing.T) {
+	b := newBench(t)
+	of := func(loss, right float64) *report.Metrics {
+		return &report.Metrics{N: 100, Loss: report.Some(loss), Accuracy: report.Some(right),
+			EntropyNormalised: report.Some(1.0)}
+	}
+	p := report.Progressive{Window: report.Scores{Published: of(0.4, 0.97), Live: of(0.3, 0.97)}}
+	p.Baselines = report.Baselines{Majority: of(0.6, 0.98), Linear: of(0.5, 0.9)}
+	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "clicks", Progressive: p}}}
+	var o overview
+	b.want(http.StatusOK, &o, "GET", "/v1/status", nil)
+	if m := o.Models[0]; m.Metric != "log_loss" || *m.Loss != 0.4 || *m.Live != 0.3 || *m.Baseline != 0.5 ||
+		m.Best != "linear" || o.Lifecycle {
+		t.Errorf("%+v", m)
 	}
 }

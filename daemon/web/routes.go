@@ -202,6 +202,14 @@ var Routes = []Route{
 	},
 	{
 		Methods: "GET",
+		Paths:   v1 + "/rejected",
+		Serve:   (*Server).listRejected,
+		Summary: "Records that are no events, with the reasons",
+		Gives:   rejectedList{},
+		Refuses: ofStore[:1],
+	},
+	{
+		Methods: "GET",
 		Paths:   v1 + "/versions",
 		Serve:   (*Server).listVersions,
 		Summary: "Versions of a model",
@@ -237,6 +245,16 @@ var Routes = []Route{
 		Gives:   entity{},
 		Refuses: ofVersion,
 		Params:  []string{"field", "name"},
+		Headers: says,
+	},
+	{
+		Methods: "GET",
+		Paths:   forms("/names"),
+		Serve:   (*Server).showNames,
+		Summary: "Names that a version knows",
+		Gives:   nameList{},
+		Refuses: ofVersion,
+		Params:  []string{"field", "prefix", "limit"},
 		Headers: says,
 	},
 	{

@@ -73,6 +73,8 @@ type Model struct {
 	// Calibration, if not nil, compares what was predicted over the window with what came. It is called from any
 	// goroutine.
 	Calibration func() report.Calibration
+	// Rejected, if not nil, returns the last records that were no events, newest first. It is called from any goroutine.
+	Rejected func() []RejectedRecord
 }
 
 // The bounds of Options without a value.

@@ -9,13 +9,13 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// The predictors whose errors are kept. Numeric labels have three baselines, classes two.
+// The predictors whose errors are kept.
 const (
 	Published = iota
 	Live
 	Baseline0 // global_mean or majority
 	Baseline1 // item_mean or last_label
-	Baseline2 // sgd_bias
+	Baseline2 // sgd_bias or linear
 	FoldIn    // the fold-in alone, which updates publish
 	NumRoles
 )
@@ -28,7 +28,7 @@ func RoleNames(numeric bool) [NumRoles]string {
 			Baseline2: "sgd_bias", FoldIn: "fold_in"}
 	}
 	return [NumRoles]string{Published: "published", Live: "live", Baseline0: "majority", Baseline1: "last_label",
-		FoldIn: "fold_in"}
+		Baseline2: "linear", FoldIn: "fold_in"}
 }
 
 // Slice is a part of the events by what the version that consumers have knows of their entities.
@@ -217,20 +217,22 @@ func (p *Progressive) Paired(a, b int) (losses [][2]float64) {
 	return losses
 }
 
-// WindowLosses returns the loss of each predictor over the last events, by its name in report.Progressive.Roles.
-func (p *Progressive) WindowLosses() map[string]float64 {
+// WindowLosses returns the headline of each predictor over the last events, by its name in report.Progressive.Roles,
+// and which one that is.
+func (p *Progressive) WindowLosses() (metric string, losses map[string]float64) {
 	s := &interval{}
 	for r, sums := range p.Window() {
 		s.roles[r].Tally = sums
 	}
-	losses := make(map[string]float64)
+	losses = make(map[string]float64)
 	short := report.Progressive{Window: s.scores(p.target), Baselines: s.baselines(p.target)}
+	headline := quality.HeadlineOf(short.Window.Published, short.Window.Live)
 	for _, r := range short.Roles() {
-		if loss, ok := quality.Loss(r.Metrics); ok {
+		if loss, ok := headline.Of(r.Metrics); ok {
 			losses[r.Name] = loss
 		}
 	}
-	return losses
+	return headline.Name, losses
 }
 
 // WindowInterval returns the account of the last events: the sums of window, and what else there is from the events one
@@ -332,5 +334,9 @@ func (s *interval) baselines(t *encode.Target) report.Baselines {
 	if t.IsNumeric() {
 		return report.Baselines{GlobalMean: b(Baseline0), ItemMean: b(Baseline1), SGDBias: b(Baseline2)}
 	}
-	return report.Baselines{Majority: b(Baseline0), LastLabel: b(Baseline1)}
+	out := report.Baselines{Majority: b(Baseline0), LastLabel: b(Baseline1)}
+	if s.roles[Baseline2].N > 0 { // outputs without probabilities have none
+		out.Linear = b(Baseline2)
+	}
+	return out
 }

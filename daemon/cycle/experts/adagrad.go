@@ -68,17 +68,14 @@ type adagradExpert struct {
 
 // NewAdaGrad returns a learner on products of numbers, or on recent labels.
 func NewAdaGrad(n *encode.NumberScale, schema *event.Schema, t *encode.Target, limit int, recent bool) *AdaGrad {
-	outputs, d := 1, len(n.Z)
-	if !t.IsNumeric() {
-		outputs = t.Outputs()
-	}
-	l := &AdaGrad{schema: schema, Numbers: n, outputsN: outputs, judge: newResiduals(t), scaled: t.IsNumeric()}
+	d := len(n.Z)
+	l := newAdaGrad(n, schema, t)
 	inputs := d
 	if recent {
-		l.recent = make([]float64, len(recentFades)*outputs)
+		l.recent = make([]float64, len(recentFades)*l.outputsN)
 		inputs += len(l.recent)
 	} else {
-		inputs = adaGradInputs(d, outputs)
+		inputs = adaGradInputs(d, l.outputsN)
 		l.products = inputs > d
 	}
 	for _, step := range adagradSteps {
@@ -87,21 +84,37 @@ func NewAdaGrad(n *encode.NumberScale, schema *event.Schema, t *encode.Target, l
 				if l.scaled {
 					bias *= numericBiasStep
 				}
-				l.Each = append(
-					l.Each,
-					adagradExpert{Step: step, Fade: fade, BiasStep: bias, bias: make([]float64, outputs),
-						weights: make([]float64, inputs*outputs), squares: make([]float64, inputs)},
-				)
-				l.OutputsOf = append(l.OutputsOf, make([]float64, outputs))
+				l.Each = append(l.Each, adagradExpert{Step: step, Fade: fade, BiasStep: bias})
 			}
 		}
+	}
+	l.allocate(inputs, limit)
+	return l
+}
+
+// newAdaGrad returns a learner without settings and inputs.
+func newAdaGrad(n *encode.NumberScale, schema *event.Schema, t *encode.Target) *AdaGrad {
+	outputs := 1
+	if !t.IsNumeric() {
+		outputs = t.Outputs()
+	}
+	return &AdaGrad{schema: schema, Numbers: n, outputsN: outputs, judge: newResiduals(t), scaled: t.IsNumeric()}
+}
+
+// allocate makes room for the settings of Each, for so many inputs and for at most limit names.
+func (l *AdaGrad) allocate(inputs, limit int) {
+	outputs := l.outputsN
+	for e := range l.Each {
+		x := &l.Each[e]
+		x.bias, x.weights = make([]float64, outputs), make([]float64, inputs*outputs)
+		x.squares = make([]float64, inputs)
+		l.OutputsOf = append(l.OutputsOf, make([]float64, outputs))
 	}
 	// A name takes a row for each expert: many classes have fewer names.
 	l.Slots = rows.NewSlots(min(limit, adagradNames/(len(l.Each)*(outputs+1))))
 	l.experts = NewWeights(len(l.Each))
 	l.inputs, l.rate = make([]float64, inputs), make([]float64, inputs)
 	l.mixed, l.residual, l.target = make([]float64, outputs), make([]float64, outputs), make([]float64, outputs)
-	return l
 }
 
 // adaGradInputs returns how many inputs d numbers are, with their products if these are not too many.

@@ -239,6 +239,7 @@ func (r *Reader) onApplied(c ingest.Counts) {
 			}
 		}
 		r.refused.add(c.Rejected)
+		r.refused.keep(&c)
 		r.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt,
 			"reason", c.Rejection.Reason, "field", c.Rejection.Field, "expected", c.Rejection.Expected, "got",
 			c.Rejection.Got, "by_cause", c.Rejected)
@@ -416,6 +417,9 @@ func (r *Reader) Rejected() int64 { return r.rejected.Load() }
 
 // Refused returns the same by cause, most frequent first.
 func (r *Reader) Refused() []web.Rejections { return r.refused.list() }
+
+// RefusedRecords returns the last records that were no events, newest first.
+func (r *Reader) RefusedRecords() []web.RejectedRecord { return r.refused.kept() }
 
 // TrueUnit returns the unit that event times have as it seems, "" where that is schema.time_unit.
 func (r *Reader) TrueUnit() string {

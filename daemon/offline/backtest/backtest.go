@@ -233,6 +233,9 @@ func (b *backtest) heed(alarms []drift.DriftAlarm) {
 		b.schedule.Alarmed(b.summary.Events)
 		b.summary.DriftAlarms = append(b.summary.DriftAlarms,
 			report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group})
+		if b.plot != nil {
+			b.plot.alarmed(b.summary.Events)
+		}
 	}
 }
 

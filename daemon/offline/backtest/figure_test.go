@@ -4,14 +4,17 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline/offlinetest"
 	"github.com/refitd/refitd/daemon/report"
@@ -128,5 +131,35 @@ func readSVG(t *testing.T, file string) (texts map[string]int, coordinates []flo
 				texts[s]++
 			}
 		}
+	}
+}
+
+// TestFigureIsAboutThree: the first panel has what a user has and the best baseline of the second half; the others are
+// faint and below, and alarms of drift are marked.
+func TestFigureIsAboutThree(t *testing.T) {
+	p := newBacktestPlot(true)
+	for i := range 4 {
+		v := float64(i)
+		p.add(int64(10*(i+1)), []evaluate.PredictorLoss{{Name: "live", Loss: 1}, {Name: "published", Loss: 2},
+			{Name: "early", Baseline: true, Loss: v * v}, {Name: "late", Baseline: true, Loss: 3},
+			{Name: "part", Loss: 2}, {Name: "half", Baseline: true, Loss: []float64{math.NaN(), 0, 0, math.NaN()}[i]}})
+	}
+	p.alarmed(20)
+	if best := p.best(); !slices.Equal(best, []string{"late"}) {
+		t.Errorf("the best baseline is %q", best)
+	}
+	file := filepath.Join(t.TempDir(), "figure.svg")
+	if err := p.write(file); err != nil {
+		t.Fatal(err)
+	}
+	texts, _, _ := readSVG(t, file)
+	for _, want := range []string{"live", "published", "late", "early", "part", "drift", "all other predictors"} {
+		if texts[want] != 1 {
+			t.Errorf("%q is %d times in the figure: %v", want, texts[want], texts)
+		}
+	}
+	first := p.panel(p.loss, p.losses, []string{"live", "published", "late"}, false)
+	if len(first.Lines) != 3 || first.Lines[2].Faint || !first.Lines[2].Dashed || len(first.Marks) != 1 {
+		t.Errorf("%+v", first)
 	}
 }

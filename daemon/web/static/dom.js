@@ -25,6 +25,12 @@ const whole = new Intl.NumberFormat("en");
 const count = (n) => (n === null || n === undefined ? "–" : whole.format(n));
 const loss = (v) => (v === null || v === undefined ? "–" : v.toFixed(4));
 const short = (v) => (v === 0 ? "0" : Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3 ? v.toExponential(1) : String(Number(v.toPrecision(3))));
+// A number with its sign, two significant digits and a real minus.
+const digits = (v) => (Math.abs(v) >= 10 ? Math.abs(v).toFixed(0) : Number(Math.abs(v).toPrecision(2)).toString());
+const signed = (v) => (v < 0 ? "−" : "+") + digits(v);
+// What a sum of log odds multiplies odds by.
+const factor = (v) => (Math.abs(v) < 0.1 ? Math.exp(v).toFixed(2) : digits(Math.exp(v)));
+const plural = (n, one) => `${count(n)} ${one}${n === 1 ? "" : "s"}`;
 const percent = (v) => (v === null || v === undefined ? "–" : (100 * v).toFixed(v < 0.1 ? 1 : 0) + " %");
 
 function bytes(n) {
@@ -160,16 +166,44 @@ function meanings(title, words) {
   );
 }
 
+const opened = new Set();
+
+/** details is a part that stays open when it is drawn anew. */
+function details(id, title, ...children) {
+  return el(
+    "details",
+    { open: opened.has(id), ontoggle: (event) => (event.target.open ? opened.add(id) : opened.delete(id)) },
+    el("summary", {}, title),
+    children,
+  );
+}
+
+/** refresh draws a part anew, unless somebody is reading or choosing something in it. */
+function refresh(node, ...children) {
+  const selection = document.getSelection();
+  if (node.contains(document.activeElement) || (!selection.isCollapsed && node.contains(selection.anchorNode))) return;
+  node.replaceChildren(...children.filter(Boolean));
+}
+
+/** after returns a function that calls f once, some milliseconds after its last call. */
+function after(wait, f) {
+  let timer;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(f, wait);
+  };
+}
+
 /** section is a part of the page with its heading. */
 function section(id, title, ...children) {
   return el("section", { id, "aria-labelledby": id + "-title" }, el("h2", { id: id + "-title" }, title), children);
 }
 
 /** ask reads JSON of this daemon; a refusal is an Error in its words. */
-async function ask(path, body) {
+async function ask(path, body, method = "POST") {
   const response = await fetch(
     path,
-    body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) },
+    body === undefined ? {} : { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) },
   );
   const text = await response.text();
   let answer;

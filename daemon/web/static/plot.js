@@ -8,7 +8,10 @@ const titles = {
   sgd_bias: "SGD biases",
   majority: "majority",
   last_label: "last label",
+  linear: "logistic regression",
 };
+// What a figure of quality is about. The other baselines are faint.
+const leading = ["published", "live"];
 const lists = { published: "published", popularity: "most popular names" };
 const markSigns = { promoted: "▲", kept: "✕", drift: "◆", moved: "↕", started: "▷", update: "·" };
 
@@ -94,16 +97,22 @@ function lines(o) {
     ]),
   });
   const drawn = marks.filter((m) => m.at >= from && m.at <= to);
+  // Lines of many versions would hide the curves: they are short then, and signs that would overlap are left out.
+  const dense = drawn.filter((m) => m.kind !== "update").length > o.width / 25;
+  let lastSign = -Infinity;
   for (const m of drawn) {
-    const place = f.x(m.at);
+    const place = f.x(m.at),
+      rare = !["update", "promoted", "kept"].includes(m.kind),
+      sign = m.kind !== "update" && (rare || !dense || place - lastSign > 9);
+    if (sign) lastSign = place;
     f.node.append(
       svg(
         "g",
         { class: "mark " + m.kind },
-        m.kind === "update"
+        m.kind === "update" || (dense && !rare)
           ? svg("line", { x1: place, x2: place, y1: f.height - f.bottom - 5, y2: f.height - f.bottom })
           : svg("line", { x1: place, x2: place, y1: f.top, y2: f.height - f.bottom }),
-        m.kind === "update" ? null : svg("text", { x: place, y: f.top - 4, "text-anchor": "middle" }, markSigns[m.kind] || "•"),
+        !sign ? null : svg("text", { x: place, y: f.top - 4, "text-anchor": "middle" }, markSigns[m.kind] || "•"),
         svg("title", {}, markText(m)),
       ),
     );
@@ -119,7 +128,7 @@ function lines(o) {
       path += (pen ? "L" : "M") + f.x(t).toFixed(1) + " " + f.y(s.values[i]).toFixed(1);
       pen = true;
     });
-    f.node.append(svg("path", { class: "line " + s.cls, d: path || "M0 0" }));
+    f.node.append(svg("path", { class: "line " + s.cls + (s.faint ? " faint" : ""), d: path || "M0 0" }));
   }
   return cursor(f, o, inside, drawn);
 }
@@ -239,6 +248,6 @@ function legend(series) {
   return el(
     "ul",
     { class: "legend" },
-    series.map((s) => el("li", {}, el("span", { class: "swatch " + s.cls }), s.name)),
+    series.map((s) => el("li", { class: s.faint ? "faint" : undefined }, el("span", { class: "swatch " + s.cls + (s.faint ? " faint" : "") }), s.name)),
   );
 }

@@ -1,31 +1,41 @@
-// The versions of a model, newest first.
+// The versions of a model, newest first: refits, each with the updates that followed it.
 
-const shownVersions = matchMedia("(max-width: 40rem)").matches ? 4 : 12; // a phone has a card for each
+const shownVersions = 100;
+const shownRefits = matchMedia("(max-width: 40rem)").matches ? 5 : 15; // a phone has a card for each
 
 const versionWords = {
-  Kind: "refit: trained on the sample. update: the version before, corrected for the events since.",
-  Decision: "promoted: consumers have it. kept back: the gate did not let it be.",
+  "refit, update": "A refit is trained on the sample. An update is the version before, corrected for the events since.",
+  "promoted, kept back": "A promoted version is what consumers have. The gate keeps back what it shows to be worse.",
   "Gate loss": "Of this version on the held-out rows that the gate judges by; lower is better.",
-  "Gate loss of the champion": "Of the version that consumers had at that time, on the same rows.",
-  "Gate loss, known": "Of rows whose entity (such as user or item) the version has learned from, by field.",
-  "Gate loss, new": "Of rows whose entity the version has never seen, by field.",
+  "Champion's": "Gate loss of the version that consumers had at that time, on the same rows.",
+  "known, new": "Rows whose entity (such as user or item) the version has learned from, and rows of the others.",
   Rows: "Of the sample that it was trained on.",
 };
 
-/** VersionsView lists versions, and what differs between one and the one before. */
+/** VersionsView lists versions, compares two of them, and lets an operator choose one. */
 class VersionsView {
   constructor(model) {
     this.model = model;
     this.all = false;
+    this.open = new Set(); // refits whose updates are shown
     this.list = el("div");
     this.more = el("button", { type: "button", hidden: true, onclick: () => this.showAll() }, "Show all");
-    this.diff = el("div", { "aria-live": "polite" });
-    this.node = section("versions", "Versions", this.list, this.more, meanings("What the columns mean", versionWords), this.diff);
+    this.compare = new CompareView(model);
+    this.node = [this.compare.node, this.list, this.more, meanings("What the columns mean", versionWords)];
+  }
+
+  /** go shows what the address names: a version, or two that are compared. */
+  go(rest) {
+    const [version, other] = rest.split("-").map(Number);
+    this.chosen = version || undefined;
+    if (version && other) this.compare.show(version, other);
+    else this.compare.clear();
+    if (this.versions) this.draw();
   }
 
   showAll() {
     this.all = true;
-    this.load();
+    return this.load();
   }
 
   async load() {
@@ -36,121 +46,129 @@ class VersionsView {
       this.list.replaceChildren(el("p", { class: "bad" }, error.message));
       return;
     }
-    const versions = answer.versions.reverse(),
-      shown = this.all ? versions : versions.slice(0, shownVersions);
-    this.more.hidden = versions.length <= shown.length;
-    if (!versions.length) {
+    const versions = answer.versions.reverse();
+    this.most = versions.length > shownVersions;
+    this.versions = this.all ? versions : versions.slice(0, shownVersions);
+    this.compare.offer(this.versions);
+    this.draw();
+  }
+
+  /** groups folds updates under their refit, newest first. A refit that was kept back has none. */
+  groups() {
+    const groups = [];
+    let of = { updates: [] };
+    for (const v of [...this.versions].reverse()) {
+      if (v.summary.kind === "update") {
+        if (!groups.includes(of)) groups.push(of);
+        of.updates.unshift(v);
+        continue;
+      }
+      const group = { refit: v, updates: [] };
+      groups.push(group);
+      if (v.decision === "promoted") of = group;
+    }
+    return groups.reverse();
+  }
+
+  draw() {
+    if (!this.versions.length) {
       this.list.replaceChildren(el("p", { class: "empty" }, "No version was published yet."));
       return;
     }
     const now = new Date().toISOString();
-    const focused = this.list.contains(document.activeElement) ? document.activeElement.textContent : null;
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+    const rows = [];
+    const groups = this.groups(),
+      at = groups.findIndex((g) => [g.refit, ...g.updates].some((v) => v?.version === this.chosen)),
+      shown = this.all ? groups : groups.slice(0, Math.max(shownRefits, at + 1));
+    this.more.hidden = this.all || !(this.most || shown.length < groups.length);
+    for (const g of shown) {
+      const key = g.refit?.version ?? 0;
+      if (g.updates.some((u) => u.version === this.chosen)) this.open.add(key);
+      if (g.refit) rows.push(this.row(g.refit, now, this.fold(g, key)));
+      else rows.push([`before`, "updates of an older refit", "–", "–", "–", "–", "–", "–", "–", { text: this.fold(g, key), cls: "wide" }]);
+      if (this.open.has(key)) rows.push(...g.updates.map((u) => this.row(u, now)));
+    }
     this.list.replaceChildren(
       table(
         "Versions, newest first",
-        [
-          "Version",
-          "Kind",
-          "Decision",
-          "Made",
-          "Against",
-          "Gate loss",
-          "Gate loss of the champion",
-          "Gate loss, known",
-          "Gate loss, new",
-          "Rows",
-          "Size",
-          "Why",
-        ],
-        shown.map((v) => this.row(v, now)),
-        [5, 6, 7, 8, 9, 10],
+        ["Version", "Kind", "Decision", "Made", "Gate loss", "Champion's", "Rows", "Size", "Do", "Why"],
+        rows,
+        [4, 5, 6, 7],
       ),
     );
-    if (focused) [...this.list.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+    for (const tr of this.list.querySelectorAll("tbody tr")) {
+      const version = Number.parseInt(tr.cells[0].textContent);
+      if (tr.cells[1].textContent === "update") tr.classList.add("update");
+      if (version === this.chosen) tr.setAttribute("aria-current", "true");
+    }
+    if (focused) [...this.list.querySelectorAll("button, a")].find((b) => b.getAttribute("aria-label") === focused)?.focus();
   }
 
-  row(v, now) {
+  /** fold is the button that shows the updates of a refit. */
+  fold(g, key) {
+    if (!g.updates.length) return null;
+    const open = this.open.has(key);
+    const newest = g.updates[0],
+      oldest = g.updates[g.updates.length - 1];
+    const which = newest === oldest ? newest.version : `${oldest.version} to ${newest.version}`;
+    const aliases = g.updates.flatMap((u) => (u.aliases || []).map((a) => `${u.version} is ${a}`));
+    const toggle = () => {
+      this.open[open ? "delete" : "add"](key);
+      this.draw();
+    };
+    return el(
+      "button",
+      { type: "button", class: "link", "aria-expanded": String(open), "aria-label": `updates of ${key}`, onclick: toggle },
+      `${open ? "▾" : "▸"} ${plural(g.updates.length, "update")} since: ${which}${aliases.length ? "; " + aliases.join(", ") : ""}`,
+    );
+  }
+
+  row(v, now, fold) {
     const s = v.summary,
-      slice = (known) => {
-        const list = (s.gate_slices || []).filter((x) => x.known === known && x.loss !== null);
-        return el(
-          "span",
-          { title: list.map((x) => `${x.field || "all rows"}: ${loss(x.loss)} on ${x.n}, baseline ${loss(x.baseline)}`).join("\n") },
-          list.length ? list.map((x) => (x.field ? x.field + " " : "") + loss(x.loss)).join(", ") : "–",
-        );
-      };
-    const names = v.aliases?.length
-      ? el("span", {}, v.version + " ", ...v.aliases.map((a) => el("span", { class: "alias" }, a)))
-      : String(v.version);
+      kept = v.decision !== "promoted";
+    const slices = (known) => (s.gate_slices || []).filter((x) => x.known === known && x.loss !== null).map((x) => `${x.field || "all rows"} ${loss(x.loss)}`);
+    const known = slices(true),
+      fresh = slices(false);
+    const parts = [known.length ? "known " + known.join(", ") : "", fresh.length ? "new " + fresh.join(", ") : ""].filter(Boolean);
     return [
-      names,
+      el("span", {}, el("a", { href: `${this.model.link("versions")}/${v.version}` }, v.version), (v.aliases || []).map((a) => [" ", el("span", { class: "alias" }, a)])),
       s.kind,
-      { text: v.decision, cls: v.decision === "promoted" ? "good" : "bad" },
+      { text: kept ? "kept back" : v.decision, cls: kept ? "bad" : "good" },
       el("time", { datetime: v.created, title: v.created }, ago(now, v.created)),
-      s.parent
-        ? el(
-            "button",
-            { type: "button", class: "link", onclick: () => this.compare(v.version, s.parent) },
-            `diff with ${s.parent}`,
-          )
-        : "–",
       loss(s.gate?.loss),
       loss(s.champion_gate?.loss),
-      slice(true),
-      slice(false),
       count(s.rows),
       bytes(s.bytes),
-      { text: el("div", { class: "reason" }, s.reason), cls: "wide" },
+      this.actions(v),
+      {
+        text: el("div", { class: "reason" }, s.reason, parts.length ? el("span", { class: "note" }, `. Gate loss by entity: ${parts.join("; ")}.`) : "", fold ? el("div", {}, fold) : null),
+        cls: "wide",
+      },
     ];
   }
 
-  async compare(version, parent) {
-    const at = `${this.model.path}/versions/${version}/diff?with=${parent}`;
-    let d;
-    try {
-      d = await ask(at);
-    } catch (error) {
-      this.diff.replaceChildren(
-        el("p", { class: "bad" }, `Version ${version} cannot be compared with version ${parent}: ${error.message}`),
-      );
-      return;
-    }
-    const names = (list, sign) => list.map((n) => sign + n).join(", ");
-    this.diff.replaceChildren(
-      el("h3", { tabindex: -1 }, `Version ${version} against version ${parent}`),
-      el(
-        "p",
-        {},
-        d.same
-          ? "The payloads are equal."
-          : `${d.basis.kept.length} basis vectors kept, ${d.basis.in.length} in, ${d.basis.out.length} out. ` +
-            `Predictions of ${d.golden.events} golden events differ by ` +
-              `${loss(d.golden.mean_absolute)} in the mean, ${loss(d.golden.largest_absolute)} at most.`,
-      ),
-      table(
-        "What differs",
-        ["What", "Version " + d.a.version, "Version " + d.b.version],
-        [
-          ["Basis vectors", count(d.a.k), count(d.b.k)],
-          ["Features", count(d.a.features), count(d.b.features)],
-          ["Rows", count(d.a.rows), count(d.b.rows)],
-          ["Refit", d.a.optimality, d.b.optimality],
-        ],
-      ),
-      table(
-        "Names",
-        ["Field", "Common", "In", "Out", "Which"],
-        d.features.map((f) => [
-          f.field,
-          count(f.common),
-          count(f.in),
-          count(f.out),
-          [names(f.in_names, "+"), names(f.out_names, "−")].filter(Boolean).join(", "),
-        ]),
-        [1, 2, 3],
-      ),
-      el("p", {}, el("a", { href: at }, "the same as JSON")),
+  /** actions is what can be done with a version: compare it, and where that is on, let consumers have it. */
+  actions(v) {
+    const champion = this.model.state?.champion;
+    const other = v.summary.parent || (champion !== v.version ? champion : null);
+    return el(
+      "span",
+      { class: "actions" },
+      other
+        ? el("a", { class: "compare", href: `${this.model.link("versions")}/${v.version}-${other}`, "aria-label": `compare ${v.version} with ${other}` }, "compare")
+        : null,
+      this.model.lifecycle && champion !== v.version
+        ? el(
+            "button",
+            {
+              type: "button",
+              "aria-label": `${champion > v.version ? "roll back to" : "promote"} ${v.version}`,
+              onclick: () => this.compare.propose(v.version, champion),
+            },
+            champion > v.version ? "Roll back" : "Promote",
+          )
+        : null,
     );
-    this.diff.querySelector("h3").focus();
   }
 }
