@@ -47,8 +47,8 @@ func ruled(random *rand.Rand, m *config.Model, changed bool) *event.Event {
 	return ev
 }
 
-// TestBoostedLearnsRules: a rule that is linear in nothing is learned, its opposite within 1,000 events of a change. New
-// names, and numbers that are missing or huge, leave outputs finite.
+// TestBoostedLearnsRules: a rule that is linear in nothing is learned, its opposite within 1,000 events of a change.
+// New names, and numbers that are missing or huge, leave outputs finite.
 func TestBoostedLearnsRules(t *testing.T) {
 	m := cycletest.NumericModel(3, 2)
 	b, s := newBoostedTest(t, m)
@@ -125,5 +125,23 @@ func TestBoostedCorrects(t *testing.T) {
 		if want, got := x.each[0].outputs, y.each[0].outputs; !slices.Equal(got, want) {
 			t.Errorf("outputs %v after corrections, %v of labels that came so", got, want)
 		}
+	}
+}
+
+// BenchmarkBoosted is an event of eight numbers and a name with two classes, fits included.
+func BenchmarkBoosted(b *testing.B) {
+	m := cycletest.NumericModel(8, 2)
+	m.Schema.Categorical = []string{"kind"}
+	s, err := SettingOf(m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.Numbers = encode.NewNumberScale(len(s.Schema.Numeric), s.Target)
+	x, random := boostedKind.New(s, nil, nil), rand.New(rand.NewPCG(9, 10))
+	counts := &rows.Counted{Shared: true}
+	for b.Loop() {
+		ev := ruled(random, m, false)
+		x.Predict(ev)
+		x.Learn(ev, counts)
 	}
 }
