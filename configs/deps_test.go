@@ -56,7 +56,7 @@ daemon/cycle/evaluate
 	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot/format solver
 daemon/cycle/experts
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/kdtree
-	daemon/cycle/rows snapshot/format solver solver/posterior solver/posterior/online
+	daemon/cycle/rows daemon/cycle/trees snapshot/format solver solver/posterior solver/posterior/online
 daemon/cycle/fitted
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/report snapshot
 	snapshot/format solver solver/posterior solver/posterior/online
@@ -90,6 +90,7 @@ daemon/cycle/refit/variational
 	solver/posterior/sweep
 daemon/cycle/rows
 	consumer/event daemon/config daemon/report
+daemon/cycle/trees
 daemon/cycle/updates
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
 	daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit/convex daemon/cycle/rows daemon/report

@@ -26,8 +26,8 @@ func TestExpertsAreThoseOfTheTable(t *testing.T) {
 		"numbers": {
 			switchModel(),
 			nil,
-			[]string{"fold_in", "refit", "adagrad", "adagrad_recent_labels", "newton_fourier", "neighbours", "mean",
-				"recent_mean", "last_label", "pool"},
+			[]string{"fold_in", "refit", "adagrad", "adagrad_recent_labels", "newton_fourier", "neighbours",
+				"boosted_trees", "mean", "recent_mean", "last_label", "pool"},
 		},
 		"clicks": {
 			clicksModel(0),

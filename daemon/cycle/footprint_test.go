@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -66,6 +67,35 @@ func TestNumbersFootprint(t *testing.T) {
 			t.Errorf("%d numbers and %d outputs take %d bytes, said to be %d", size.numbers, size.outputs, took, said)
 		}
 		runtime.KeepAlive(all)
+	}
+}
+
+// TestBoostedFootprint: boosted trees of full windows take no more than their footprint, and not much less.
+func TestBoostedFootprint(t *testing.T) {
+	for _, size := range []struct{ numbers, outputs int }{{3, 2}, {12, 8}} {
+		m := cycletest.NumericModel(size.numbers, size.outputs)
+		m.Schema.Categorical, m.Input.MaxIDBytes = []string{"kind"}, 16
+		c := newCycle(t, m)
+		kind, setting := experts.KindOf(experts.PartBoosted), c.ensemble.setting()
+		c.ensemble.experts = nil
+		targets, random := make([]float64, size.outputs), rand.New(rand.NewPCG(1, 2))
+		before := cycletest.Heap()
+		b := kind.New(setting, nil, nil)
+		for i := range 4200 {
+			ev := &event.Event{Weight: 1, Categorical: []string{fmt.Sprintf("kind-%011d", i)},
+				Numeric: make([]float64, size.numbers)}
+			for f := range ev.Numeric {
+				ev.Numeric[f] = random.Float64()
+			}
+			clear(targets)
+			targets[int(4*ev.Numeric[0])%size.outputs] = 1
+			b.Learner.Gather(ev)
+			b.Learner.Learn(ev, targets, 1)
+		}
+		if took, said := cycletest.Heap()-before, kind.Footprint(setting); took > said || 4*took < said {
+			t.Errorf("%d numbers and %d outputs take %d bytes, the footprint is %d", size.numbers, size.outputs, took, said)
+		}
+		runtime.KeepAlive(b)
 	}
 }
 

@@ -22,6 +22,7 @@
 //	adagrad.go       linear in numbers, products and recent labels (AdaGrad)
 //	newton.go        Fourier features by Newton's steps (Newton); newtonupdate.go has it as a model
 //	neighbours.go    nearest recent events (Neighbours), over the trees of package kdtree
+//	boosted.go       rules on numbers and names (Boosted), by the trees of package trees
 //	pairs.go         names and pairs of names (Pairwise), in the table of cells.go; pairs_model.go has it as a model
 //	baseline.go      predictors without a model (Baseline, Conditional); sgdbias.go has biases by gradient steps
 //	residual.go      weights by recent loss (Weights)

@@ -70,6 +70,7 @@ const (
 	PartRecent     = "adagrad_recent_labels"
 	PartNewton     = "newton_fourier"
 	PartNeighbours = "neighbours"
+	PartBoosted    = "boosted_trees"
 	PartNames      = "name_pairs"
 	PartBayes      = "naive_bayes"
 	PartBlend      = "blend" // a sum of parts: no expert

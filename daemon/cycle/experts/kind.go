@@ -19,6 +19,7 @@ var Kinds = []Kind{
 	recentKind,
 	newtonKind,
 	neighboursKind,
+	boostedKind,
 	pairwiseKind,
 	naiveBayesKind,
 }
