@@ -193,25 +193,19 @@ func add(r *fitted.Reservoir, row fitted.GuardRow) {
 	if r.Count == nil {
 		r.Count = make(map[string]int)
 	}
-	r.Added++
 	own := row.Entity != "" && r.Count[row.Entity] >= max(guardOfEntity, GuardSize/max(len(r.Count), 1))
 	if !own && len(r.Rows) < GuardSize {
-		r.Rows, r.Places = append(r.Rows, row), append(r.Places, r.Added)
+		r.Append(row)
 		r.Count[row.Entity]++
 		return
 	}
-	oldest, least := 0, math.MaxInt
-	for i, place := range r.Places {
-		if place < least && (!own || r.Rows[i].Entity == row.Entity) {
-			oldest, least = i, place
-		}
-	}
+	oldest := r.Oldest(row.Entity, own)
 	old := &r.Rows[oldest]
 	r.Count[row.Entity]++
 	if r.Count[old.Entity]--; r.Count[old.Entity] == 0 {
 		delete(r.Count, old.Entity)
 	}
-	*old, r.Places[oldest] = row, r.Added
+	r.Replace(oldest, row)
 }
 
 // Support bounds losses and outputs by what the rows of a refit say.

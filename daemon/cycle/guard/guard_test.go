@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -74,6 +75,33 @@ func TestVerdict(t *testing.T) {
 	} {
 		if got := verdict(test.held, test.recent, test.latest, 0, test.same); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestReservoirReplacesTheOldest: the row that makes place is the one that was added first, of the entity where that
+// has its share, as by a walk over all rows.
+func TestReservoirReplacesTheOldest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var r fitted.Reservoir
+	added := make([]float64, 0, GuardSize) // by row, when it was added
+	for n := range 4000 {
+		entity := fmt.Sprint("e", int(200*rng.Float64()*rng.Float64()))
+		own := r.Count[entity] >= max(guardOfEntity, GuardSize/max(len(r.Count), 1))
+		at := len(r.Rows)
+		if own || at == GuardSize {
+			at = -1
+			for i := range r.Rows {
+				if (!own || r.Rows[i].Entity == entity) && (at < 0 || added[i] < added[at]) {
+					at = i
+				}
+			}
+		} else {
+			added = append(added, 0)
+		}
+		added[at] = float64(n)
+		if add(&r, fitted.GuardRow{Entity: entity, Label: float64(n)}); r.Rows[at].Label != float64(n) {
+			t.Fatalf("row %d of %s is not in place %d, the oldest", n, entity, at)
 		}
 	}
 }
