@@ -56,7 +56,7 @@ daemon/cycle/evaluate
 	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot/format solver
 daemon/cycle/experts
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/kdtree
-	daemon/cycle/rows daemon/cycle/trees snapshot/format solver solver/posterior solver/posterior/online
+	daemon/cycle/rows daemon/cycle/trees snapshot/format solver solver/posterior solver/posterior/online solver/ridge
 daemon/cycle/fitted
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/report snapshot
 	snapshot/format solver solver/posterior solver/posterior/online
@@ -280,6 +280,7 @@ solver/posterior/sweep
 solver/problem
 	solver/internal/dense solver/internal/eigen solver/loss
 solver/ridge
+	solver/internal/dense
 solver/solvertest
 	solver/internal/parallel
 `

@@ -48,3 +48,36 @@ func TestSolve(t *testing.T) {
 		t.Errorf("an indefinite matrix gives %v", x)
 	}
 }
+
+// TestDowndate: the matrix and the product are those by definition, with and without a step.
+func TestDowndate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{1, 2, 9, 40} {
+		for _, f := range []float64{0, 0.3} {
+			a, x, u := make([]float64, n*n), make([]float64, n), make([]float64, n)
+			for i := range n {
+				x[i], u[i] = rng.NormFloat64(), rng.NormFloat64()
+				for j := range i + 1 {
+					a[i*n+j] = rng.NormFloat64()
+					a[j*n+i] = a[i*n+j]
+				}
+			}
+			want, got, y := slices.Clone(a), slices.Clone(a), make([]float64, n)
+			y[0] = 7 // what was there is gone
+			Downdate(y, got, x, f, u)
+			for i := range n {
+				product := 0.0
+				for j := range n {
+					want[i*n+j] -= f * u[i] * u[j]
+					product += want[i*n+j] * x[j]
+					if j <= i && !scalar.EqualWithinAbs(got[i*n+j], want[i*n+j], 1e-12) {
+						t.Fatalf("%d numbers, %g: a[%d, %d] is %g, not %g", n, f, i, j, got[i*n+j], want[i*n+j])
+					}
+				}
+				if !scalar.EqualWithinAbs(y[i], product, 1e-12) {
+					t.Fatalf("%d numbers, %g: product %d is %g, not %g", n, f, i, y[i], product)
+				}
+			}
+		}
+	}
+}

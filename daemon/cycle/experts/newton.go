@@ -6,6 +6,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/solver/ridge"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -90,26 +91,13 @@ func (l *Newton) Gather(*event.Event) {
 	copy(l.Inputs[1:len(l.Inputs)-newtonFourier], l.Numbers.Z)
 	l.features.Columns(l.Inputs[len(l.Inputs)-newtonFourier:], l.Numbers.Z)
 	n := len(l.Inputs)
-	l.advance()
+	// What is pending is taken from the covariance, and the gain set, in one pass over its rows.
+	ridge.Downdate(l.gain, l.Covariance, l.Inputs, l.Pending, l.Last)
+	l.Pending = 0
 	l.variance = floats.Dot(l.gain, l.Inputs)
 	for c := range l.OutputsOf {
 		l.OutputsOf[c] = floats.Dot(l.Weights[c*n:c*n+n], l.Inputs)
 	}
-}
-
-// advance takes what is pending from the covariance, and sets the gain, in one pass over the rows.
-func (l *Newton) advance() {
-	n := len(l.Inputs)
-	clear(l.gain)
-	for i, x := range l.Inputs {
-		row := l.Covariance[i*n : i*n+i+1]
-		if l.Pending != 0 {
-			floats.AddScaled(row, -l.Pending*l.Last[i], l.Last[:i+1])
-		}
-		l.gain[i] += floats.Dot(row, l.Inputs[:i+1])
-		floats.AddScaled(l.gain[:i], x, row[:i])
-	}
-	l.Pending = 0
 }
 
 func (l *Newton) Outputs(dst []float64, ev *event.Event) {
