@@ -21,7 +21,7 @@ func BenchmarkLearn(b *testing.B) {
 		run    int
 	}{{"ordinal", 2, 1}, {"ordinal", 2, 256}, {"regression", 2, 1}, {"regression", 2, 256}, {"binary", 2, 1}, {"binary", 2,
 		256}, {"ordinal", 7, 1},
-		{"regression", 7, 1}, {"regression", 10, 1}, {"binary", 10, 1}} {
+		{"regression", 7, 1}, {"regression", 10, 1}, {"regression", 10, 256}, {"binary", 10, 1}, {"binary", 10, 256}} {
 		b.Run(fmt.Sprintf("%s/fields=%d/run=%d", test.task, test.fields, test.run), func(b *testing.B) {
 			m := cycletest.RatingsModel(func(m *config.Model) {
 				m.Schema = config.Schema{Task: test.task, Label: "y", TimeUnit: "ms"}
