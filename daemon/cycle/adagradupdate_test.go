@@ -95,7 +95,7 @@ func TestUpdateFromAdaGrad(t *testing.T) {
 				}
 				compared++
 				published.Score(read, &snapshot.Input{Categorical: ev.Categorical, Numeric: ev.Numeric}, &s)
-				c.ensemble.numbers.Take(ev)
+				c.ensemble.takeNumbers(ev)
 				l.Outputs(want, ev)
 				if math.Abs(read[0]-want[0]) > 1e-9*(1+math.Abs(want[0])) {
 					t.Fatalf("event %d: published %g, the learner %g", i, read[0], want[0])

@@ -3,16 +3,10 @@ package cycle
 import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/drift"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 )
 
-// alarmed notes an alarm on an event that all fold-ins have learned, and widens the rows of the others.
+// alarmed notes an alarm on an event, for which experts have widened their rows.
 func (c *Cycle) alarmed(a drift.Alarm, ev *event.Event) {
-	for _, expert := range c.ensemble.experts {
-		if p, ok := expert.Learner.(*experts.FoldIn); ok && a.Field >= 0 {
-			p.FoldIn.Widen(a.Field, drift.DriftWiden)
-		}
-	}
 	if a.Field >= 0 {
 		c.publisher.widened(a.Group)
 	}

@@ -78,7 +78,7 @@ func (e *ensemble) takeStacked(foldIn []float64) {
 			copy(b.Steps, foldIn)
 			floats.AddConst(-foldIn[0], b.Steps)
 		case parts[i] != nil:
-			b.Inputs[i] = e.stackedSign(i) * e.expertOf(mixture.BlendFoldIns[i]).Outputs[0]
+			b.Inputs[i] = e.stackedSign(i) * e.predicted[slices.Index(e.experts, e.expertOf(mixture.BlendFoldIns[i]))][0]
 		default:
 			b.Inputs[i] = b.Inputs[i-1]
 		}

@@ -29,23 +29,15 @@ func (e *ensemble) correctFoldIn(o *Observation) *experts.Correction {
 	return of
 }
 
-// correct has all else that learns live learn a corrected label, of which the fold-in has learned what of has. Weights
-// of the mixture and whatever else judges predictions stay: nothing is predicted anew.
+// correct has all else that learns live learn a corrected label, which the fold-in and the experts have learned.
+// Weights of the mixture and whatever else judges predictions stay: nothing is predicted anew.
 func (c *Cycle) correct(o *Observation, of *experts.Correction) {
-	if of == nil {
-		return
-	}
-	c.ensemble.numbers.Take(of.Is)
-	if c.config.Train.FoldIn.Enabled {
-		for _, expert := range c.ensemble.experts {
-			expert.Correct(*of)
-		}
-	}
 	if c.ensemble.mixture != nil {
 		c.ensemble.mixture.Correct(of)
 	}
-	if c.ensemble.linear != nil {
-		c.ensemble.linear.Correct(*of)
+	if l := c.ensemble.linear; l != nil {
+		l.Take(of.Is)
+		l.Correct(*of)
 	}
 	if o.Payload != nil {
 		c.backlog.Add(o.Position, o.Payload, o.counts.Clone())

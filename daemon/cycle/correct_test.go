@@ -104,7 +104,7 @@ func (test *correctedCase) again(label func(*event.Event)) event.Event {
 
 // mixedLoss returns the loss of the live mixture on an event, but for the part that consumers have.
 func (r *correctedRun) mixedLoss(ev event.Event) float64 {
-	r.ensemble.numbers.Take(&ev)
+	r.ensemble.takeNumbers(&ev)
 	r.ensemble.learner.Outputs(r.ensemble.outputs, &ev)
 	r.ensemble.mixture.Predict(&ev, r.ensemble.outputs, nil, r.ensemble.experts)
 	r.target.Encode(r.ensemble.targets, &ev)

@@ -49,11 +49,10 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
 		},
 		ensemble: ensemble{
-			pool:       make(rows.Interner),
-			outputs:    make([]float64, target.Outputs()),
-			targets:    make([]float64, target.Outputs()),
-			value:      make([]float64, 1),
-			foldInOnly: folded{outputs: make([]float64, target.Outputs())},
+			pool:    make(rows.Interner),
+			outputs: make([]float64, target.Outputs()),
+			targets: make([]float64, target.Outputs()),
+			value:   make([]float64, 1),
 		},
 		progress: progress{
 			goodEnough: liveCheckEvery,
@@ -119,18 +118,12 @@ func (e *ensemble) newLearner(ch *fitted.Fitted, last experts.Learner) experts.F
 // while it ran is not lost; payload may be nil if no refit runs concurrently. prescored is the event's score, or
 // nil.
 func (c *Cycle) Observe(ev *event.Event, learn bool, position rows.Position, payload []byte, prescored *updates.Score) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	of := [1]Observation{{Event: ev, Learn: learn, Position: position, Payload: payload, Prescored: prescored}}
-	defer c.ensemble.weigh(of[:])()
-	c.admit(&of[0], &c.ensemble.admitted[0])
-	c.observe(&of[0], nil)
+	c.observeChunk([]Observation{{Event: ev, Learn: learn, Position: position, Payload: payload, Prescored: prescored}},
+		func(_ int, fault any) { panic(fault) })
 }
 
-// observe is Observe of an event that the fold-in has predicted and learned from ahead, unless ahead is nil.
-func (c *Cycle) observe(of *Observation, ahead *folded) {
+// observe is Observe of event i of a chunk, which the fold-in and the experts have predicted and learned.
+func (c *Cycle) observe(of *Observation, i int) {
 	ev, prescored := of.Event, of.Prescored
 	if (c.publisher.deltas != nil || c.publisher.pending != nil) && of.Position.Topic != "" {
 		c.publisher.frontier.Add(of.Position, ev)
@@ -138,9 +131,11 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if c.ensemble.popular != nil && of.Learn && of.counts.IsAll() {
 		c.ensemble.popular.Choose(ev)
 	}
-	if of.First || !c.target.Encode(c.ensemble.targets, ev) {
-		return // a class the model does not know: the decoder rejects those, unless the schema lists none
+	alone := &c.ensemble.pipeline.folded[i]
+	if !alone.scored {
+		return
 	}
+	c.target.Encode(c.ensemble.targets, ev)
 	var o [evaluate.NumRoles]evaluate.EventOutcome
 	versus := c.progress.progressive.Compare(c.ensemble.targets)
 	if !versus.Known {
@@ -163,15 +158,9 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		c.progress.names.Total += prescored.Names.Total
 		c.progress.names.Unseen += prescored.Names.Unseen
 	}
-	// 2. What the live model says, all before anything learns from the event.
-	alone := ahead
-	if ahead == nil {
-		alone = &c.ensemble.foldInOnly
-		c.ensemble.numbers.Take(ev)
-		c.ensemble.predictFoldIn(alone, ev, c.ensemble.targets)
-	}
+	// 2. What the live model says, all before any part of it learns from the event.
 	o[evaluate.FoldIn] = alone.outcome
-	o[evaluate.Live] = c.mix(ev, alone, prescored)
+	o[evaluate.Live] = c.mix(ev, i, prescored)
 	if c.ensemble.sgd != nil {
 		o[evaluate.Baseline2] = evaluate.NumberOutcome(c.target, ev, c.ensemble.sgd.Value(), c.ensemble.value,
 			c.ensemble.targets)
@@ -179,6 +168,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		o[evaluate.Baseline1] = c.ensemble.lastLabel(versus)
 	}
 	if l := c.ensemble.linear; l != nil {
+		l.Take(ev)
 		o[evaluate.Baseline2] = evaluate.Outcome(c.target, ev, l.Predict(ev), c.ensemble.targets)
 	}
 	// 3. The figures of the report.
@@ -188,20 +178,14 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		c.progress.interval.Add(&o, versus, c.ensemble.mixture, ev, c.ensemble.targets)
 	}
 	// 4. A label that takes the place of an earlier one moves what that one had moved.
-	if of.Learn && of.counts.Corrects() != nil {
-		if ahead == nil {
-			alone.correction = c.ensemble.correctFoldIn(of)
-		}
+	if alone.correction != nil {
 		c.correct(of, alone.correction)
 	}
-	if !of.Learn || c.knows(of.Position) || of.counts.IsNone() {
+	if !alone.learned {
 		return
 	}
 	label := ev.Label
 	defer func() { ev.Label = label }()
-	if ahead == nil {
-		alone.label = c.ensemble.winsorised(label)
-	}
 	// 5. Learning. An outlier counts as the end of the range of labels before it; the caller gets the event back as it
 	// was.
 	c.ensemble.learnAs(alone.label, ev)
@@ -209,20 +193,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		c.publisher.guard.Observe(ev, &o[evaluate.Published])
 	}
 	if c.config.Train.FoldIn.Enabled {
-		if ahead == nil {
-			experts.LearnPart(c.ensemble.learner, ev, c.ensemble.targets, of.counts)
-		}
-		for _, expert := range c.ensemble.experts {
-			if of.counts.IsShared() {
-				expert.Note(ev)
-			}
-			expert.Learn(ev, of.counts)
-		}
-		if ahead == nil {
-			alone.alarms = nil
-		}
-		if ahead == nil && of.counts.IsShared() {
-			c.ensemble.numbers.Learn(label)
+		if _, closed := c.ensemble.learner.(*experts.FoldIn); !closed && of.counts.IsShared() {
 			alone.alarms = c.watchDrift(o[evaluate.Live].Judged(c.target.IsNumeric()),
 				c.publisher.refitLoss(&o[evaluate.Published], prescored))
 		}
@@ -235,8 +206,10 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if c.ensemble.mixture != nil {
 		c.ensemble.learnMixed(ev, of.counts)
 	}
-	if c.ensemble.linear != nil {
-		c.ensemble.linear.Learn(ev, of.counts)
+	if l := c.ensemble.linear; l != nil {
+		if l.Learn(ev, of.counts); of.counts.IsShared() {
+			l.LearnNumbers(label)
+		}
 	}
 	// Kept for Install, which lets the next fold-in learn what came while its refit ran.
 	if of.Payload != nil {
@@ -244,14 +217,19 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	}
 }
 
-// mix returns the outcome of the mixture on an event of which the fold-in makes alone.
-func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *updates.Score) evaluate.EventOutcome {
+// mix returns the outcome of the mixture on event i of a chunk.
+func (c *Cycle) mix(ev *event.Event, i int, prescored *updates.Score) evaluate.EventOutcome {
+	alone := &c.ensemble.pipeline.folded[i]
 	if c.ensemble.mixture == nil {
 		return alone.outcome
 	}
 	// The refit is a part of the mixture like the others. An update is not: it is one of the parts already.
 	refit := c.publisher.refitOutputs(prescored)
-	c.ensemble.mixture.Predict(ev, alone.outputs, refit, c.ensemble.experts)
+	c.ensemble.predicted = c.ensemble.predicted[:0]
+	for k := range c.ensemble.experts {
+		c.ensemble.predicted = append(c.ensemble.predicted, c.ensemble.pipeline.outputsOf(k, i))
+	}
+	c.ensemble.mixture.Combine(ev, alone.outputs, refit, c.ensemble.experts, c.ensemble.predicted)
 	c.ensemble.predictMixed(alone.outputs, refit)
 	if c.target.IsNumeric() {
 		o := evaluate.NumberOutcome(c.target, ev, c.ensemble.mixture.Value(), c.ensemble.value, c.ensemble.targets)
@@ -362,7 +340,7 @@ func (c *Cycle) Relearn(position rows.Position, payload []byte, first bool) erro
 		}
 		c.ensemble.learner.Gather(ev)
 		experts.LearnPart(c.ensemble.learner, ev, c.ensemble.targets, counts)
-		c.ensemble.numbers.Take(ev)
+		c.ensemble.takeNumbers(ev)
 		for _, expert := range c.ensemble.experts {
 			expert.Learner.Gather(ev)
 			expert.Learn(ev, counts)
@@ -376,7 +354,7 @@ func (c *Cycle) Relearn(position rows.Position, payload []byte, first bool) erro
 // up, which takes microseconds; others take up to hundreds.
 func (e *ensemble) Recall(payload []byte, first, recent bool) error {
 	return e.again(rows.Position{}, payload, first, func(ev *event.Event, counts *rows.Counted) {
-		e.numbers.Take(ev)
+		e.takeNumbers(ev)
 		for _, expert := range e.experts {
 			if _, names := expert.Learner.(*experts.Pairwise); expert.Lasting && (recent || names) {
 				expert.Learner.Gather(ev)
@@ -411,6 +389,9 @@ func (e *ensemble) again(position rows.Position, payload []byte, first bool,
 		e.cap.Take(counts, &ev, position)
 		if learn(&ev, counts); counts.IsShared() {
 			e.numbers.Learn(label)
+			for _, expert := range e.experts {
+				expert.LearnNumbers(label)
+			}
 		}
 	}
 	return nil

@@ -33,16 +33,17 @@
 // reportMu guards what reports read: a writer holds both, a reader reportMu alone. So a scrape does not wait while an
 // update copies a million names under mu. A function whose comment says "c.mu is held" takes no lock of its caller.
 // ObserveAll holds both for at most 256 events. Install holds mu for short times, but for a Gradient learner, whose
-// experts are shared with the running one. pipeline.turn is below both: only the holder of mu and the goroutine that
-// it started take it. The rooms below have no lock; what belongs to a cycle there is guarded by mu.
+// experts are shared with the running one. pipeline.mu is below both: only the holder of mu and the goroutines that it
+// started take it. The rooms below have no lock; what belongs to a cycle there is guarded by mu.
 //
 // # The life of an event
 //
 //  1. BatchScorer scores it with the version that consumers have (updates.Served), on another goroutine.
 //  2. ObserveAll takes a chunk: weights are limited (weigh), and EntityCap decides what of each event counts (admit).
-//  3. pipeline has the fold-in predict and learn events ahead of the rest; without a second processor, in turn.
+//  3. pipeline has the fold-in and the experts predict and learn events ahead of the rest, each on a lane; without a
+//     second processor, in turn.
 //  4. observe adds the outcome of each role to evaluate.Progressive, and compares the update with the refit.
-//  5. The experts, the guard's rows, the drift watch, and last the mixture and the baselines learn from it.
+//  5. The guard's rows, the drift watch, and last the mixture and the baselines learn from it.
 //  6. Its bytes are added to the backlog, so that a refit that has not seen it can learn it at Install.
 //
 // # The life of a refit
@@ -68,7 +69,8 @@
 //   - The live model learns held-out events. They stay unseen by what is judged, as no refit continues from the live
 //     model: a refit starts from the posteriors of the champion without held-out rows.
 //   - A prescored event counts only while Served is the same pointer; otherwise it is scored again.
-//   - Models with numeric fields are not pipelined: all experts share one running scale of numbers.
+//   - Each expert that sees numbers has a running scale of them, all alike: experts learn side by side.
+//   - An event on which an expert panics is left out by the mixture, while other experts have learned it.
 //   - A chunk ends where checkLive may replace the fold-in, so that results do not depend on the size of a batch.
 //   - Losses are of the label as it came; what is learned is the winsorised label.
 //   - Variants of updates are scored whether consumers have updates or not. If updates lose, the refit is published

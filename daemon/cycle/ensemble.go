@@ -15,23 +15,23 @@ import (
 type ensemble struct {
 	*common
 
-	learner    experts.FoldInLearner
-	experts    []*experts.Expert
-	numbers    *encode.NumberScale // what experts see of them
-	weights    *encode.WeightScale // nil where events have no weights
-	mixture    *mixture.Mixture    // nil if what is live is the fold-in alone
-	levels     *mixture.OrdinalMixture
-	stacked    *mixture.StackedUpdate // nil where versions hold no sums
-	sgd        *experts.SGDBias       // a part of the mixture; nil for classes
-	linear     *experts.Expert        // the baseline of classes, which is no part; nil for numbers
-	popular    *fitted.Popularity     // of choices; nil of events with labels
-	cap        *experts.EntityCap
-	admitted   [pipelineMost]rows.Counted // of the events of a chunk
-	pool       rows.Interner              // names of relearned events
-	evicted    atomic.Int64               // names that the fold-in gave up for others
-	pipeline   pipeline
-	foldInOnly folded    // of an event that was not learned ahead
-	outputs    []float64 // of the mixture
-	targets    []float64
-	value      []float64 // of a baseline
+	learner   experts.FoldInLearner
+	experts   []*experts.Expert
+	numbers   *encode.NumberScale // what labels are limited by; experts that see numbers have their copies
+	weights   *encode.WeightScale // nil where events have no weights
+	mixture   *mixture.Mixture    // nil if what is live is the fold-in alone
+	levels    *mixture.OrdinalMixture
+	stacked   *mixture.StackedUpdate // nil where versions hold no sums
+	sgd       *experts.SGDBias       // a part of the mixture; nil for classes
+	linear    *experts.Expert        // the baseline of classes, which is no part; nil for numbers
+	popular   *fitted.Popularity     // of choices; nil of events with labels
+	cap       *experts.EntityCap
+	admitted  [pipelineMost]rows.Counted // of the events of a chunk
+	pool      rows.Interner              // names of relearned events
+	evicted   atomic.Int64               // names that the fold-in gave up for others
+	pipeline  pipeline
+	predicted [][]float64 // outputs of the experts for an event
+	outputs   []float64   // of the mixture
+	targets   []float64
+	value     []float64 // of a baseline
 }

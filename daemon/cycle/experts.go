@@ -3,6 +3,7 @@ package cycle
 import (
 	"slices"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -11,7 +12,7 @@ import (
 
 // setting is what the experts of the model are made for. c.mu is held.
 func (e *ensemble) setting() *experts.Setting {
-	return &experts.Setting{Model: e.config, Schema: &e.schema, Target: e.target, Numbers: e.numbers}
+	return &experts.Setting{Model: e.config, Schema: &e.schema, Target: e.target}
 }
 
 // baselineSetting is what the baselines of a model are made for.
@@ -93,3 +94,11 @@ func (s *common) linkOf(b *experts.Expert, next bool) *encode.LevelLink {
 
 // expertOf returns that of a name, nil without. c.mu is held.
 func (e *ensemble) expertOf(name string) *experts.Expert { return experts.ExpertOf(e.experts, name) }
+
+// takeNumbers takes up an event in all scales of numbers.
+func (e *ensemble) takeNumbers(ev *event.Event) {
+	e.numbers.Take(ev)
+	for _, x := range e.experts {
+		x.Take(ev)
+	}
+}

@@ -72,7 +72,7 @@ func TestUpdateFromNewton(t *testing.T) {
 				}
 				scorer.Outputs(got, ev)
 				published.Score(read, &snapshot.Input{Numeric: ev.Numeric}, &s)
-				c.ensemble.numbers.Take(ev)
+				c.ensemble.takeNumbers(ev)
 				l.Gather(ev)
 				want := append([]float64(nil), l.OutputsOf...)
 				l.Numbers.Unscale(want, l.Scaled)

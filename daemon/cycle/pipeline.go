@@ -3,6 +3,7 @@ package cycle
 import (
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -26,17 +27,19 @@ type Observation struct {
 	counts *rows.Counted // what of it is learned
 }
 
-// How many events the fold-in learns ahead of the others at most, how many at a time, and how few are not worth a
-// goroutine. Chosen by hand; no result depends on them.
+// How many events the fold-in and the experts learn ahead of the rest at most, how many at a time, how few are not
+// worth a goroutine, and how many goroutines there are at most in addition to the caller's. Chosen by hand; no result
+// depends on them.
 const (
 	pipelineMost = 256
 	aheadBlock   = 16
 	aheadLeast   = 32
+	aheadWorkers = 2
 )
 
 // ObserveAll observes events in order, to the same bits as Observe one by one. The fold-in depends on no other part of
-// the live model: it learns ahead of the others, on a separate goroutine if there is a processor for it. An event that
-// panics is left out; panicked is called with it, and must not call the cycle.
+// the live model, and an expert on the fold-in alone: they learn ahead of the rest, side by side on as many processors
+// as there are. An event that panics is left out; panicked is called with it, and must not call the cycle.
 // Installs and reports wait for pipelineMost events at most.
 func (c *Cycle) ObserveAll(events []Observation, panicked func(i int, value any)) {
 	for i := 0; i < len(events); {
@@ -58,27 +61,20 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 		c.admit(&events[i], &c.ensemble.admitted[i])
 	}
 	a := &c.ensemble.pipeline
-	if _, ok := c.ensemble.learner.(*experts.FoldIn); !ok ||
-		len(c.ensemble.numbers.Fields) > 0 { // numbers are scaled for all parts, event by event
-		for i := range events {
-			if fault := c.tryObserve(&events[i], nil); fault != nil {
-				panicked(i, fault)
-			}
-		}
-		return len(events)
-	}
 	a.start(c, events)
-	var worker sync.WaitGroup
-	if len(events) >= aheadLeast && runtime.GOMAXPROCS(0) > 1 {
-		worker.Go(a.run)
+	var workers sync.WaitGroup
+	if len(events) >= aheadLeast {
+		for range min(aheadWorkers, len(a.lanes), runtime.GOMAXPROCS(0)-1) {
+			workers.Go(a.run)
+		}
 	}
-	// The worker reads the ensemble under the lock of this function: it ends before this function gives up mu.
-	defer worker.Wait()
+	// Workers read the ensemble under the lock of this function: they end before this function gives up mu.
+	defer workers.Wait()
 	for i := range events {
 		a.wait(i)
-		fault := a.folded[i].fault
+		fault := a.fault(i)
 		if fault == nil {
-			fault = c.tryObserve(&events[i], &a.folded[i])
+			fault = c.tryObserve(&events[i], i)
 		}
 		if fault != nil {
 			panicked(i, fault)
@@ -103,9 +99,9 @@ func (p *progress) chunk(events []Observation) int {
 }
 
 // tryObserve returns what a panic was about, nil without one.
-func (c *Cycle) tryObserve(o *Observation, ahead *folded) (fault any) {
+func (c *Cycle) tryObserve(o *Observation, i int) (fault any) {
 	defer func() { fault = recover() }()
-	c.observe(o, ahead)
+	c.observe(o, i)
 	return nil
 }
 
@@ -113,17 +109,12 @@ func (c *Cycle) tryObserve(o *Observation, ahead *folded) (fault any) {
 type folded struct {
 	outputs []float64
 	outcome evaluate.EventOutcome
+	scored  bool    // the target has a place for the label
+	learned bool    // the event is learned, by all parts
 	label   float64 // as it is learned
 	alarms  []drift.Alarm
-	fault   any // a panic, nil without one
 
 	correction *experts.Correction // of an event that corrects another one; nil where that changes nothing
-}
-
-// predictFoldIn stores what the fold-in predicts for an event with the given targets.
-func (e *ensemble) predictFoldIn(to *folded, ev *event.Event, targets []float64) {
-	e.learner.Outputs(to.outputs, ev)
-	to.outcome = evaluate.Outcome(e.target, ev, to.outputs, targets)
 }
 
 // watchDrift returns the alarms on the event that the fold-in learned last. live and refit are the losses of what was
@@ -137,97 +128,221 @@ func (c *Cycle) watchDrift(live, refit float64) []drift.Alarm {
 	return c.watch.drift.Learned(l, live, refit)
 }
 
-// pipeline has the fold-in predict and learn events ahead of the other parts. The holder of turn works on the next
-// block: the worker, or the waiter for the next event while the worker has no processor.
+// pipeline has the fold-in and the experts predict and learn events ahead of the other parts. Each has a lane, on which
+// events come in order. Who has nothing else to do learns the next block of the lane that is farthest behind: a worker,
+// or the caller while it waits for an event. So results depend neither on workers nor on processors.
 type pipeline struct {
-	cycle   *Cycle
-	events  []Observation
-	folded  []folded // of events
-	targets []float64
+	cycle  *Cycle
+	events []Observation
+	folded []folded // of events
+	lanes  []lane   // the fold-in's, then one for each expert
 
-	turn    sync.Mutex    // held while a block is learned: blocks are learned one after the other, in order
-	done    atomic.Int64  // events
-	further chan struct{} // holds one value after a block of the worker
+	mu    sync.Mutex // guards busy and done of lanes
+	moved *sync.Cond // a block was learned
+	ready atomic.Int64
 }
 
+// lane is a learner on its way through the events of a chunk.
+type lane struct {
+	expert  *experts.Expert // nil of the fold-in
+	outputs []float64       // of the expert, event by event
+	targets []float64       // of the fold-in, scratch
+	faults  []any           // by event, a panic; nil without one
+	busy    bool
+	done    int // events
+}
+
+// start takes up events, of which none is learned yet.
 func (a *pipeline) start(c *Cycle, events []Observation) {
-	if a.further == nil {
-		a.further = make(chan struct{}, 1)
+	if a.moved == nil {
+		a.moved = sync.NewCond(&a.mu)
 	}
 	a.cycle, a.events = c, events
 	for len(a.folded) < len(events) {
 		a.folded = append(a.folded, folded{outputs: make([]float64, c.target.Outputs())})
 	}
-	a.targets = append(a.targets[:0], c.ensemble.targets...)
-	a.done.Store(0)
-}
-
-// run is the worker: it learns all events that no waiter learns.
-func (a *pipeline) run() {
-	for int(a.done.Load()) < len(a.events) {
-		a.turn.Lock()
-		a.block()
-		a.turn.Unlock()
-		select {
-		case a.further <- struct{}{}:
-		default:
+	all := c.ensemble.experts
+	for len(a.lanes) < 1+len(all) {
+		a.lanes = append(a.lanes, lane{targets: make([]float64, c.target.Outputs())})
+	}
+	a.lanes = a.lanes[:1+len(all)]
+	for k := range a.lanes {
+		l := &a.lanes[k]
+		l.done, l.faults = 0, slices.Grow(l.faults[:0], len(events))[:len(events)]
+		clear(l.faults)
+		if k > 0 {
+			l.expert = all[k-1]
+			size := len(events) * len(l.expert.Outputs)
+			l.outputs = slices.Grow(l.outputs[:0], size)[:size]
 		}
 	}
+	a.ready.Store(0)
 }
 
-// wait returns once event i is learned, the first that was not when it was called last. A waiter yields a few
-// times, then sleeps until the worker has finished its block. It does not queue for turn, because the worker takes that
-// again at once.
+// run is a worker: it learns until all lanes are at the end.
+func (a *pipeline) run() { a.work(len(a.events)) }
+
+// wait returns once event i is learned on all lanes.
 func (a *pipeline) wait(i int) {
-	for tries := 0; int(a.done.Load()) <= i; tries++ {
-		// While the worker has no processor the waiter does its work: nothing waits for a goroutine that does not run.
-		if a.turn.TryLock() {
-			if int(a.done.Load()) <= i {
-				a.block()
+	if int(a.ready.Load()) <= i {
+		a.work(i + 1)
+	}
+}
+
+// work learns blocks until all lanes have learned so many events. Where others are at all blocks that there are, it
+// yields a few times, then sleeps until one of them is learned.
+func (a *pipeline) work(events int) {
+	for tries := 0; ; tries++ {
+		a.mu.Lock()
+		if int(a.ready.Load()) >= events {
+			a.mu.Unlock()
+			return
+		}
+		l, to := a.next()
+		if l != nil {
+			l.busy = true
+			a.mu.Unlock()
+			for i := l.done; i < to; i++ {
+				l.faults[i] = a.try(l, i)
 			}
-			a.turn.Unlock()
-		} else if tries < 20 {
+			a.mu.Lock()
+			l.busy, l.done, tries = false, to, 0
+			a.ready.Store(int64(a.least()))
+			a.moved.Broadcast()
+		} else if tries > aheadYields {
+			a.moved.Wait()
+		}
+		a.mu.Unlock()
+		if l == nil {
 			runtime.Gosched()
-		} else {
-			<-a.further // of an earlier block, if it was not taken: then there is one more after it
 		}
 	}
 }
 
-// block learns the next events.
-func (a *pipeline) block() {
-	from := int(a.done.Load())
-	for i := from; i < min(from+aheadBlock, len(a.events)); i++ {
-		a.learn(&a.events[i], &a.folded[i])
-		a.done.Store(int64(i + 1))
+// aheadYields is how often a goroutine without a block yields before it sleeps: to wake it takes longer than a block of
+// names. Chosen by hand; no result depends on it.
+const aheadYields = 20
+
+// next returns the lane that is farthest behind of those that nobody is at, and up to where it may learn: experts
+// follow the fold-in. It returns nil where all lanes are busy or at their ends. a.mu is held.
+func (a *pipeline) next() (behind *lane, to int) {
+	limit := len(a.events)
+	for k := range a.lanes {
+		if l := &a.lanes[k]; !l.busy && l.done < limit && (behind == nil || l.done < behind.done) {
+			behind, to = l, min(l.done+aheadBlock, limit)
+		}
+		if k == 0 {
+			limit = a.lanes[0].done
+		}
 	}
+	return behind, to
 }
 
-// learn predicts an event and learns from it, as observe does.
-func (a *pipeline) learn(o *Observation, to *folded) {
-	to.fault = nil
-	defer func() { to.fault = recover() }()
-	c, ev := a.cycle, o.Event
-	if o.First || !c.target.Encode(a.targets, ev) {
-		return
+// least returns how many events all lanes have learned. a.mu is held.
+func (a *pipeline) least() int {
+	n := len(a.events)
+	for k := range a.lanes {
+		n = min(n, a.lanes[k].done)
 	}
-	c.ensemble.predictFoldIn(to, ev, a.targets)
+	return n
+}
+
+// fault returns what a panic on event i was about, nil without one.
+func (a *pipeline) fault(i int) any {
+	for k := range a.lanes {
+		if f := a.lanes[k].faults[i]; f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// outputsOf returns the outputs of expert k for event i.
+func (a *pipeline) outputsOf(k, i int) []float64 {
+	l := &a.lanes[1+k]
+	m := len(l.expert.Outputs)
+	return l.outputs[i*m : i*m+m]
+}
+
+// try has a lane learn event i, and returns what a panic was about, nil without one. Experts leave out an event on
+// which the fold-in panicked.
+func (a *pipeline) try(l *lane, i int) (fault any) {
+	defer func() { fault = recover() }()
+	switch {
+	case l.expert == nil:
+		a.fold(i, l.targets)
+	case a.lanes[0].faults[i] == nil && a.folded[i].scored:
+		a.follow(l.expert, i, l.outputs[i*len(l.expert.Outputs):])
+	}
+	return nil
+}
+
+// fold has the fold-in predict an event and learn from it.
+func (a *pipeline) fold(i int, targets []float64) {
+	c, o, to := a.cycle, &a.events[i], &a.folded[i]
+	e, ev := &c.ensemble, o.Event
+	to.scored, to.learned, to.alarms, to.correction = false, false, nil, nil
+	if o.First || !c.target.Encode(targets, ev) {
+		return // a class the model does not know: the decoder rejects those, unless the schema lists none
+	}
+	to.scored = true
+	e.numbers.Take(ev)
+	e.learner.Outputs(to.outputs, ev)
+	to.outcome = evaluate.Outcome(e.target, ev, to.outputs, targets)
 	if o.Learn && o.counts.Corrects() != nil {
-		to.correction = c.ensemble.correctFoldIn(o)
+		to.correction = e.correctFoldIn(o)
 		return
 	}
-	if !o.Learn || c.knows(o.Position) || o.counts.IsNone() {
+	if to.learned = o.Learn && !c.knows(o.Position) && !o.counts.IsNone(); !to.learned {
 		return
 	}
-	if to.label = c.ensemble.winsorised(ev.Label); to.label != ev.Label {
+	if to.label = e.winsorised(ev.Label); to.label != ev.Label {
 		as := *ev
 		as.Label = to.label
-		c.target.Encode(a.targets, &as)
+		c.target.Encode(targets, &as)
 	}
-	if to.alarms = nil; c.config.Train.FoldIn.Enabled {
-		if experts.LearnPart(c.ensemble.learner, ev, a.targets, o.counts); o.counts.IsShared() {
-			c.ensemble.numbers.Learn(ev.Label)
+	if !c.config.Train.FoldIn.Enabled {
+		return
+	}
+	if experts.LearnPart(e.learner, ev, targets, o.counts); o.counts.IsShared() {
+		e.numbers.Learn(ev.Label)
+		if _, closed := e.learner.(*experts.FoldIn); closed {
 			to.alarms = c.watchDrift(math.NaN(), math.NaN())
+		}
+	}
+}
+
+// follow has an expert predict an event that the fold-in has learned, to the start of outputs, and learn from it. An
+// alarm of the fold-in widens its rows.
+func (a *pipeline) follow(x *experts.Expert, i int, outputs []float64) {
+	c, o, of := a.cycle, &a.events[i], &a.folded[i]
+	x.Take(o.Event)
+	copy(outputs, x.Predict(o.Event))
+	if !c.config.Train.FoldIn.Enabled {
+		return
+	}
+	if of.correction != nil {
+		x.Take(of.correction.Is)
+		x.Correct(*of.correction)
+	}
+	if !of.learned {
+		return
+	}
+	ev := o.Event
+	if of.label != ev.Label {
+		as := *ev
+		as.Label = of.label
+		ev = &as
+	}
+	if o.counts.IsShared() {
+		x.Note(ev)
+	}
+	if x.Learn(ev, o.counts); o.counts.IsShared() {
+		x.LearnNumbers(o.Event.Label)
+	}
+	for _, alarm := range of.alarms {
+		if p, ok := x.Learner.(*experts.FoldIn); ok && alarm.Field >= 0 {
+			p.FoldIn.Widen(alarm.Field, drift.DriftWiden)
 		}
 	}
 }

@@ -38,9 +38,9 @@ func observationOf(events []event.Event, i int) Observation {
 	}
 }
 
-// TestObserveAllIsObserve: events that the fold-in learns ahead leave every part, figure and alarm as they are when
-// events are observed one by one, also through alarms of the drift detector, a fold-in that starts again, labels that
-// are outliers, and a refit; with one processor and with several.
+// TestObserveAllIsObserve: events that the fold-in and the experts learn ahead leave every part, figure and alarm as
+// they are when events are observed one by one, also through alarms of the drift detector, a fold-in that starts again,
+// labels that are outliers, and a refit; with one processor and with several.
 func TestObserveAllIsObserve(t *testing.T) {
 	for name, change := range map[string]func(*config.Model){
 		"ordinal": nil,
@@ -130,9 +130,6 @@ func TestObserveAllIsObserve(t *testing.T) {
 			}
 			want, model := run(0)
 			lengths, all := tier.Size([]int{40, 700}, []int{1, 40, 700}), []int{1, 4}
-			if name == "numbers and names" { // nothing is learned ahead there
-				lengths, all = lengths[len(lengths)-1:], all[1:]
-			}
 			for _, length := range lengths {
 				for _, processors := range all {
 					before := runtime.GOMAXPROCS(processors)
@@ -153,8 +150,8 @@ func TestObserveAllIsObserve(t *testing.T) {
 	}
 }
 
-// TestPanicInARun: an event on which the fold-in or another part panics is left out and reported, the others are
-// observed.
+// TestPanicInARun: an event on which the fold-in, an expert or another part panics is left out and reported, the others
+// are observed.
 func TestPanicInARun(t *testing.T) {
 	events := cycletest.Stream(5, 300)
 	events[70].Categorical = nil // no fold-in can gather it
@@ -166,10 +163,11 @@ func TestPanicInARun(t *testing.T) {
 	) // of those after, counted where the mixture sees them
 	c.ensemble.mixture.Parts = c.ensemble.mixture.Parts[:c.ensemble.mixture.Learned+1]
 	c.ensemble.mixture.Stack = nil
-	if got := observeRuns(c, events[50:], 125); !slices.Equal(got, []int{20, 50 + 1}) {
+	c.ensemble.experts = append(c.ensemble.experts, experts.NewExpert("failing", c.target, &failingLearner{at: 120 - 50}))
+	if got := observeRuns(c, events[50:], 125); !slices.Equal(got, []int{20, 50 + 1, 70 + 1}) {
 		t.Errorf("panics on %v", got)
 	}
-	if n := c.Progressive().N; n != 298 {
+	if n := c.Progressive().N; n != 297 {
 		t.Errorf("%d events scored", n)
 	}
 }
@@ -188,4 +186,19 @@ func (f *failing) Predict([]float64, *event.Event) bool {
 		panic("failing")
 	}
 	return false
+}
+
+// failingLearner panics on one event.
+type failingLearner struct{ seen, at int }
+
+func (f *failingLearner) Gather(*event.Event) {}
+
+func (f *failingLearner) Learn(*event.Event, []float64, float64) {}
+
+func (f *failingLearner) Correct(*experts.Correction) {}
+
+func (f *failingLearner) Outputs([]float64, *event.Event) {
+	if f.seen++; f.seen == f.at+1 {
+		panic("failing")
+	}
 }

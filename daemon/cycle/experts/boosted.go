@@ -3,7 +3,6 @@ package experts
 import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/trees"
 	"gonum.org/v1/gonum/floats"
 )
@@ -58,10 +57,9 @@ var boostedKind = Kind{
 	Memory:  numbersMemory,
 	Lasting: true,
 	Applies: func(s *Setting) bool { return s.learnsNumbers() && boostedRows(s) >= boostedFits[0].Rows },
-	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
-		t := s.numberTarget()
-		return NewExpert(PartBoosted, t, newBoosted(s.Numbers, t, len(s.Schema.Categorical), boostedRows(s)))
-	},
+	New: onNumbers(PartBoosted, func(s *Setting, n *encode.NumberScale, t *encode.Target) Learner {
+		return newBoosted(n, t, len(s.Schema.Categorical), boostedRows(s))
+	}),
 	Footprint: func(s *Setting) int64 {
 		return trees.Footprint(boostedRows(s), len(s.Schema.Numeric), len(s.Schema.Categorical),
 			s.numberTarget().Outputs(), s.maxName(), boostedFits[:])

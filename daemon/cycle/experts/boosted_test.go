@@ -22,7 +22,6 @@ func newBoostedTest(t *testing.T, m *config.Model) (*Expert, *Setting) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Numbers = encode.NewNumberScale(len(s.Schema.Numeric), s.Target)
 	if !boostedKind.Applies(s) {
 		t.Fatal("the model has no boosted trees")
 	}
@@ -136,7 +135,6 @@ func BenchmarkBoosted(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.Numbers = encode.NewNumberScale(len(s.Schema.Numeric), s.Target)
 	x, random := boostedKind.New(s, nil, nil), rand.New(rand.NewPCG(9, 10))
 	counts := &rows.Counted{Shared: true}
 	for b.Loop() {

@@ -19,6 +19,7 @@ type Expert struct {
 	Recent  *encode.RecentLevels // of an ordinal label learned as a number; nil without
 	Link    *encode.LevelLink    // that the newest update has, by recent; nil for the champion's
 	Next    *encode.LevelLink    // that an update which is being made has
+	numbers *encode.NumberScale  // of the learner alone, so that experts learn side by side; nil without numbers
 
 	Outputs []float64
 	targets []float64
@@ -32,6 +33,20 @@ func NewExpert(name string, target *encode.Target, l Learner) *Expert {
 		Learner: l,
 		Outputs: make([]float64, target.Outputs()),
 		targets: make([]float64, target.Outputs()),
+	}
+}
+
+// Take takes up the numbers of an event, before Predict or Correct.
+func (c *Expert) Take(ev *event.Event) {
+	if c.numbers != nil {
+		c.numbers.Take(ev)
+	}
+}
+
+// LearnNumbers adds the numbers that were taken up last to their scale, with the label of the event.
+func (c *Expert) LearnNumbers(label float64) {
+	if c.numbers != nil {
+		c.numbers.Learn(label)
 	}
 }
 

@@ -46,13 +46,12 @@ type Kind struct {
 
 // Setting is what experts and baselines are made for. It does not change.
 type Setting struct {
-	Model   *config.Model
-	Schema  *event.Schema
-	Target  *encode.Target      // of the model
-	Numbers *encode.NumberScale // what all experts see of numbers; nil if only footprints are asked for
+	Model  *config.Model
+	Schema *event.Schema
+	Target *encode.Target // of the model
 }
 
-// SettingOf returns the setting of a model, without numbers.
+// SettingOf returns the setting of a model.
 func SettingOf(m *config.Model) (*Setting, error) {
 	target, err := encode.NewTarget(m, nil)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
-	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
 var partName = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
@@ -33,7 +32,6 @@ func TestRowsOfTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Numbers = encode.NewNumberScale(len(s.Schema.Numeric), s.Target)
 		for _, k := range Kinds {
 			if k.New == nil || !k.Applies(s) {
 				continue

@@ -1,6 +1,7 @@
 package experts
 
 import (
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
@@ -21,10 +22,13 @@ func (s *Setting) NewLinear() *Expert {
 	if !s.hasLinear() {
 		return nil
 	}
-	l := newAdaGrad(s.Numbers, s.Schema, s.Target)
+	numbers := encode.NewNumberScale(len(s.Schema.Numeric), s.Target)
+	l := newAdaGrad(numbers, s.Schema, s.Target)
 	l.Each = []adagradExpert{{Step: linearStep, Fade: 1, BiasStep: linearBiasStep}}
 	l.allocate(len(s.Schema.Numeric), s.maxRows())
-	return NewExpert(BaselineLinear, s.Target, l)
+	x := NewExpert(BaselineLinear, s.Target, l)
+	x.numbers = numbers
+	return x
 }
 
 // hasLinear reports whether a model has the linear baseline.

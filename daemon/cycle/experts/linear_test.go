@@ -9,7 +9,6 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
-	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
 // linearSetting is of a binary label by user and item.
@@ -19,7 +18,6 @@ func linearSetting(t *testing.T) *Setting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Numbers = encode.NewNumberScale(len(s.Schema.Numeric), s.Target)
 	return s
 }
 
@@ -54,7 +52,6 @@ func TestLinearIsOfClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Numbers = encode.NewNumberScale(len(s.Schema.Numeric), s.Target)
 	if s.NewLinear() != nil || s.LinearFootprint() != 0 {
 		t.Errorf("a linear baseline of levels, of %d bytes", s.LinearFootprint())
 	}

@@ -1,6 +1,7 @@
 package experts
 
 import (
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
@@ -24,10 +25,9 @@ var adaGradKind = Kind{
 	Applies: func(s *Setting) bool {
 		return s.learnsNumbers() && len(s.Schema.Numeric)*s.numberTarget().Outputs() <= maxAdagradWeights
 	},
-	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
-		t := s.numberTarget()
-		return NewExpert(PartAdagrad, t, NewAdaGrad(s.Numbers, s.Schema, t, s.maxRows(), false))
-	},
+	New: onNumbers(PartAdagrad, func(s *Setting, n *encode.NumberScale, t *encode.Target) Learner {
+		return NewAdaGrad(n, s.Schema, t, s.maxRows(), false)
+	}),
 	Footprint: func(s *Setting) int64 {
 		return adaGradFootprint(s, adaGradInputs(len(s.Schema.Numeric), s.numberTarget().Outputs()))
 	},
@@ -40,10 +40,9 @@ var recentKind = Kind{
 	Memory:  numbersMemory,
 	Lasting: true,
 	Applies: func(s *Setting) bool { return adaGradKind.Applies(s) && s.numberTarget().Outputs() <= maxRecent },
-	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
-		t := s.numberTarget()
-		return NewExpert(PartRecent, t, NewAdaGrad(s.Numbers, s.Schema, t, s.maxRows(), true))
-	},
+	New: onNumbers(PartRecent, func(s *Setting, n *encode.NumberScale, t *encode.Target) Learner {
+		return NewAdaGrad(n, s.Schema, t, s.maxRows(), true)
+	}),
 	Footprint: func(s *Setting) int64 {
 		return adaGradFootprint(s, len(s.Schema.Numeric)+len(recentFades)*s.numberTarget().Outputs())
 	},
@@ -59,10 +58,9 @@ var newtonKind = Kind{
 		return s.learnsNumbers() &&
 			newtonInputs(len(s.Schema.Numeric))*s.numberTarget().Outputs() <= maxNewtonWeights
 	},
-	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
-		t := s.numberTarget()
-		return NewExpert(PartNewton, t, NewNewton(s.Numbers, t))
-	},
+	New: onNumbers(PartNewton, func(_ *Setting, n *encode.NumberScale, t *encode.Target) Learner {
+		return NewNewton(n, t)
+	}),
 	Footprint: func(s *Setting) int64 {
 		n := int64(newtonInputs(len(s.Schema.Numeric)))
 		return 8 * n * (n + int64(s.numberTarget().Outputs()) + newtonFourier)
@@ -76,14 +74,24 @@ var neighboursKind = Kind{
 	Memory:  numbersMemory,
 	Lasting: true,
 	Applies: (*Setting).learnsNumbers,
-	New: func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
-		t := s.numberTarget()
-		return NewExpert(PartNeighbours, t, newNeighbours(s.Numbers, t, len(s.Schema.Categorical)))
-	},
+	New: onNumbers(PartNeighbours, func(s *Setting, n *encode.NumberScale, t *encode.Target) Learner {
+		return newNeighbours(n, t, len(s.Schema.Categorical))
+	}),
 	Footprint: func(s *Setting) int64 {
 		values, outputs := len(s.Schema.Numeric)+s.numNames(), s.numberTarget().Outputs()
 		return 4 * int64(neighbourWindow(values, outputs)) * int64(values+outputs)
 	},
+}
+
+// onNumbers returns the New of a kind that sees numbers: each of its experts has a scale of them.
+func onNumbers(name string, make func(s *Setting, n *encode.NumberScale, t *encode.Target) Learner) func(*Setting,
+	*fitted.Fitted, *Expert) *Expert {
+	return func(s *Setting, _ *fitted.Fitted, _ *Expert) *Expert {
+		n, t := encode.NewNumberScale(len(s.Schema.Numeric), s.Target), s.numberTarget()
+		x := NewExpert(name, t, make(s, n, t))
+		x.numbers = n
+		return x
+	}
 }
 
 // numNames returns how many fields of names there are.

@@ -157,16 +157,26 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	return m
 }
 
-// Predict takes up an event with the outputs of the fold-in, those of the last promoted refit, nil without one, and the
-// other experts, whose predictions it asks for.
+// Predict is Combine of experts that it asks for their predictions.
 func (m *Mixture) Predict(ev *event.Event, foldIn, refit []float64, companions []*experts.Expert) {
+	outputs := make([][]float64, len(companions))
+	for i, c := range companions {
+		outputs[i] = c.Predict(ev)
+	}
+	m.Combine(ev, foldIn, refit, companions, outputs)
+}
+
+// Combine takes up an event with the outputs of the fold-in, those of the last promoted refit, nil without one, and
+// those of the other experts.
+func (m *Mixture) Combine(ev *event.Event, foldIn, refit []float64, companions []*experts.Expert,
+	outputs [][]float64) {
 	take(&m.Parts[partFoldIn], m.target, foldIn)
 	take(&m.Parts[partRefit], m.target, refit)
 	for i := NumLearned; i < m.Learned; i++ {
 		m.Parts[i].Present = false
-		for _, c := range companions {
+		for k, c := range companions {
 			if c.Name == m.Parts[i].Name {
-				take(&m.Parts[i], c.Target, c.Predict(ev))
+				take(&m.Parts[i], c.Target, outputs[k])
 			}
 		}
 	}
