@@ -79,8 +79,8 @@ var matrix = map[string]struct {
 	"GET /v1/models/{model}/aliases/{alias}/names": {
 		"/v1/models/ratings/aliases/latest/names?field=user",
 		"",
-		404,
-		404,
+		200,
+		200,
 	},
 	"GET /v1/models/{model}/versions/{version}/names": {
 		"/v1/models/ratings/versions/1/names?field=tags&prefix=a",
