@@ -106,7 +106,8 @@ func publishNext(c *Cycle) {
 
 // TestFloodsDoNotReachConsumers: whatever a stuck producer, one label for an hour or one entity for an hour teach the
 // live model, a clean consumer's loss stays within a bound at every moment, that of what serve.live answers too, and
-// outputs stay within what the refit supports. The plain form is the first 3,000 events of the flood.
+// outputs stay within what the refit supports. Updates come each 250 events: when half of the latest ones are of the
+// flood. The plain form is the first 3,000 events of the flood.
 func TestFloodsDoNotReachConsumers(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -134,7 +135,7 @@ func TestFloodsDoNotReachConsumers(t *testing.T) {
 				start, largest := cleanLoss(c, clean)
 				worst, worstLive, liveHeldBack := start, 0.0, 0
 				for i := range tier.Size(3000, 20_000) {
-					if i%500 == 0 {
+					if i%250 == 0 {
 						live, mostLive, heldBack := liveLoss(t, c, clean)
 						publishNext(c)
 						loss, most := cleanLoss(c, clean)

@@ -31,7 +31,6 @@ const (
 	guardMargin   = 0.15      // of their loss that held-out rows may lose
 	GuardWindow   = 0.1       // of their loss that recent events may lose: updates differ by so much without a fault
 	guardShare    = 0.005     // of the loss of the label frequencies, below which a difference is of no use to anybody
-	guardAlike    = 0.25      // total variation of two label distributions that count as the same
 )
 
 // Footprint bounds the bytes of the rows of a guard: six reservoirs, of which the held-out ones are there twice while
@@ -70,8 +69,8 @@ var HeldBackReasons = []HeldBack{HeldBackWindow, HeldBackHoldout, HeldBackOutput
 // error.
 //
 // An update that is worse on the first or second set is held back, unless what labels mean has changed: the latest
-// events then gain by it against its refit, and their labels are distributed as in the held-out rows. It belongs to who
-// holds the lock of the cycle.
+// events then gain by it against its refit, those of no label lose, and their labels are distributed as in the held-out
+// rows. It belongs to who holds the lock of the cycle.
 type Guard struct {
 	target  *encode.Target
 	by      int // categorical field of entities, or -1
@@ -261,6 +260,21 @@ type RowDifferences struct {
 	// Against the last refit: of so many of the latest events, among which copies count as in the held-out rows.
 	Refit   Difference
 	Counted int
+	labels  [labelParts]labelDifference // the same by label
+}
+
+// labelDifference is that of so many rows of a part of the labels.
+type labelDifference struct {
+	n int
+	Difference
+}
+
+// losesLabel reports whether the update is worse than its refit on the latest events of a part of the labels. A flood
+// of one label gains much on this label, and loses the others.
+func (d *RowDifferences) losesLabel(frequencies float64) bool {
+	return slices.ContainsFunc(d.labels[:], func(of labelDifference) bool {
+		return of.n >= GuardLeast && of.isWorse(GuardWindow, frequencies)
+	})
 }
 
 func (d *RowDifferences) isWorse(margin, frequencies float64) bool {
@@ -279,6 +293,7 @@ func (g *Guard) Judge(update, current, refit *fitted.FixedModel) HeldBack {
 	}
 	p := &guardPass{
 		guard:   g,
+		labels:  g.heldLabels(),
 		squares: g.squareBound(),
 		update:  fitted.NewFrozenScorer(update),
 		current: fitted.NewFrozenScorer(current),
@@ -287,7 +302,7 @@ func (g *Guard) Judge(update, current, refit *fitted.FixedModel) HeldBack {
 	p.refit, p.most = fitted.NewFrozenScorer(refit), g.mostCopies()
 	latest := p.compare(&g.latest)
 	clear(g.names) // those of other rows would be kept for ever
-	same := g.sameLabels()
+	same := g.sameLabels(p.labels)
 	return cmp.Or(verdict(&held.losses, &recent.losses, &latest.losses, g.frequencyLoss(), same),
 		verdict(&held.squares, &recent.squares, &latest.squares, g.variance(), same))
 }
@@ -297,13 +312,16 @@ func (g *Guard) Judge(update, current, refit *fitted.FixedModel) HeldBack {
 // followed the change already: each update that follows it further gains less by the last one, and loses more on what
 // was.
 func verdict(held, recent, latest *RowDifferences, frequencies float64, sameLabels bool) HeldBack {
-	changed := latest.Counted >= GuardLeast && sameLabels && latest.Refit.isBetter(0)
+	changed := latest.Counted >= GuardLeast && sameLabels && latest.Refit.isBetter(0) && !latest.losesLabel(frequencies)
+	// A flood of one label: each step that follows it may be too small to be shown on the held-out rows alone.
+	flooded := !sameLabels && latest.losesLabel(frequencies)
 	switch {
 	case held.beyond || recent.beyond || latest.beyond:
 		return HeldBackOutputs
 	case latest.isWorse(GuardWindow, frequencies) || recent.isWorse(GuardWindow, frequencies) && !changed:
 		return HeldBackWindow
-	case held.isWorse(guardMargin, frequencies) && !changed:
+	case held.isWorse(guardMargin, frequencies) && !changed,
+		flooded && held.N >= GuardLeast && held.Unseen.Mean > guardMargin*held.Unseen.Against:
 		return HeldBackHoldout
 	}
 	return ""
@@ -312,7 +330,8 @@ func verdict(held, recent, latest *RowDifferences, frequencies float64, sameLabe
 // guardPass is one comparison.
 type guardPass struct {
 	guard           *Guard
-	squares         float64 // bound of squares
+	labels          []float64 // of the held-out rows, sorted
+	squares         float64   // bound of squares
 	update, current *fitted.Scorer
 	refit           *fitted.Scorer // of the latest events; nil of others
 	most            int            // copies of one of them that count
@@ -369,7 +388,11 @@ func (p *guardPass) compare(set *fitted.HoldoutSet) (of lossDifferences) {
 }
 
 // PairedLosses are those of the rows of a stratum.
-type PairedLosses struct{ update, unseen, current, counted, refit []float64 }
+type PairedLosses struct {
+	update, unseen, current []float64
+	counted, refit          []float64
+	parts                   []int // of the labels of counted
+}
 
 func (l *PairedLosses) Add(update, unseen, current, limit float64) {
 	l.update, l.unseen = append(l.update, min(update, limit)), append(l.unseen, min(unseen, limit))
@@ -377,8 +400,9 @@ func (l *PairedLosses) Add(update, unseen, current, limit float64) {
 }
 
 // count adds a row that the update is compared with its refit on.
-func (l *PairedLosses) count(update, refit, limit float64) {
+func (l *PairedLosses) count(update, refit, limit float64, part int) {
 	l.counted, l.refit = append(l.counted, min(update, limit)), append(l.refit, min(refit, limit))
+	l.parts = append(l.parts, part)
 }
 
 // AddTo adds a stratum of a share of all rows.
@@ -399,6 +423,17 @@ func (l *PairedLosses) AddTo(of *RowDifferences, share float64) {
 		d.of.Mean += share * stat.Mean(paired, nil)
 		d.of.Variance += share * share * stat.PopVariance(paired, nil) / float64(len(paired))
 		d.of.Against += share * stat.Mean(d.against, nil)
+	}
+	var paired, against [labelParts][]float64
+	for i, part := range l.parts {
+		paired[part] = append(paired[part], l.counted[i]-l.refit[i])
+		against[part] = append(against[part], l.refit[i])
+	}
+	for part, d := range paired {
+		if len(d) > 0 {
+			of.labels[part] = labelDifference{len(d), Difference{Mean: stat.Mean(d, nil),
+				Variance: stat.PopVariance(d, nil) / float64(len(d)), Against: stat.Mean(against[part], nil)}}
+		}
 	}
 }
 
@@ -435,26 +470,16 @@ func (p *guardPass) score(row *fitted.GuardRow, losses, squares *PairedLosses) (
 	if !g.target.IsNumeric() || g.target.Link != format.Identity {
 		losses.Add(own.Loss, row.Unseen.Loss, row.Current.Loss, g.Limit)
 		if counts {
-			losses.count(own.Loss, row.Refit.Loss, g.Limit)
+			losses.count(own.Loss, row.Refit.Loss, g.Limit, g.part(p.labels, row.Label))
 		}
 	}
 	if g.target.IsNumeric() {
 		squares.Add(own.Square, row.Unseen.Square, row.Current.Square, p.squares)
 		if counts {
-			squares.count(own.Square, row.Refit.Square, p.squares)
+			squares.count(own.Square, row.Refit.Square, p.squares, g.part(p.labels, row.Label))
 		}
 	}
 	return beyond
-}
-
-// labels returns the labels of the rows of a set.
-func labels(set *fitted.HoldoutSet) (labels []float64) {
-	for s := range set {
-		for i := range set[s].Rows {
-			labels = append(labels, set[s].Rows[i].Label)
-		}
-	}
-	return labels
 }
 
 // squareBound bounds one squared error: by the square of three times the range of nine in ten labels. +Inf without
@@ -495,32 +520,4 @@ func (g *Guard) frequencyLoss() float64 {
 		return stat.Entropy([]float64{p, 1 - p})
 	}
 	return 0
-}
-
-// sameLabels reports whether the latest events have labels as the held-out rows do: numbers by quarters of these,
-// others by class.
-func (g *Guard) sameLabels() bool {
-	var share [2][4]float64
-	quarters := labels(&g.Held)
-	slices.Sort(quarters)
-	for i, set := range []*fitted.HoldoutSet{&g.Held, &g.latest} {
-		total := Seen(set)
-		if total == 0 {
-			return false
-		}
-		if g.target.Task == event.Binary {
-			share[i][0], share[i][1] = set[0].Seen/total, set[1].Seen/total
-			continue
-		}
-		labels := labels(set)
-		for _, label := range labels {
-			at, _ := slices.BinarySearch(quarters, label)
-			share[i][min(4*at/len(quarters), 3)] += 1 / float64(len(labels))
-		}
-	}
-	distance := 0.0
-	for k := range share[0] {
-		distance += math.Abs(share[0][k]-share[1][k]) / 2
-	}
-	return distance < guardAlike
 }
