@@ -77,7 +77,14 @@ func AddExperts(parts map[string]int64, m *config.Model) {
 	}
 	s.AddFootprints(parts)
 	parts["mixture"] += mixture.Footprint(len(s.Names()), baselineSetting(s), int(m.Input.MaxIDBytes)) +
-		s.LinearFootprint()
+		s.LinearFootprint() + pipelineFootprint(len(s.Names())+1, s.Target.Outputs())
+}
+
+// pipelineFootprint returns the bytes of so many lanes: for each event of a chunk the outputs, and what a panic was
+// about.
+func pipelineFootprint(lanes, outputs int) int64 {
+	const fault = 16
+	return pipelineMost * int64(lanes) * int64(8*outputs+fault)
 }
 
 // AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them

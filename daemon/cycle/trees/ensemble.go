@@ -17,7 +17,6 @@ type Tree struct {
 type Split struct {
 	Field int     // numeric, or −1 − field of names
 	Edge  float64 // of a numeric field
-	Name  string  // of a field of names
 	code  uint8   // of the name in the window
 }
 

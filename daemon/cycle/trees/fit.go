@@ -139,7 +139,7 @@ func (f *Fitter) tree(w *Window, o Options, first int) (t Tree) {
 		s, yes := Split{Field: input, code: uint8(bin)}, uint8(1)<<len(t.Splits)
 		named := input >= w.fields
 		if named {
-			s.Field, s.Name = w.fields-1-input, w.names[input-w.fields].nameOf[bin]
+			s.Field = w.fields - 1 - input
 		} else {
 			s.Edge = float64(f.edges[input][bin-1])
 		}

@@ -70,7 +70,7 @@ func answer(w *Window, at int, s *Split) bool {
 	if s.Field >= 0 {
 		return float64(w.numbers[at*w.fields+s.Field]) >= s.Edge
 	}
-	return w.names[-1-s.Field].nameOf[w.codes[-1-s.Field][at]] == s.Name
+	return w.codes[-1-s.Field][at] == s.code
 }
 
 func slowScore(f *Fitter, w *Window, splits []Split, first int) (sum float64) {
@@ -114,7 +114,7 @@ func slowBest(f *Fitter, w *Window, splits []Split, first int) (best Split, most
 	for field := range w.names {
 		for code, name := range w.names[field].nameOf {
 			if name != "" {
-				try(Split{Field: -1 - field, Name: name, code: uint8(code)})
+				try(Split{Field: -1 - field, code: uint8(code)})
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func TestWindow(t *testing.T) {
 	if got := w.targets[396%300]; got != -2 {
 		t.Errorf("corrected label is %g", got)
 	}
-	used := &Ensemble{Trees: []Tree{{Splits: []Split{{Field: -1, Name: "200", code: w.names[0].codeOf["200"]}}}}}
+	used := &Ensemble{Trees: []Tree{{Splits: []Split{{Field: -1, code: w.names[0].codeOf["200"]}}}}}
 	w.Forget(2, used, nil)
 	if d := &w.names[0]; len(d.codeOf) != 1 || d.codeOf["200"] == 0 || len(d.free) != maxCodes-1 {
 		t.Errorf("%d names have codes, %d are free", len(d.codeOf), len(d.free))
