@@ -106,7 +106,7 @@ func (test *correctedCase) again(label func(*event.Event)) event.Event {
 func (r *correctedRun) mixedLoss(ev event.Event) float64 {
 	r.ensemble.takeNumbers(&ev)
 	r.ensemble.learner.Outputs(r.ensemble.outputs, &ev)
-	r.ensemble.mixture.Predict(&ev, r.ensemble.outputs, nil, r.ensemble.experts)
+	r.ensemble.combine(&ev, r.ensemble.outputs)
 	r.target.Encode(r.ensemble.targets, &ev)
 	if r.target.IsNumeric() {
 		return math.Abs(r.ensemble.mixture.Value() - ev.Label)

@@ -30,7 +30,7 @@ func knownUsers(c *Cycle, item string) (live, update float64) {
 	for i := range users {
 		ev := &event.Event{Label: 3, Weight: 1, Categorical: []string{fmt.Sprint("u", i), item}}
 		c.ensemble.learner.Outputs(outputs, ev)
-		c.ensemble.mixture.Predict(ev, outputs, nil, c.ensemble.experts)
+		c.ensemble.combine(ev, outputs)
 		live += c.ensemble.mixture.Value() / users
 		scorer.Outputs(outputs, ev)
 		update += u.Target.Value(outputs) / users

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/experts"
@@ -84,4 +85,13 @@ func TestMemoryOfExperts(t *testing.T) {
 			t.Errorf("%s: the mixture takes %d bytes", name, parts["mixture"])
 		}
 	}
+}
+
+// combine has the mixture combine what the experts say of an event with outputs of the fold-in.
+func (e *ensemble) combine(ev *event.Event, foldIn []float64) {
+	outputs := make([][]float64, len(e.experts))
+	for i, x := range e.experts {
+		outputs[i] = x.Predict(ev)
+	}
+	e.mixture.Combine(ev, foldIn, nil, e.experts, outputs)
 }

@@ -27,7 +27,7 @@ func TestMixtureFootprint(t *testing.T) {
 			Weight:      1,
 			Categorical: []string{fmt.Sprintf("user-%011d", i), fmt.Sprintf("item-%011d", i)},
 		}
-		m.Predict(ev, nil, nil, nil)
+		m.Combine(ev, nil, nil, nil, nil)
 		m.Learn(ev, nil, nil)
 	}
 	if took, said := cycletest.Heap()-before, mixture.Footprint(0, setting, 16); took > said || 2*took < said {

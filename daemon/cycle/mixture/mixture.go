@@ -41,7 +41,7 @@ const (
 type Mixture struct {
 	target    *encode.Target
 	by        int // the categorical field with separate losses for each entity, or -1
-	Learned   int // the first parts: fold-in, published and companions
+	Learned   int // the first parts: fold-in, published and all
 	Baselines []experts.Baseline
 	Stack     *Stacking  // of numbers, the last part
 	Pool      *LogitPool // of classes, the last part
@@ -68,7 +68,7 @@ type part struct {
 	Reported evaluate.Fading // loss as in report.Part
 }
 
-// The first parts are the learned ones; companions follow.
+// The first parts are the learned ones; all follow.
 const (
 	partFoldIn = iota
 	partRefit
@@ -108,14 +108,14 @@ func Footprint(numExperts int, s *experts.BaselineSetting, maxName int) int64 {
 	return bytes + growing*(rows.SlotsFootprint(s.Limit, maxName)+8*int64(s.Limit)*int64(parts))
 }
 
-// MixtureOf returns the mixture of the learned parts with companions of the given names and baselines, and of the
+// MixtureOf returns the mixture of the learned parts with all of the given names and baselines, and of the
 // combinations of all of them but those without.
-func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseline, by, limit int,
+func MixtureOf(t *encode.Target, all []string, baselines []experts.Baseline, by, limit int,
 	without ...string) *Mixture {
 	m := &Mixture{
 		target:    t,
 		by:        by,
-		Learned:   NumLearned + len(companions),
+		Learned:   NumLearned + len(all),
 		Baselines: baselines,
 		entity:    -1,
 		Scale:     evaluate.Fading{Rate: MixtureFade},
@@ -126,7 +126,7 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 		width = t.Outputs()
 	}
 	// The order of the parts: learned ones, baselines, then at most one combination of all before it.
-	names := append([]string{PartFoldIn, PartRefit}, companions...)
+	names := append([]string{PartFoldIn, PartRefit}, all...)
 	for _, b := range m.Baselines {
 		names = append(names, b.Name())
 	}
@@ -157,24 +157,15 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	return m
 }
 
-// Predict is Combine of experts that it asks for their predictions.
-func (m *Mixture) Predict(ev *event.Event, foldIn, refit []float64, companions []*experts.Expert) {
-	outputs := make([][]float64, len(companions))
-	for i, c := range companions {
-		outputs[i] = c.Predict(ev)
-	}
-	m.Combine(ev, foldIn, refit, companions, outputs)
-}
-
 // Combine takes up an event with the outputs of the fold-in, those of the last promoted refit, nil without one, and
 // those of the other experts.
-func (m *Mixture) Combine(ev *event.Event, foldIn, refit []float64, companions []*experts.Expert,
+func (m *Mixture) Combine(ev *event.Event, foldIn, refit []float64, all []*experts.Expert,
 	outputs [][]float64) {
 	take(&m.Parts[partFoldIn], m.target, foldIn)
 	take(&m.Parts[partRefit], m.target, refit)
 	for i := NumLearned; i < m.Learned; i++ {
 		m.Parts[i].Present = false
-		for k, c := range companions {
+		for k, c := range all {
 			if c.Name == m.Parts[i].Name {
 				take(&m.Parts[i], c.Target, outputs[k])
 			}

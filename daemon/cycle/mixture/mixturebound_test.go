@@ -129,7 +129,7 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 		entity := r.IntN(entities)
 		ev.Categorical = []string{fmt.Sprint(entity), "item"}
 		target.Encode(targets, ev)
-		m.Predict(ev, nil, nil, nil) // no part's loss is in its weights
+		m.Combine(ev, nil, nil, nil, nil) // no part's loss is in its weights
 		how(r, i, entity, m, off)
 		for p, s := range scripts {
 			s.says[0] = ev.Label + off[p]
@@ -140,7 +140,7 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 				}
 			}
 		}
-		m.Predict(ev, nil, nil, nil)
+		m.Combine(ev, nil, nil, nil, nil)
 		m.Learn(ev, targets, nil)
 		weighed, likely := 0.0, 0.0
 		for p := range scripts {

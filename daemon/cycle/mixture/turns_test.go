@@ -65,7 +65,7 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 				if i%5 == 4 {
 					parts[3].says = nil
 				}
-				m.Predict(ev, nil, nil, nil)
+				m.Combine(ev, nil, nil, nil, nil)
 				if target.IsNumeric() {
 					mixed[i] = cycletest.Squared(m.Value() - ev.Label)
 				} else {
