@@ -41,7 +41,7 @@ const (
 type Mixture struct {
 	target    *encode.Target
 	by        int // the categorical field with separate losses for each entity, or -1
-	Learned   int // the first parts: fold-in, published and all
+	Learned   int // the first parts: fold-in, refit and experts
 	Baselines []experts.Baseline
 	Stack     *Stacking  // of numbers, the last part
 	Pool      *LogitPool // of classes, the last part
@@ -68,7 +68,7 @@ type part struct {
 	Reported evaluate.Fading // loss as in report.Part
 }
 
-// The first parts are the learned ones; all follow.
+// The first parts are the learned ones; experts follow.
 const (
 	partFoldIn = iota
 	partRefit
@@ -108,14 +108,14 @@ func Footprint(numExperts int, s *experts.BaselineSetting, maxName int) int64 {
 	return bytes + growing*(rows.SlotsFootprint(s.Limit, maxName)+8*int64(s.Limit)*int64(parts))
 }
 
-// MixtureOf returns the mixture of the learned parts with all of the given names and baselines, and of the
+// MixtureOf returns the mixture of the learned parts with experts of the given names and baselines, and of the
 // combinations of all of them but those without.
-func MixtureOf(t *encode.Target, all []string, baselines []experts.Baseline, by, limit int,
+func MixtureOf(t *encode.Target, others []string, baselines []experts.Baseline, by, limit int,
 	without ...string) *Mixture {
 	m := &Mixture{
 		target:    t,
 		by:        by,
-		Learned:   NumLearned + len(all),
+		Learned:   NumLearned + len(others),
 		Baselines: baselines,
 		entity:    -1,
 		Scale:     evaluate.Fading{Rate: MixtureFade},
@@ -126,7 +126,7 @@ func MixtureOf(t *encode.Target, all []string, baselines []experts.Baseline, by,
 		width = t.Outputs()
 	}
 	// The order of the parts: learned ones, baselines, then at most one combination of all before it.
-	names := append([]string{PartFoldIn, PartRefit}, all...)
+	names := append([]string{PartFoldIn, PartRefit}, others...)
 	for _, b := range m.Baselines {
 		names = append(names, b.Name())
 	}
