@@ -161,7 +161,7 @@ func TestLookAvro(t *testing.T) {
 			"extra": map[string]any{"k": "v"}, "made": time.Unix(int64(i/10)*86400, 0).UTC(),
 			"at": time.UnixMicro(1_700_000_000_000_000 + int64(i)).UTC()}
 		list = append(list, &kgo.Record{Value: framed(id, nil, inAvro(t, avroRating, value)),
-			Key: framed(keyID, nil, inAvro(t, avroKey, map[string]any{"country": fmt.Sprint("c", i%4), "user": "no"}))})
+			Key: framed(keyID, nil, inAvro(t, avroKey, map[string]any{"country": fmt.Sprint("c", i%11), "user": "no"}))})
 	}
 	s.send(t, list...)
 	s.send(t, &kgo.Record{Value: list[0].Value[:9]})
