@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"net/http"
 	"slices"
 )
@@ -45,7 +46,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	}
 	state := s.Daemon.Status()
 	if some {
-		state.Models = slices.DeleteFunc(state.Models, func(m ModelStatus) bool { return m.Name != named })
+		state.Models = slices.DeleteFunc(state.Models, func(m statuspage.ModelStatus) bool { return m.Name != named })
 	}
 	out := readiness{Reasons: append([]string{}, state.NotReady()...), Models: []modelReadiness{}}
 	for _, m := range state.Models {

@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // maxScrapes is how many scrapes are answered at a time; the others get 503.
@@ -155,7 +156,7 @@ var Routes = []Route{
 		Paths:   "/v1/status",
 		Serve:   (*Server).showStatus,
 		Summary: "The daemon and its models, as the status page shows them",
-		Gives:   overview{},
+		Gives:   statuspage.Overview{},
 	},
 	{
 		Methods: "GET",
@@ -188,7 +189,7 @@ var Routes = []Route{
 		Paths:   v1 + "/state",
 		Serve:   (*Server).showState,
 		Summary: "How a model does",
-		Gives:   modelState{},
+		Gives:   statuspage.ModelState{},
 		Refuses: ofStore[:1],
 	},
 	{

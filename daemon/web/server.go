@@ -24,6 +24,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	watchmetrics "github.com/refitd/refitd/snapshot/metrics"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -45,7 +46,7 @@ const (
 // Daemon is what the surface asks of the running daemon. Its methods may be called from any goroutine.
 type Daemon interface {
 	// Status is what the status page and /-/ready show.
-	Status() Status
+	Status() statuspage.Status
 }
 
 // Lifecycle changes the running daemon. Its methods may be called from any goroutine.
@@ -74,7 +75,7 @@ type Model struct {
 	// goroutine.
 	Calibration func() report.Calibration
 	// Rejected, if not nil, returns the last records that were no events, newest first. It is called from any goroutine.
-	Rejected func() []RejectedRecord
+	Rejected func() []statuspage.RejectedRecord
 }
 
 // The bounds of Options without a value.
@@ -124,7 +125,7 @@ type Server struct {
 	looks     chan struct{} // the one place for what costs the processor up to seconds
 
 	looking sync.Mutex // guards what follows; held while the models are looked at
-	seen    *Status
+	seen    *statuspage.Status
 	looked  time.Time
 }
 

@@ -47,16 +47,16 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	out := http.NewResponseController(w)
 	for round := int64(1); ; round++ {
 		var text bytes.Buffer
-		state := s.recent()
+		view := s.view(s.recent())
 		send := func(event string, v any) {
 			b, err := json.Marshal(v)
 			if err == nil { // every type of this package can be encoded
 				fmt.Fprintf(&text, "event: %s\ndata: %s\n\n", event, b)
 			}
 		}
-		send("status", s.overviewOf(state))
+		send("status", view.Overview())
 		if cache != nil {
-			send("state", s.modelStateOf(state, name))
+			send("state", view.ModelState(name))
 			past := cache.past().Since(after)
 			if n := len(past.At); n > 0 {
 				after = past.At[n-1]
