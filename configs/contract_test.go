@@ -352,6 +352,7 @@ func ours(typ reflect.Type) bool {
 	return slices.Contains(
 		[]string{
 			module + "/daemon/web",
+			module + "/daemon/web/request",
 			module + "/daemon/web/statuspage",
 			module + "/daemon/report",
 			module + "/daemon/config",

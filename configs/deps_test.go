@@ -207,9 +207,11 @@ daemon/traces
 	daemon/build daemon/config daemon/cycle/fitted daemon/ingest
 daemon/web
 	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/report
-	daemon/web/inference daemon/web/statuspage snapshot snapshot/format snapshot/metrics snapshot/publish
-	snapshot/scorer
+	daemon/web/inference daemon/web/request daemon/web/statuspage snapshot snapshot/format snapshot/metrics
+	snapshot/publish snapshot/scorer
 daemon/web/inference
+daemon/web/request
+	consumer/event
 daemon/web/statuspage
 	consumer/event daemon/curves daemon/quality daemon/report snapshot
 sketch

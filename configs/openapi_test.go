@@ -346,9 +346,9 @@ const whyRefused = "Why a request was refused."
 // refusalMembers are the members of a refusal with their meanings. The first is always there, the others where an event
 // is refused.
 func refusalMembers(t *testing.T) (members object) {
-	docs := source(t, module+"/daemon/web").docs
+	docs := source(t, module+"/daemon/web/request").docs
 	for _, name := range []string{"Error", "Reason", "Field", "Expected", "Got"} {
-		members.set(strings.ToLower(name), docs["failure."+name])
+		members.set(strings.ToLower(name), docs["Failure."+name])
 	}
 	return members
 }

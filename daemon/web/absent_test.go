@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -99,13 +100,13 @@ func TestAbsentFields(t *testing.T) {
 		"/v1/models/prices/topk":    `{"event":{"age":1},"over":"item"}`,
 		"/v2/models/prices/infer":   `{"inputs":[{"name":"user","shape":[2],"datatype":"BYTES","data":["u1",""]}]}`,
 	} {
-		var got failure
+		var got request.Failure
 		if b.want(http.StatusBadRequest, &got, "POST", path, body); got.Reason != "missing_field" ||
 			got.Field != "user" {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
-	var got failure
+	var got request.Failure
 	b.want(http.StatusBadRequest, &got, "POST", "/v2/models/prices/infer",
 		`{"inputs":[{"name":"item","shape":[1],"datatype":"BYTES","data":["i1"]}]}`)
 	if got.Error != `inputs: the tensor "user" is missing` {

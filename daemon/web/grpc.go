@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/web/inference"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"google.golang.org/grpc"
@@ -38,7 +39,7 @@ type inferenceService struct {
 
 // newGRPC returns what decodes and answers requests of gRPC. It starts no goroutine.
 func newGRPC(s *Server) *grpc.Server {
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(maxBody), grpc.UnaryInterceptor(
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(request.MaxBody), grpc.UnaryInterceptor(
 		func(ctx context.Context, ask any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			answer, err := handle(ctx, ask)
 			return answer, s.grpcError(ctx, askedModel(ask), err)
@@ -64,15 +65,15 @@ func isGRPC(r *http.Request) bool {
 		strings.HasPrefix(r.URL.Path, grpcMethods)
 }
 
-// heldKey is the key of an *inflight in the context of a gRPC request: grpc-go hands on nothing else of it.
+// heldKey is the key of a *request.Inflight in the context of a gRPC request: grpc-go hands on nothing else of it.
 type heldKey struct{}
 
 // serveGRPC answers a request of gRPC.
 func (s *Server) serveGRPC(w http.ResponseWriter, r *http.Request) {
-	in := inflightOf(r)
-	body, err := in.read()
+	in := request.InflightOf(r)
+	body, err := in.ReadAll()
 	if err == nil {
-		err = in.grow(objectBytes * int64(messageFields(body)))
+		err = in.Grow(request.ObjectBytes * int64(messageFields(body)))
 	}
 	if err != nil {
 		of := status.Convert(s.grpcError(r.Context(), "", err))
@@ -129,12 +130,12 @@ func (s *Server) grpcError(ctx context.Context, model string, err error) error {
 	if _, ok := status.FromError(err); ok { // nil is one
 		return err
 	}
-	if rejected, ok := errors.AsType[*rejectedError](err); ok {
+	if rejected, ok := errors.AsType[*request.RejectedError](err); ok {
 		return status.Error(codes.InvalidArgument, rejected.Error())
 	}
-	if bad, ok := errors.AsType[*requestError](err); ok {
+	if bad, ok := errors.AsType[*request.Error](err); ok {
 		code := codes.InvalidArgument
-		switch bad.status {
+		switch bad.Status {
 		case http.StatusNotFound:
 			code = codes.NotFound
 		case http.StatusServiceUnavailable:
@@ -144,7 +145,7 @@ func (s *Server) grpcError(ctx context.Context, model string, err error) error {
 		case http.StatusRequestTimeout:
 			code = codes.DeadlineExceeded
 		}
-		return status.Error(code, bad.text)
+		return status.Error(code, bad.Text)
 	}
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
@@ -195,7 +196,7 @@ func (g *inferenceService) ServerReady(context.Context,
 func (g *inferenceService) ModelReady(_ context.Context,
 	ask *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
 	_, err := g.named(ask.Name, ask.Version)
-	if _, bad := errors.AsType[*requestError](err); bad {
+	if _, bad := errors.AsType[*request.Error](err); bad {
 		return nil, err
 	}
 	return &inference.ModelReadyResponse{Ready: err == nil}, nil
@@ -288,7 +289,7 @@ func (g *inferenceService) ModelInfer(ctx context.Context,
 			return nil, err
 		}
 	}
-	held, _ := ctx.Value(heldKey{}).(*inflight)
+	held, _ := ctx.Value(heldKey{}).(*request.Inflight)
 	predictions, _, err := g.s.predicted(v, inputs, past{}, held)
 	if err != nil {
 		return nil, err
@@ -311,20 +312,20 @@ func (g *inferenceService) ModelInfer(ctx context.Context,
 func inputsOf(ask *inference.ModelInferRequest) ([]requestTensor, error) {
 	raw := ask.RawInputContents
 	if len(raw) > 0 && len(raw) != len(ask.Inputs) {
-		return nil, badRequest("raw_input_contents has %d elements for %d inputs", len(raw), len(ask.Inputs))
+		return nil, request.BadRequest("raw_input_contents has %d elements for %d inputs", len(raw), len(ask.Inputs))
 	}
 	var inputs []requestTensor
 	for i, in := range ask.Inputs {
 		t := requestTensor{Name: in.Name, Datatype: in.Datatype, binary: []byte{}}
 		for _, n := range in.Shape {
 			if n != int64(int(n)) {
-				return nil, badRequest("inputs: the tensor %q has the shape %v", in.Name, in.Shape)
+				return nil, request.BadRequest("inputs: the tensor %q has the shape %v", in.Name, in.Shape)
 			}
 			t.Shape = append(t.Shape, int(n))
 		}
 		switch {
 		case len(raw) > 0 && in.Contents != nil:
-			return nil, badRequest("inputs: the tensor %q has contents, and raw_input_contents is there, too", in.Name)
+			return nil, request.BadRequest("inputs: the tensor %q has contents, and raw_input_contents is there, too", in.Name)
 		case len(raw) == 0:
 			t.binary = appendContents(t.binary, in)
 		case len(raw[i]) > 0:

@@ -82,7 +82,7 @@ func TestGzipBodies(t *testing.T) {
 	if got.Code != http.StatusOK {
 		t.Errorf("binary tensors: %d %s", got.Code, got.Body)
 	}
-	if held := b.budget.held.Load(); held != 0 {
+	if held := b.budget.InUse(); held != 0 {
 		t.Errorf("%d bytes are held after all requests", held)
 	}
 }
@@ -94,7 +94,7 @@ func TestGzipBombs(t *testing.T) {
 	if got := b.send("/v1/models/ratings/score", bomb, "gzip"); got.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}
-	if held := b.budget.held.Load(); held != 0 {
+	if held := b.budget.InUse(); held != 0 {
 		t.Errorf("%d bytes are held after the request", held)
 	}
 }

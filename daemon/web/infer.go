@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -97,7 +98,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 				return nil, err
 			}
 		}
-		predictions, folded, err := s.predicted(v, ask.Inputs, past, inflightOf(r))
+		predictions, folded, err := s.predicted(v, ask.Inputs, past, request.InflightOf(r))
 		if err != nil {
 			return nil, err
 		}
@@ -125,15 +126,15 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 
 // predicted returns the predictions for the rows of tensors, whatever protocol they came by.
 func (s *Server) predicted(v *scorer, inputs []requestTensor, history past,
-	held *inflight) ([]snapshot.Prediction, folded, error) {
+	held *request.Inflight) ([]snapshot.Prediction, folded, error) {
 	for i := range inputs {
-		if err := held.grow(valueBytes * int64(inputs[i].binaryElements())); err != nil {
+		if err := held.Grow(request.ValueBytes * int64(inputs[i].binaryElements())); err != nil {
 			return nil, folded{}, err
 		}
 	}
 	rows, err := rowsOf(v.model.Schema(), inputs, s.Limits(v.manifest.Model).MaxEvents, held)
 	if err == nil {
-		err = held.grow(int64(len(rows)) * v.predictionBytes)
+		err = held.Grow(int64(len(rows)) * v.predictionBytes)
 	}
 	if err != nil {
 		return nil, folded{}, err
@@ -150,7 +151,7 @@ func (s *Server) predicted(v *scorer, inputs []requestTensor, history past,
 		if predictions[i], err = over.Predict(&rows[i]); err != nil {
 			return nil, folded, err
 		}
-		if err = held.growForNames(predictions[i].Unseen, predictions[i].Absent); err != nil {
+		if err = held.GrowForNames(predictions[i].Unseen, predictions[i].Absent); err != nil {
 			return nil, folded, err
 		}
 		unseen, absent = unseen+len(predictions[i].Unseen), absent+len(predictions[i].Absent)
@@ -168,7 +169,7 @@ func (ask *inferRequest) parameters() (past, bool, error) {
 		past
 		Binary bool `json:"binary_data_output"`
 	}
-	err := unmarshal(`"parameters"`, ask.Parameters, &parameters, atMost(0))
+	err := request.Unmarshal(`"parameters"`, ask.Parameters, &parameters, atMost(0))
 	return parameters.past, parameters.Binary, err
 }
 
@@ -179,13 +180,13 @@ func chooseTensors(all []tensorMetadata, ask *inferRequest,
 	for _, o := range ask.Outputs {
 		i := slices.IndexFunc(all, func(t tensorMetadata) bool { return t.Name == o.Name })
 		if i < 0 {
-			return nil, nil, badRequest("outputs: the model has no tensor %q", o.Name)
+			return nil, nil, request.BadRequest("outputs: the model has no tensor %q", o.Name)
 		}
 		parameters := struct {
 			Binary bool `json:"binary_data"`
 		}{wholly}
 		if len(o.Parameters) > 0 {
-			if err := unmarshal(fmt.Sprintf(`the "parameters" of the output %q`, o.Name), o.Parameters,
+			if err := request.Unmarshal(fmt.Sprintf(`the "parameters" of the output %q`, o.Name), o.Parameters,
 				&parameters); err != nil {
 				return nil, nil, err
 			}

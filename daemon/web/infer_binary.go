@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
 )
 
 // The binary tensor data extension (triton-inference-server/server, docs/protocol/extension_binary_data.md): elements
@@ -27,22 +28,22 @@ type binaryPart struct {
 func readInfer(r *http.Request) (*inferRequest, error) {
 	ask, length := new(inferRequest), r.Header.Get(inferenceHeader)
 	if length == "" {
-		if err := readJSON(r, ask); err != nil {
+		if err := request.ReadJSON(r, ask); err != nil {
 			return nil, err
 		}
 		return ask, ask.takeBinary(nil)
 	}
-	in := inflightOf(r)
-	body, err := in.readPlain()
+	in := request.InflightOf(r)
+	body, err := in.ReadPlain()
 	if err != nil {
 		return nil, err
 	}
 	n, err := strconv.Atoi(length)
 	if err != nil || n < 0 || n > len(body) {
-		return nil, badRequest("%s is %q: the length of the JSON object at the beginning of a body of %d bytes",
+		return nil, request.BadRequest("%s is %q: the length of the JSON object at the beginning of a body of %d bytes",
 			inferenceHeader, length, len(body))
 	}
-	if err := decodeJSON(in, body[:n], ask); err != nil {
+	if err := request.DecodeJSON(in, body[:n], ask); err != nil {
 		return nil, err
 	}
 	return ask, ask.takeBinary(body[n:])
@@ -56,7 +57,8 @@ func (ask *inferRequest) takeBinary(rest []byte) error {
 			Size *int64 `json:"binary_data_size"`
 		}
 		if len(t.Parameters) > 0 {
-			if err := unmarshal(`the "parameters" of the input `+strconv.Quote(t.Name), t.Parameters, &parameters); err != nil {
+			err := request.Unmarshal(`the "parameters" of the input `+strconv.Quote(t.Name), t.Parameters, &parameters)
+			if err != nil {
 				return err
 			}
 		}
@@ -65,7 +67,7 @@ func (ask *inferRequest) takeBinary(rest []byte) error {
 		case n == nil:
 			continue
 		case *n < 0 || *n > int64(len(rest)):
-			return badRequest(
+			return request.BadRequest(
 				"inputs: the tensor %q has binary_data_size %d, and %d bytes are left of what follows the JSON object, whose "+
 					"length %s says",
 				t.Name,
@@ -74,12 +76,12 @@ func (ask *inferRequest) takeBinary(rest []byte) error {
 				inferenceHeader,
 			)
 		case len(t.Data) > 0:
-			return badRequest("inputs: the tensor %q has both data and binary_data_size", t.Name)
+			return request.BadRequest("inputs: the tensor %q has both data and binary_data_size", t.Name)
 		}
 		t.binary, rest = rest[:*n:*n], rest[*n:]
 	}
 	if len(rest) > 0 {
-		return badRequest("inputs: %d bytes follow the JSON object that no tensor has in its binary_data_size",
+		return request.BadRequest("inputs: %d bytes follow the JSON object that no tensor has in its binary_data_size",
 			len(rest))
 	}
 	return nil
@@ -103,10 +105,10 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 	for len(rest) > 0 {
 		n := width(t.Datatype)
 		if len(rest) < n {
-			return nil, badRequest("inputs: the binary part of the tensor %q ends within element %d", t.Name, len(list))
+			return nil, request.BadRequest("inputs: the binary part of the tensor %q ends within element %d", t.Name, len(list))
 		}
 		if len(list) == want {
-			return nil, badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for",
+			return nil, request.BadRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for",
 				t.Name, want, t.Shape)
 		}
 		var v T
@@ -119,7 +121,7 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 		case *float64:
 			if *p = binaryNumber(rest[:n]); math.IsNaN(*p) {
 				if absent == nil {
-					return nil, badRequest("inputs: the tensor %q has a NaN at %d", t.Name, len(list))
+					return nil, request.BadRequest("inputs: the tensor %q has a NaN at %d", t.Name, len(list))
 				}
 				v = *absent
 			}
@@ -127,7 +129,7 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 		list, rest = append(list, v), rest[n:]
 	}
 	if len(list) != want {
-		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list),
+		return nil, request.BadRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list),
 			t.Shape, want)
 	}
 	return list, nil
@@ -141,11 +143,11 @@ func (t *requestTensor) binaryName(rest []byte, at int) (name string, size int, 
 	}
 	length := binary.LittleEndian.Uint32(rest)
 	if int64(length) > int64(len(rest)-n) {
-		return "", 0, badRequest("inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part",
-			at, t.Name, length, len(rest)-n)
+		return "", 0, request.BadRequest(
+			"inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part", at, t.Name, length, len(rest)-n)
 	}
 	if name = string(rest[n : n+int(length)]); !utf8.ValidString(name) {
-		return "", 0, badRequest("inputs: element %d of the tensor %q is not UTF-8", at, t.Name)
+		return "", 0, request.BadRequest("inputs: element %d of the tensor %q is not UTF-8", at, t.Name)
 	}
 	return name, n + int(length), nil
 }
@@ -179,4 +181,13 @@ func appendElements(b []byte, values any) []byte {
 		}
 	}
 	return b
+}
+
+// sendWithTail writes an answer that is JSON and what follows it.
+func sendWithTail(w http.ResponseWriter, text, tail []byte) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set(inferenceHeader, strconv.Itoa(len(text)))
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+len(tail)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(append(text, tail...))
 }

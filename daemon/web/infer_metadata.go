@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -43,7 +44,7 @@ var extensions = []string{"binary_tensor_data"}
 
 // serverMetadata answers with the name and version of the program.
 func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, serverMetadata{"refitd", s.Version, extensions})
+	return request.Answer(w, http.StatusOK, serverMetadata{"refitd", s.Version, extensions})
 }
 
 // serverHealth is the answer to both health requests: the protocol's own page names the field of readiness "live", its
@@ -55,7 +56,7 @@ type serverHealth struct {
 
 // live answers that the server runs, and whether it could infer.
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, serverHealth{Live: true, Ready: s.allServed()})
+	return request.Answer(w, http.StatusOK, serverHealth{Live: true, Ready: s.allServed()})
 }
 
 // serverReady answers whether every model has a champion to infer with.
@@ -64,7 +65,7 @@ func (s *Server) serverReady(w http.ResponseWriter, _ *http.Request) error {
 	if !h.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	return answer(w, status, h)
+	return request.Answer(w, status, h)
 }
 
 // allServed reports whether every model has a champion to infer with.
@@ -91,14 +92,14 @@ func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
 	}
 	status := http.StatusOK
 	v, err := s.chosen(r)
-	if _, bad := errors.AsType[*requestError](err); bad { // no version has such a number
+	if _, bad := errors.AsType[*request.Error](err); bad { // no version has such a number
 		return err
 	} else if err != nil {
 		status = http.StatusServiceUnavailable
 	} else {
 		w.Header().Set(versionHeader, v.header)
 	}
-	return answer(w, status, modelReadyAnswer{cache.Name, err == nil})
+	return request.Answer(w, status, modelReadyAnswer{cache.Name, err == nil})
 }
 
 // modelMetadata answers with the input and output tensors of the champion, or of the version of the path.
@@ -127,7 +128,7 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
 		m.Versions = append(m.Versions, strconv.FormatInt(n, 10))
 	}
 	w.Header().Set(versionHeader, v.header)
-	return answer(w, http.StatusOK, m)
+	return request.Answer(w, http.StatusOK, m)
 }
 
 // repositoryRequest asks which models there are. A request without a body is one, too.
@@ -149,11 +150,11 @@ type modelIndex struct {
 func (s *Server) repositoryIndex(w http.ResponseWriter, r *http.Request) error {
 	var ask repositoryRequest
 	if r.ContentLength != 0 {
-		if err := readJSON(r, &ask); err != nil {
+		if err := request.ReadJSON(r, &ask); err != nil {
 			return err
 		}
 	}
-	return answer(w, http.StatusOK, s.index(ask.Ready))
+	return request.Answer(w, http.StatusOK, s.index(ask.Ready))
 }
 
 // index returns the models, those without a champion unless only ready ones are asked for.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -207,7 +208,7 @@ func TestInferenceProtocol(t *testing.T) {
 	} {
 		body := rowsBody()
 		change(body, body["inputs"].([]any)[0].(map[string]any))
-		var got failure
+		var got request.Failure
 		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(got.Error,
 			text) {
 			t.Errorf("%q, want %q", got.Error, text)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/configs"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
@@ -78,7 +79,7 @@ func (*Server) icon(w http.ResponseWriter, r *http.Request) error {
 // showStatus answers with what the status page shows: the daemon, what is wrong with it, and a line for each model. It
 // is at most a second old.
 func (s *Server) showStatus(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, s.view(s.recent()).Overview())
+	return request.Answer(w, http.StatusOK, s.view(s.recent()).Overview())
 }
 
 // showState answers with what the status page shows of one model. It is at most a second old.
@@ -91,7 +92,7 @@ func (s *Server) showState(w http.ResponseWriter, r *http.Request) error {
 	if state == nil {
 		return s.noModel()
 	}
-	return answer(w, http.StatusOK, state)
+	return request.Answer(w, http.StatusOK, state)
 }
 
 // showCurves answers with how a model has done over time: window losses, lag, versions, drift. Points stand the closer
@@ -105,14 +106,14 @@ func (s *Server) showCurves(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, cache.past().Since(after))
+	return request.Answer(w, http.StatusOK, cache.past().Since(after))
 }
 
 // runbook serves what an alert means, what to look at and what to do, from the runbook of this build.
 func (*Server) runbook(w http.ResponseWriter, r *http.Request) error {
 	_, rest, ok := strings.Cut(configs.Runbook, "\n## "+r.PathValue("alert")+"\n")
 	if !ok {
-		return &requestError{http.StatusNotFound, "the runbook has no alert of that name"}
+		return request.Refuse(http.StatusNotFound, "the runbook has no alert of that name")
 	}
 	text, _, _ := strings.Cut(rest, "\n## ")
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

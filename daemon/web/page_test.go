@@ -126,7 +126,7 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 func TestStatusSaysThatLiveIsHeldBack(t *testing.T) {
 	b := newBench(t)
 	for _, why := range []string{"window", ""} {
-		b.fake.state = statuspage.Status{Now: time.Now(), 
+		b.fake.state = statuspage.Status{Now: time.Now(),
 			Models: []statuspage.ModelStatus{{Name: "ratings", LiveHeldBack: why}}}
 		b.Server.seen = nil
 		var o statuspage.Overview

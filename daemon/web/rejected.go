@@ -1,6 +1,7 @@
 package web
 
 import (
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/daemon/web/statuspage"
 	"net/http"
 )
@@ -22,5 +23,5 @@ func (s *Server) listRejected(w http.ResponseWriter, r *http.Request) error {
 	if cache.Rejected != nil {
 		list.Records = append(list.Records, cache.Rejected()...)
 	}
-	return answer(w, http.StatusOK, list)
+	return request.Answer(w, http.StatusOK, list)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
@@ -398,8 +399,8 @@ var Routes = []Route{
 }
 
 // errLifecycle refuses what changes the daemon or a store unless it was switched on.
-var errLifecycle error = &requestError{http.StatusForbidden,
-	"endpoints that change something are off: start refitd run with --web.enable-lifecycle"}
+var errLifecycle error = request.Refuse(http.StatusForbidden,
+	"endpoints that change something are off: start refitd run with --web.enable-lifecycle")
 
 // patterns returns method and path of each form, as http.ServeMux takes them.
 func (r *Route) patterns() (list []string) {
@@ -445,9 +446,9 @@ func (s *Server) mux() http.Handler {
 		h.ServeHTTP(&none, r) // sets the status and, for a wrong method, Allow
 		switch none.status {
 		case http.StatusMethodNotAllowed:
-			fail(w, none.status, r.Method+" is not served here, only "+w.Header().Get("Allow"))
+			request.Fail(w, none.status, r.Method+" is not served here, only "+w.Header().Get("Allow"))
 		default:
-			fail(w, http.StatusNotFound, "nothing is served at this path: "+nearPaths(r.URL.Path))
+			request.Fail(w, http.StatusNotFound, "nothing is served at this path: "+nearPaths(r.URL.Path))
 		}
 	})
 }
@@ -506,5 +507,5 @@ func (s *Server) noModel() error {
 	for i, m := range s.Models {
 		names[i] = m.Name
 	}
-	return &requestError{http.StatusNotFound, "there is no such model: there is " + strings.Join(names, ", ")}
+	return request.Refuse(http.StatusNotFound, "there is no such model: there is "+strings.Join(names, ", "))
 }
