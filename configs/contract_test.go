@@ -354,6 +354,7 @@ func ours(typ reflect.Type) bool {
 			module + "/daemon/web",
 			module + "/daemon/web/request",
 			module + "/daemon/web/statuspage",
+			module + "/daemon/web/tensor",
 			module + "/daemon/report",
 			module + "/daemon/config",
 			module + "/daemon/curves",

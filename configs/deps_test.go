@@ -207,13 +207,15 @@ daemon/traces
 	daemon/build daemon/config daemon/cycle/fitted daemon/ingest
 daemon/web
 	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/report
-	daemon/web/inference daemon/web/request daemon/web/statuspage snapshot snapshot/format snapshot/metrics
-	snapshot/publish snapshot/scorer
+	daemon/web/inference daemon/web/request daemon/web/statuspage daemon/web/tensor snapshot snapshot/format
+	snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
 daemon/web/request
 	consumer/event
 daemon/web/statuspage
 	consumer/event daemon/curves daemon/quality daemon/report snapshot
+daemon/web/tensor
+	consumer/event daemon/report daemon/web/inference daemon/web/request snapshot snapshot/format
 sketch
 	sketch/internal/audit sketch/internal/backup sketch/internal/codec sketch/internal/fault sketch/internal/ledger
 	sketch/internal/mirror sketch/internal/outbox sketch/internal/piece sketch/internal/policy sketch/internal/reservoir

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -89,7 +90,7 @@ func TestAbsentFields(t *testing.T) {
 		var inferred inferAnswer
 		b.want(http.StatusOK, &inferred, "POST", "/v2/models/prices/infer", `{"inputs":[`+inputs+`]}`)
 		for _, o := range inferred.Outputs {
-			if o.Name == outputsTensor && o.Data[0] != want.Outputs[0] {
+			if o.Name == tensor.OutputsTensor && o.Data[0] != want.Outputs[0] {
 				t.Errorf("%s inferred: %v, want %v", test.event, o.Data, want.Outputs)
 			}
 		}

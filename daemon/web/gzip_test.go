@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -77,7 +78,7 @@ func TestGzipBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := b.send("/v2/models/ratings/infer", gzipped(t, string(text)+string(tail)), "gzip", inferenceHeader,
+	got := b.send("/v2/models/ratings/infer", gzipped(t, string(text)+string(tail)), "gzip", tensor.LengthHeader,
 		strconv.Itoa(len(text)))
 	if got.Code != http.StatusOK {
 		t.Errorf("binary tensors: %d %s", got.Code, got.Body)

@@ -3,32 +3,22 @@ package web
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/refitd/refitd/daemon/web/request"
-	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/daemon/web/tensor"
 )
 
 // platform names the kind of model in its metadata.
 const platform = "refitd_interaction"
 
-// tensorMetadata describes a tensor; -1 means a size that varies.
-type tensorMetadata struct {
-	Name     string `json:"name"`               // field, or outputs, prediction, probabilities
-	Datatype string `json:"datatype"`           // BYTES, FP64 or BOOL
-	Shape    []int  `json:"shape"`              // rows first
-	Optional bool   `json:"optional,omitempty"` // input: events may lack it, and requests may leave it out
-}
-
 // modelMetadata is the answer about a model. The identity is an addition to the protocol.
 type modelMetadata struct {
-	Name     string           `json:"name"`     // of the model
-	Versions []string         `json:"versions"` // numbers, oldest first
-	Platform string           `json:"platform"` // refitd_interaction
-	Inputs   []tensorMetadata `json:"inputs"`   // one for each field of the schema
-	Outputs  []tensorMetadata `json:"outputs"`  // what an answer has
+	Name     string                  `json:"name"`     // of the model
+	Versions []string                `json:"versions"` // numbers, oldest first
+	Platform string                  `json:"platform"` // refitd_interaction
+	Inputs   []tensor.TensorMetadata `json:"inputs"`   // one for each field of the schema
+	Outputs  []tensor.TensorMetadata `json:"outputs"`  // what an answer has
 	answered
 }
 
@@ -120,8 +110,8 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
 		Name:     cache.Name,
 		Versions: []string{},
 		Platform: platform,
-		Inputs:   inputTensors(v.model.Schema()),
-		Outputs:  outputTensors(v.model),
+		Inputs:   tensor.Inputs(v.model.Schema()),
+		Outputs:  tensor.Outputs(v.model),
 		answered: v.answered(),
 	}
 	for _, n := range versions {
@@ -170,52 +160,4 @@ func (s *Server) index(ready bool) []modelIndex {
 		list = append(list, one)
 	}
 	return list
-}
-
-func inputTensors(s *snapshot.Schema) []tensorMetadata {
-	var list []tensorMetadata
-	add := func(name, datatype string, shape ...int) {
-		list = append(list, tensorMetadata{name, datatype, shape, slices.Contains(s.Optional, name)})
-	}
-	for _, name := range s.Categorical {
-		add(name, "BYTES", -1)
-	}
-	for _, f := range s.Numeric {
-		add(f.Name, "FP64", -1)
-	}
-	for _, name := range s.Multi {
-		add(name, "BYTES", -1, -1)
-	}
-	return list
-}
-
-// outputTensors describes what a version answers with, as far as its link has it.
-func outputTensors(m *snapshot.Model) []tensorMetadata {
-	list := []tensorMetadata{{Name: outputsTensor, Datatype: "FP64", Shape: []int{-1, m.NumOutputs()}}}
-	manifest := m.Manifest()
-	switch m.Schema().Task {
-	case format.Multiclass:
-		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BYTES", Shape: []int{-1}})
-	case format.Multilabel:
-		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BOOL", Shape: []int{-1, m.NumOutputs()}})
-	default:
-		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "FP64", Shape: []int{-1}})
-	}
-	if n := numProbabilities(m.Schema(), manifest.Link, m.NumOutputs()); n > 0 {
-		list = append(list, tensorMetadata{Name: probabilitiesTensor, Datatype: "FP64", Shape: []int{-1, n}})
-	}
-	return list
-}
-
-// numProbabilities returns the length of format.Prediction.Probabilities.
-func numProbabilities(s *snapshot.Schema, link string, outputs int) int {
-	switch {
-	case link == format.Softmax, link == format.Logistic && s.Task == format.Multilabel:
-		return outputs
-	case link == format.Logistic && s.Task == format.Binary:
-		return 2
-	case link == format.OrdinalLink:
-		return s.Levels
-	}
-	return 0
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/daemon/web/statuspage"
+	"github.com/refitd/refitd/daemon/web/tensor"
 )
 
 // maxScrapes is how many scrapes are answered at a time; the others get 503.
@@ -382,11 +383,11 @@ var Routes = []Route{
 		Paths:   v2 + "/infer " + v2 + byVersion + "/infer",
 		Serve:   (*Server).infer,
 		Summary: "Predict tensors",
-		Takes:   inferRequest{},
+		Takes:   tensor.InferRequest{},
 		Gives:   inferResponse{},
 		Refuses: ofVersion,
-		Params:  []string{inferenceHeader},
-		Headers: []string{versionHeader, inferenceHeader},
+		Params:  []string{tensor.LengthHeader},
+		Headers: []string{versionHeader, tensor.LengthHeader},
 	},
 	{
 		Methods: "POST",

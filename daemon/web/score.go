@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"go.opentelemetry.io/otel/propagation"
@@ -96,7 +97,7 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 	}()
 	status, text := request.Encoded(http.StatusOK, body)
 	if with, ok := body.(interface{ tail() []byte }); ok && status == http.StatusOK && len(with.tail()) > 0 {
-		sendWithTail(w, text, with.tail())
+		tensor.Send(w, text, with.tail())
 		return nil
 	}
 	request.InflightOf(r).Shrink(int64(len(text))) // a client that takes its time holds no more than that

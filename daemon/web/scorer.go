@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -41,7 +42,7 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 	s := &scorer{model: m, manifest: m.Manifest(), decoders: new(sync.Pool), learned: new(atomic.Pointer[belief])}
 	s.header = strconv.FormatInt(s.manifest.Version, 10)
 	schema := m.Schema()
-	numbers := m.NumOutputs() + numProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
+	numbers := m.NumOutputs() + tensor.NumProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
 	s.predictionBytes = request.EventBytes + request.NumberBytes*int64(numbers)
 	if schema.Task == format.Multiclass {
 		for _, name := range schema.Classes { // ranked

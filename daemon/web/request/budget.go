@@ -1,5 +1,5 @@
-// Package request is what every request of the HTTP surface goes through: its connection's place, the memory that it may
-// hold, its body read and decoded, and its answer or refusal. It knows no route, no model and no version.
+// Package request is what every request of the HTTP surface goes through: its connection's place, the memory that it
+// may hold, its body read and decoded, and its answer or refusal. It knows no route, no model and no version.
 // A Budget and Places are safe for concurrent use. What belongs to one request belongs to that request's goroutine.
 package request
 
@@ -111,7 +111,8 @@ func (f *Inflight) Shrink(n int64) {
 	}
 }
 
-// ReadAll returns the body as it was sent, or an *Error that refuses the request. The connection counts as waiting for its client until then, as working afterwards.
+// ReadAll returns the body as it was sent, or an *Error that refuses the request. The connection counts as waiting for
+// its client until then, as working afterwards.
 func (f *Inflight) ReadAll() ([]byte, error) {
 	var b bytes.Buffer
 	if f.length > 0 {

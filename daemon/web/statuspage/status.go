@@ -1,6 +1,6 @@
 // Package statuspage is what an operator sees of a running daemon: its status, the alerts that follow from it, the
-// overview as JSON, and the page with its style and script. It neither asks the daemon nor answers requests: package web
-// does, and whoever fills a Status. Values belong to one goroutine, or are only read; nothing here starts one.
+// overview as JSON, and the page with its style and script. It neither asks the daemon, which fills a Status, nor
+// answers requests, which package web does. Values belong to one goroutine, or are only read; nothing here starts one.
 package statuspage
 
 import (

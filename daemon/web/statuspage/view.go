@@ -71,8 +71,8 @@ func (v *View) servings() map[string]*serving {
 	return list
 }
 
-// Page returns the page as HTML, without its style and program. Names, topics and errors come from outside; the template escapes all of
-// them.
+// Page returns the page as HTML, without its style and program. Names, topics and errors come from outside; the
+// template escapes all of them.
 func (v *View) Page() ([]byte, error) {
 	var page bytes.Buffer
 	err := statusPage.Execute(&page, struct {

@@ -1,4 +1,4 @@
-package web
+package tensor
 
 import (
 	"bytes"
@@ -14,10 +14,10 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// rowsOf turns the input tensors into events. held takes what they have in the fields of tensors that the body left
-// out.
-func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int, held *request.Inflight) ([]snapshot.Input, error) {
-	byName := make(map[string]*requestTensor, len(inputs))
+// Rows turns the input tensors into events, at most limit of them. held takes what they have in the fields of tensors
+// that the body left out. Its errors are a *request.Error or a *request.RejectedError.
+func Rows(s *snapshot.Schema, inputs []RequestTensor, limit int, held *request.Inflight) ([]snapshot.Input, error) {
+	byName := make(map[string]*RequestTensor, len(inputs))
 	for i := range inputs {
 		t := &inputs[i]
 		if byName[t.Name] != nil {
@@ -26,7 +26,7 @@ func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int, held *request
 		byName[t.Name] = t
 	}
 	var rows []snapshot.Input
-	wanted := inputTensors(s)
+	wanted := Inputs(s)
 	for i, want := range wanted {
 		t := byName[want.Name]
 		if t == nil && want.Optional {
@@ -66,7 +66,7 @@ func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int, held *request
 }
 
 // store stores a tensor in the rows; i is the place of its field in the lists of the schema, one after the other.
-func (t *requestTensor) store(s *snapshot.Schema, want *tensorMetadata, rows []snapshot.Input, i, width int) error {
+func (t *RequestTensor) store(s *snapshot.Schema, want *TensorMetadata, rows []snapshot.Input, i, width int) error {
 	field := i // within the schema's list: categorical, numeric, multi
 	if i < len(s.Categorical) {
 		return t.categorical(rows, field, s.IsOptional(want.Name))
@@ -95,7 +95,7 @@ func newRows(s *snapshot.Schema, n int) []snapshot.Input {
 
 // size returns the rows of a tensor and the elements of each. A tensor with one element in each row may have the shape
 // [n] or [n, 1].
-func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) {
+func (t *RequestTensor) size(want *TensorMetadata) (rows, width int, err error) {
 	if t.Datatype != want.Datatype && !(want.Datatype == "FP64" && t.Datatype == "FP32") &&
 		!(want.Datatype == "BYTES" && t.Datatype == "INT64") {
 		return 0, 0, request.BadRequest("inputs: the tensor %q has the datatype %q, the model takes %s", t.Name, t.Datatype,
@@ -116,7 +116,7 @@ func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) 
 }
 
 // names hands each row the names that a tensor has for it.
-func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *snapshot.Input, list []string)) error {
+func (t *RequestTensor) names(rows []snapshot.Input, width int, set func(row *snapshot.Input, list []string)) error {
 	list, err := elements[string](t, len(rows)*width, nil)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *sn
 }
 
 // categorical stores the names of a tensor in a categorical field.
-func (t *requestTensor) categorical(rows []snapshot.Input, field int, optional bool) error {
+func (t *RequestTensor) categorical(rows []snapshot.Input, field int, optional bool) error {
 	err := t.names(rows, 1, func(row *snapshot.Input, list []string) { row.Categorical[field] = list[0] })
 	for i := range rows {
 		if err == nil && rows[i].Categorical[field] == "" && !optional {
@@ -149,7 +149,7 @@ func (t *requestTensor) categorical(rows []snapshot.Input, field int, optional b
 }
 
 // numbers stores the numbers of a tensor in a numeric field; null is none.
-func (t *requestTensor) numbers(rows []snapshot.Input, field int, optional bool) error {
+func (t *RequestTensor) numbers(rows []snapshot.Input, field int, optional bool) error {
 	var absent *float64
 	if optional {
 		absent = new(math.NaN())
@@ -177,7 +177,7 @@ func distinct(list []string) []string {
 
 // elements returns the elements of a tensor, which may be nested by rows or flat. It ends at the first one that its
 // shape has no place for. null means absent or, if that is nil, is refused.
-func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, error) {
+func elements[T string | float64](t *RequestTensor, want int, absent *T) ([]T, error) {
 	if t.binary != nil {
 		return binaryElements(t, want, absent)
 	}

@@ -1,4 +1,4 @@
-package web
+package tensor
 
 import (
 	"encoding/binary"
@@ -16,17 +16,17 @@ import (
 // order. A BYTES is its length in 4 bytes and its bytes; a BOOL is a byte, 0 or 1; FP64 and FP32 are as IEEE 754 has
 // them, and NaN is what null is in JSON. An INT64 is a name: the decimal text of a number in 8 bytes.
 
-// inferenceHeader has the length of the JSON object where something follows it.
-const inferenceHeader = "Inference-Header-Content-Length"
+// LengthHeader has the length of the JSON object where something follows it.
+const LengthHeader = "Inference-Header-Content-Length"
 
-// binaryPart are the parameters of a tensor whose elements follow the JSON object.
-type binaryPart struct {
+// BinaryPart are the parameters of a tensor whose elements follow the JSON object.
+type BinaryPart struct {
 	Size int `json:"binary_data_size"` // bytes of the elements
 }
 
-// readInfer reads an inference request, with the elements that follow its JSON object.
-func readInfer(r *http.Request) (*inferRequest, error) {
-	ask, length := new(inferRequest), r.Header.Get(inferenceHeader)
+// Read reads an inference request, with the elements that follow its JSON object. Its errors are a *request.Error.
+func Read(r *http.Request) (*InferRequest, error) {
+	ask, length := new(InferRequest), r.Header.Get(LengthHeader)
 	if length == "" {
 		if err := request.ReadJSON(r, ask); err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func readInfer(r *http.Request) (*inferRequest, error) {
 	n, err := strconv.Atoi(length)
 	if err != nil || n < 0 || n > len(body) {
 		return nil, request.BadRequest("%s is %q: the length of the JSON object at the beginning of a body of %d bytes",
-			inferenceHeader, length, len(body))
+			LengthHeader, length, len(body))
 	}
 	if err := request.DecodeJSON(in, body[:n], ask); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func readInfer(r *http.Request) (*inferRequest, error) {
 }
 
 // takeBinary gives the inputs what follows the JSON object.
-func (ask *inferRequest) takeBinary(rest []byte) error {
+func (ask *InferRequest) takeBinary(rest []byte) error {
 	for i := range ask.Inputs {
 		t := &ask.Inputs[i]
 		var parameters struct {
@@ -73,7 +73,7 @@ func (ask *inferRequest) takeBinary(rest []byte) error {
 				t.Name,
 				*n,
 				len(rest),
-				inferenceHeader,
+				LengthHeader,
 			)
 		case len(t.Data) > 0:
 			return request.BadRequest("inputs: the tensor %q has both data and binary_data_size", t.Name)
@@ -95,13 +95,13 @@ func width(datatype string) int {
 	return 4
 }
 
-// binaryElements returns how many elements there can be at most in the binary part of a tensor.
-func (t *requestTensor) binaryElements() int { return len(t.binary) / width(t.Datatype) }
+// BinaryElements returns how many elements there can be at most in the binary part of a tensor.
+func (t *RequestTensor) BinaryElements() int { return len(t.binary) / width(t.Datatype) }
 
-// binaryElements returns the elements of a tensor whose binary part has them. NaN means absent or, if that is nil, is
+// BinaryElements returns the elements of a tensor whose binary part has them. NaN means absent or, if that is nil, is
 // refused.
-func binaryElements[T string | float64](t *requestTensor, want int, absent *T) ([]T, error) {
-	rest, list := t.binary, make([]T, 0, min(want, t.binaryElements()))
+func binaryElements[T string | float64](t *RequestTensor, want int, absent *T) ([]T, error) {
+	rest, list := t.binary, make([]T, 0, min(want, t.BinaryElements()))
 	for len(rest) > 0 {
 		n := width(t.Datatype)
 		if len(rest) < n {
@@ -136,7 +136,7 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 }
 
 // binaryName returns the name at the start of rest, which is element at of the tensor, and its bytes there.
-func (t *requestTensor) binaryName(rest []byte, at int) (name string, size int, err error) {
+func (t *RequestTensor) binaryName(rest []byte, at int) (name string, size int, err error) {
 	n := width(t.Datatype)
 	if t.Datatype == "INT64" {
 		return strconv.FormatInt(int64(binary.LittleEndian.Uint64(rest)), 10), n, nil
@@ -144,7 +144,8 @@ func (t *requestTensor) binaryName(rest []byte, at int) (name string, size int, 
 	length := binary.LittleEndian.Uint32(rest)
 	if int64(length) > int64(len(rest)-n) {
 		return "", 0, request.BadRequest(
-			"inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part", at, t.Name, length, len(rest)-n)
+			"inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part",
+			at, t.Name, length, len(rest)-n)
 	}
 	if name = string(rest[n : n+int(length)]); !utf8.ValidString(name) {
 		return "", 0, request.BadRequest("inputs: element %d of the tensor %q is not UTF-8", at, t.Name)
@@ -160,8 +161,8 @@ func binaryNumber(b []byte) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b))
 }
 
-// appendElements appends what tensorValues returned.
-func appendElements(b []byte, values any) []byte {
+// AppendElements appends what Values returned.
+func AppendElements(b []byte, values any) []byte {
 	switch list := values.(type) {
 	case []report.Number:
 		for _, v := range list {
@@ -183,10 +184,10 @@ func appendElements(b []byte, values any) []byte {
 	return b
 }
 
-// sendWithTail writes an answer that is JSON and what follows it.
-func sendWithTail(w http.ResponseWriter, text, tail []byte) {
+// Send writes an answer that is JSON and what follows it. It may write to the memory behind text.
+func Send(w http.ResponseWriter, text, tail []byte) {
 	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set(inferenceHeader, strconv.Itoa(len(text)))
+	w.Header().Set(LengthHeader, strconv.Itoa(len(text)))
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)+len(tail)))
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(append(text, tail...))
