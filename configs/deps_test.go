@@ -33,7 +33,8 @@ daemon/choices
 daemon/cluster
 	consumer daemon/config daemon/report
 daemon/config
-	consumer/event snapshot/format solver solver/coordinate solver/margin solver/posterior
+	consumer/event daemon/config/scalar snapshot/format solver solver/coordinate solver/margin solver/posterior
+daemon/config/scalar
 daemon/crash
 	sketch snapshot/durable
 daemon/curves

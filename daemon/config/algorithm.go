@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/scalar"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/coordinate"
 	"github.com/refitd/refitd/solver/margin"
@@ -302,7 +303,7 @@ func (v *validator) algorithm(m *Model, path string) {
 			continue
 		}
 		value := reflect.ValueOf(t).Elem().Field(i)
-		if key == "top_k" && t.TopK == usualTopK { // which printed defaults had
+		if key == "top_k" && t.TopK == scalar.UsualTopK { // which printed defaults had
 			continue
 		}
 		if (!value.IsZero() || key == "linear") &&
@@ -339,7 +340,7 @@ func (v *validator) marginLoss(m *Model, path string) {
 			t.Costs = costs
 		}
 	}
-	if v.whole(path+".top_k", t.TopK.of(0), 1, MaxClasses); t.TopK > MaxClasses {
+	if v.whole(path+".top_k", t.TopK.Of(0), 1, MaxClasses); t.TopK > MaxClasses {
 		return
 	}
 	switch loss := m.marginLoss(); {
@@ -348,7 +349,7 @@ func (v *validator) marginLoss(m *Model, path string) {
 		v.bad(path+".cost", nil, "the path of a CSV file: the loss structured is of the costs in it")
 	case loss.Kind != margin.Structured && t.Cost != "":
 		v.bad(path+".cost", t.Cost, "train.loss: structured, or leave it out: "+string(loss.Kind)+" has no costs")
-	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != 0 && t.TopK != usualTopK:
+	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != 0 && t.TopK != scalar.UsualTopK:
 		v.bad(path+".top_k", t.TopK,
 			"train.loss: top_k or usunier, or leave it out: "+string(loss.Kind)+" looks at one margin")
 	case loss.Kind != margin.MaxHinge && loss.Kind != margin.Structured && m.Schema.Outputs() > 1 && int(

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/refitd/refitd/daemon/config/scalar"
 )
 
 // decoder fills a Config from YAML by reflection over the json tags. Unlike the library's strict decoding it
@@ -49,7 +50,7 @@ func (d *decoder) decode(src []byte, c *Config) {
 				at = position{t.Position.Line, t.Position.Column}
 			}
 		}
-		d.add(at, "", "not YAML: "+quoted.ReplaceAllString(message, redacted), "")
+		d.add(at, "", "not YAML: "+quoted.ReplaceAllString(message, scalar.Redacted), "")
 		return
 	}
 	docs := slices.DeleteFunc(slices.Clone(file.Docs), func(doc *ast.DocumentNode) bool { return doc.Body == nil })
@@ -90,7 +91,7 @@ func (d *decoder) value(node ast.Node, dst reflect.Value, path string) {
 		return
 	}
 	if t, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		text, ok := scalar(node)
+		text, ok := singleValue(node)
 		if !ok {
 			d.wrongType(node, path, "a single value")
 		} else if err := t.UnmarshalText([]byte(text)); err != nil {
@@ -117,7 +118,7 @@ func (d *decoder) mapping(node ast.Node, dst reflect.Value, path string) {
 	seen := make(map[string]position)
 	for _, entry := range n.Values {
 		at := place(entry.Key)
-		key, ok := scalar(entry.Key)
+		key, ok := singleValue(entry.Key)
 		if !ok {
 			d.value(entry.Key, dst, path)
 			continue
@@ -205,7 +206,7 @@ func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
 	}
 	shown := shownKey(key)
 	if suggestion == "" && t == reflect.TypeFor[SASL]() {
-		shown = redacted // like no key: it may be the password itself
+		shown = scalar.Redacted // like no key: it may be the password itself
 	}
 	d.add(at, join(path, shown),
 		fmt.Sprintf("unknown key %q %s: known are %s", shown, where, strings.Join(known, ", ")), suggestion)
@@ -324,13 +325,13 @@ func (d *decoder) secret(node ast.Node, dst *Secret, path string) {
 		name = strings.TrimSuffix(name, "}")
 		if value, ok = d.lookupEnv(name); !ok || value == "" {
 			if !variableName.MatchString(name) {
-				name = redacted
+				name = scalar.Redacted
 			}
 			d.add(place(node), path, fmt.Sprintf("the environment variable %s is not set", name), "")
 			return
 		}
 	}
-	*dst = NewSecret(value)
+	*dst = scalar.NewSecret(value)
 }
 
 func (d *decoder) wrongType(node ast.Node, path, want string) {
@@ -391,8 +392,8 @@ func place(node ast.Node) position {
 	return position{t.Position.Line, t.Position.Column}
 }
 
-// scalar returns the source text of a single value.
-func scalar(node ast.Node) (string, bool) {
+// singleValue returns the source text of a single value.
+func singleValue(node ast.Node) (string, bool) {
 	if s, ok := text(node); ok {
 		return s, true
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/scalar"
 )
 
 // SchemaRegistry is where the schemas are by which records were written.
@@ -118,10 +119,10 @@ func (v *validator) registry(r *SchemaRegistry) {
 		if text != "" && !strings.Contains(text, ":") {
 			v.bad(key+".basic_auth_file", r.BasicAuthFile, "a file with user:password")
 		}
-		r.basicAuth = new(NewSecret(text))
+		r.basicAuth = new(scalar.NewSecret(text))
 	}
 	if r.TokenFile != "" {
-		r.token = new(NewSecret(v.private(key+".token_file", r.TokenFile)))
+		r.token = new(scalar.NewSecret(v.private(key+".token_file", r.TokenFile)))
 	}
 }
 

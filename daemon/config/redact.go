@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/refitd/refitd/daemon/config/scalar"
 	"os"
 	"reflect"
 	"regexp"
@@ -67,11 +68,11 @@ func hide(lines []string, strange bool) []int {
 func visible(line string, from int, named string) string {
 	switch from {
 	case nothing:
-		return userInfo.ReplaceAllString(line, redacted+"@")
+		return userInfo.ReplaceAllString(line, scalar.Redacted+"@")
 	case wholeLine:
 		return keyAlone(line, named)
 	}
-	return userInfo.ReplaceAllString(strings.TrimRight(line[:from], " "), redacted+"@") + " " + redacted
+	return userInfo.ReplaceAllString(strings.TrimRight(line[:from], " "), scalar.Redacted+"@") + " " + scalar.Redacted
 }
 
 // secretStart returns where in a line that begins which may be a secret, behind its key, or nothing.
@@ -104,10 +105,10 @@ func keyAlone(line, named string) string {
 	found := leadingKey.FindStringSubmatchIndex(line)
 	if found != nil {
 		if key := line[found[2]:found[3]]; key == named || findKey(reflect.TypeFor[Config](), key, "") != "" {
-			return line[:found[1]] + " " + redacted
+			return line[:found[1]] + " " + scalar.Redacted
 		}
 	}
-	return line[:len(line)-len(strings.TrimLeft(line, " "))] + redacted
+	return line[:len(line)-len(strings.TrimLeft(line, " "))] + scalar.Redacted
 }
 
 // shownKey returns a key as messages show it: what follows a name, such as a secret whose colon was left out, is
@@ -118,7 +119,7 @@ func shownKey(key string) string {
 		name = word
 	}
 	if name != key {
-		return name + redacted
+		return name + scalar.Redacted
 	}
 	return key
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/scalar"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
@@ -45,7 +46,7 @@ func (v *validator) bad(path string, value any, write string) {
 	}
 	shown := fmt.Sprint(value)
 	if s, ok := value.(string); ok {
-		shown = strconv.Quote(userInfo.ReplaceAllString(s, redacted+"@"))
+		shown = strconv.Quote(userInfo.ReplaceAllString(s, scalar.Redacted+"@"))
 	}
 	if value == nil || value == "" {
 		shown = "missing"
@@ -196,7 +197,7 @@ func (v *validator) sasl(k *Kafka, loopback bool) {
 	case s.PasswordFile != "" && s.Password.Reveal() != "":
 		v.bad("kafka.sasl.password_file", s.PasswordFile, "either password or password_file, not both")
 	case s.PasswordFile != "":
-		s.Password = NewSecret(v.private("kafka.sasl.password_file", s.PasswordFile))
+		s.Password = scalar.NewSecret(v.private("kafka.sasl.password_file", s.PasswordFile))
 	case s.Password.Reveal() == "":
 		v.bad("kafka.sasl.password", "", "password_file with a path, or ${NAME} for a variable of the environment")
 	}

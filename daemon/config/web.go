@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/refitd/refitd/daemon/config/scalar"
 )
 
 // Web is the HTTP surface.
@@ -92,7 +93,7 @@ func ReadWebFile(path string) (f WebFile, err error) {
 	}
 	err = yaml.Unmarshal(bytes.TrimPrefix(src, []byte(byteOrderMark)), &f)
 	if located := yaml.Error(nil); errors.As(err, &located) { // the error itself shows the lines around
-		err = fmt.Errorf("%s: %s", path, quoted.ReplaceAllString(located.GetMessage(), redacted))
+		err = fmt.Errorf("%s: %s", path, quoted.ReplaceAllString(located.GetMessage(), scalar.Redacted))
 	}
 	return f, err
 }
@@ -137,7 +138,7 @@ func (v *validator) web(w *Web) {
 // tracing checks where traces go.
 func (v *validator) tracing(t *Tracing) {
 	if t.Endpoint != "" && !isPlainURL(t.Endpoint) {
-		v.bad("tracing.endpoint", redacted,
+		v.bad("tracing.endpoint", scalar.Redacted,
 			"an http or https URL without user and password, such as http://localhost:4318")
 	}
 	v.oneOf("tracing.protocol", t.Protocol, TracingHTTP, TracingGRPC)
