@@ -12,6 +12,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config/scalar"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/coordinate"
 	"github.com/refitd/refitd/solver/margin"
@@ -297,7 +298,7 @@ func (v *validator) algorithm(m *Model, path string) {
 	}
 	v.marginLoss(m, path)
 	standard := DefaultModel().Train
-	for i, key := range keys(reflect.TypeFor[Train]()) {
+	for i, key := range strictyaml.Keys(reflect.TypeFor[Train]()) {
 		instead, unused := a.unused[key]
 		if !unused || t.Features == BasisFeatures && (key == "max_basis" || key == "new_basis") {
 			continue
@@ -313,7 +314,7 @@ func (v *validator) algorithm(m *Model, path string) {
 				b, _ := text.MarshalText()
 				shown = string(b)
 			}
-			v.bad(join(path, key), shown, instead+" ("+a.name+" has no use for it)")
+			v.bad(strictyaml.Join(path, key), shown, instead+" ("+a.name+" has no use for it)")
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 const canary = "hunter2-canary"
@@ -94,7 +95,7 @@ func TestSecretSources(t *testing.T) {
 				}
 				return
 			}
-			bad, ok := errors.AsType[*FileError](err)
+			bad, ok := errors.AsType[*strictyaml.FileError](err)
 			if !ok || bad.Problems[0].Key != test.want {
 				t.Errorf("error %v, want one about %s", err, test.want)
 			}
@@ -129,7 +130,7 @@ func TestExcerptsHideSecrets(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: error %v", kafka, err)
 		}
-		if bad, ok := errors.AsType[*FileError](err); ok {
+		if bad, ok := errors.AsType[*strictyaml.FileError](err); ok {
 			if b, _ := json.Marshal(bad.Problems); strings.Contains(string(b), canary) {
 				t.Errorf("%s: problems %s", kafka, b)
 			}
