@@ -357,6 +357,7 @@ func ours(typ reflect.Type) bool {
 			module + "/daemon/web/tensor",
 			module + "/daemon/report",
 			module + "/daemon/config",
+			module + "/daemon/config/strictyaml",
 			module + "/daemon/curves",
 		},
 		typ.PkgPath(),

@@ -33,8 +33,11 @@ daemon/choices
 daemon/cluster
 	consumer daemon/config daemon/report
 daemon/config
-	consumer/event daemon/config/scalar snapshot/format solver solver/coordinate solver/margin solver/posterior
+	consumer/event daemon/config/scalar daemon/config/strictyaml snapshot/format solver solver/coordinate solver/margin
+	solver/posterior
 daemon/config/scalar
+daemon/config/strictyaml
+	daemon/config/scalar
 daemon/crash
 	sketch snapshot/durable
 daemon/curves
@@ -175,7 +178,7 @@ daemon/offline/fit
 daemon/offline/fit/fittest
 	daemon/dataset daemon/offline daemon/offline/fit daemon/offline/offlinetest daemon/report
 daemon/offline/guess
-	consumer/event daemon/config daemon/dataset daemon/offline daemon/report snapshot/format
+	consumer/event daemon/config daemon/config/strictyaml daemon/dataset daemon/offline daemon/report snapshot/format
 daemon/offline/offlinetest
 	daemon/config daemon/report
 daemon/offline/versions
@@ -190,7 +193,7 @@ daemon/publish
 daemon/quality
 	daemon/report
 daemon/report
-	daemon/config snapshot/format snapshot/publish solver
+	daemon/config daemon/config/strictyaml snapshot/format snapshot/publish solver
 daemon/reproduce
 	daemon/config daemon/cycle/refit daemon/cycle/refit/task snapshot snapshot/durable snapshot/format snapshot/publish
 	snapshot/scorer

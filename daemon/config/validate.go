@@ -29,7 +29,8 @@ type validator struct {
 // Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags,
 // which may leave its classes and topics out. Problems have no line; keys are relative to the model.
 func (m *Model) Validate() []strictyaml.Problem {
-	v := &validator{Decoder: strictyaml.NewDecoder(reflect.TypeFor[Config](), nil), allow: Exceptions{Classes: true, Offline: true}}
+	v := &validator{Decoder: strictyaml.NewDecoder(reflect.TypeFor[Config](), nil),
+		allow: Exceptions{Classes: true, Offline: true}}
 	v.model(m, "")
 	for i := range v.Problems {
 		v.Problems[i].Line, v.Problems[i].Column = 0, 0

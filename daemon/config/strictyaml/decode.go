@@ -1,3 +1,6 @@
+// Package strictyaml reads one YAML document into a struct, strictly: every mistake at once, each with its line, its
+// key and what to write, and no secret in any message. It knows no key and checks no value; package config does.
+// A Decoder belongs to one goroutine.
 package strictyaml
 
 import (
@@ -21,9 +24,9 @@ type Decoder struct {
 	root      reflect.Type // of the whole file
 	lookupEnv func(string) (string, bool)
 	at        map[string]position
-	Suggested map[string]bool // Keys that an unknown one probably means: they are not reported as missing
+	Suggested map[string]bool // keys that an unknown one probably means: they are not reported as missing
 	Parsed    bool            // the file is YAML
-	Problems  []Problem
+	Problems  []Problem       // in the order in which they were found
 }
 
 type position struct{ line, column int }
@@ -39,8 +42,8 @@ type entryDecoder interface {
 // defaulter is an element of a list that does not begin at its zero.
 type defaulter interface{ SetDefaults() }
 
-// NewDecoder returns a decoder of files that are a struct of type root. lookupEnv resolves ${NAME} in secrets; nil is for
-// what is decoded from no file.
+// NewDecoder returns a decoder of files that are a struct of type root. lookupEnv resolves ${NAME} in secrets; nil is
+// for what is decoded from no file.
 func NewDecoder(root reflect.Type, lookupEnv func(string) (string, bool)) *Decoder {
 	return &Decoder{root: root, lookupEnv: lookupEnv, at: make(map[string]position), Suggested: make(map[string]bool)}
 }
@@ -351,6 +354,7 @@ func (d *Decoder) wrongType(node ast.Node, path, want string) {
 	d.Add(place(node), path, fmt.Sprintf("wrong type: this is %s, expected %s", got, want), "")
 }
 
+// Add notes a problem at a place of the file.
 func (d *Decoder) Add(at position, key, message, suggestion string) {
 	d.Problems = append(d.Problems,
 		Problem{Line: at.line, Column: at.column, Key: key, Message: message, Suggestion: suggestion})
@@ -444,6 +448,7 @@ func KeyOf(f reflect.StructField) string {
 	return key
 }
 
+// Join appends a key to a path, which may be empty.
 func Join(path, key string) string {
 	if path == "" {
 		return key

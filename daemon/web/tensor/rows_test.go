@@ -59,7 +59,8 @@ func TestFormsAgree(t *testing.T) {
 	contents.Inputs[1].Contents = &inference.InferTensorContents{Fp64Contents: []float64{31, -2.5}}
 	contents.Inputs[2].Contents = &inference.InferTensorContents{Int64Contents: []int64{8, 7, 9, 9}}
 	raw := message()
-	raw.RawInputContents = [][]byte{names(5, -4), AppendElements(nil, report.Numbers([]float64{31, -2.5})), names(8, 7, 9, 9)}
+	raw.RawInputContents = [][]byte{names(5, -4), AppendElements(nil, report.Numbers([]float64{31, -2.5})),
+		names(8, 7, 9, 9)}
 	forms := map[string][]RequestTensor{
 		"flat":   flat(`["5",-4]`, `[31,-2.5]`, `["8","7","9",""]`),
 		"nested": flat(`["5","-4"]`, `[[31],[-2.5]]`, `[[7,8],["9","9"]]`),
