@@ -1,5 +1,5 @@
 // Package scalar has the types of the single values of a configuration file: how each is written, read and printed. A
-// value is checked by itself alone; whether it fits the rest of the file, package config knows.
+// value is checked alone; whether it fits the rest of the file, package config knows.
 // Values are plain and may be read from any goroutine.
 package scalar
 

@@ -14,7 +14,7 @@ type Problem struct {
 	// path of the key, such as models[0].train.lambda; empty for the whole file
 	Key        string `json:"key"`
 	Message    string `json:"message"`              // what is wrong, for people
-	Suggestion string `json:"suggestion,omitempty"` // Nearest known key, or what to write
+	Suggestion string `json:"suggestion,omitempty"` // nearest known key, or what to write
 }
 
 // FileError lists every mistake of a configuration file, in the order of its lines.

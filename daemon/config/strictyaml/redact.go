@@ -134,7 +134,7 @@ func isStrangeSignIn(p Problem, root reflect.Type) bool {
 	return ok && !slices.Contains(Keys(section), strings.TrimPrefix(key, "."))
 }
 
-// secretSection returns the first struct within t that has a secret, and its path; nil if there is none.
+// secretSection returns the first struct within t that has a secret, and its path; nil if it has none.
 func secretSection(t reflect.Type, path string) (string, reflect.Type) {
 	if t.Kind() != reflect.Struct {
 		return "", nil
