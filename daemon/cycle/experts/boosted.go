@@ -58,10 +58,10 @@ var boostedKind = Kind{
 	Lasting: true,
 	Applies: func(s *Setting) bool { return s.learnsNumbers() && boostedRows(s) >= boostedFits[0].Rows },
 	New: onNumbers(PartBoosted, func(s *Setting, n *encode.NumberScale, t *encode.Target) Learner {
-		return newBoosted(n, t, len(s.Schema.Categorical), boostedRows(s))
+		return newBoosted(n, t, s.Schema.NumGiven(), boostedRows(s))
 	}),
 	Footprint: func(s *Setting) int64 {
-		return trees.Footprint(boostedRows(s), len(s.Schema.Numeric), len(s.Schema.Categorical),
+		return trees.Footprint(boostedRows(s), len(s.Schema.Numeric), s.Schema.NumGiven(),
 			s.numberTarget().Outputs(), s.maxName(), boostedFits[:])
 	},
 }
@@ -73,7 +73,7 @@ func boostedRows(s *Setting) int {
 		return 0
 	}
 	most := boostedFits[len(boostedFits)-1].Rows
-	return min(most, 2*boostedCells/((len(s.Schema.Numeric)+len(s.Schema.Categorical))*(m+1)))
+	return min(most, 2*boostedCells/((len(s.Schema.Numeric)+s.Schema.NumGiven())*(m+1)))
 }
 
 func newBoosted(n *encode.NumberScale, t *encode.Target, names, rows int) *Boosted {
@@ -91,7 +91,7 @@ func newBoosted(n *encode.NumberScale, t *encode.Target, names, rows int) *Boost
 }
 
 func (l *Boosted) Gather(ev *event.Event) {
-	l.window.Codes(l.codes, ev.Categorical)
+	l.window.Codes(l.codes, l.given(ev))
 	l.experts.Weigh()
 	clear(l.mixed)
 	for e := range l.each {
@@ -117,11 +117,14 @@ func (l *Boosted) Learn(ev *event.Event, targets []float64, weight float64) {
 	}
 	l.judge.of(l.residual, l.mixed, l.target)
 	l.judge.add(l.residual[0])
-	l.window.Add(ev.Numeric, ev.Categorical, l.target, min(weight, heaviest))
+	l.window.Add(ev.Numeric, l.given(ev), l.target, min(weight, heaviest))
 	for e := range l.each {
 		l.refit(e)
 	}
 }
+
+// given returns the names of an event but for those of crosses: trees ask for both of two names by themselves.
+func (l *Boosted) given(ev *event.Event) []string { return ev.Categorical[:len(l.codes)] }
 
 // setTarget stores targets in units.
 func (l *Boosted) setTarget(targets []float64) {
@@ -162,6 +165,6 @@ func (l *Boosted) slope(dst, outputs, targets []float64) float64 {
 func (l *Boosted) Correct(of *Correction) {
 	if of.Counts.IsShared() {
 		l.setTarget(of.To)
-		l.window.Correct(int(of.Since), of.Is.Categorical, l.target)
+		l.window.Correct(int(of.Since), l.given(of.Is), l.target)
 	}
 }

@@ -1,0 +1,58 @@
+package experts
+
+import (
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/trees"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/solver"
+)
+
+// Freeze returns the learner as a model without weights, whose vocabulary has the trees of all ensembles: their leaves
+// count by the weights of the ensembles as they are now. Before the first fit, and where a leaf is not finite, the model
+// is nil. O(leaves).
+func (l *Boosted) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Model, *encode.Vocabulary) {
+	l.experts.Weigh()
+	model := solver.NewModel(kernel, v.NumColumns(), len(l.mixed), false)
+	out := *v
+	out.Map, out.Trees = nil, new(format.Trees)
+	mean, unit := 0.0, 1.0
+	if l.scaled {
+		mean, unit = l.numbers.Label.Of()
+	}
+	for c := range model.Bias {
+		model.Bias[c] = mean
+	}
+	for e := range l.each {
+		x, share := l.each[e].ensemble, l.experts.Weights[e]*unit
+		if x == nil {
+			continue
+		}
+		for c, v := range x.Base {
+			model.Bias[c] += share * v
+		}
+		for i := range x.Trees {
+			t := l.frozen(&x.Trees[i], share)
+			if !encode.IsFinite(t.Leaves) {
+				return nil, nil
+			}
+			out.Trees.List = append(out.Trees.List, t)
+		}
+	}
+	if len(out.Trees.List) == 0 {
+		return nil, nil
+	}
+	return model, &out
+}
+
+// frozen returns a tree whose leaves are multiplied by a share.
+func (l *Boosted) frozen(t *trees.Tree, share float64) format.Tree {
+	out := format.Tree{Splits: make([]format.Split, len(t.Splits)), Leaves: make([]float64, len(t.Leaves))}
+	for d := range t.Splits {
+		s := &t.Splits[d]
+		out.Splits[d] = format.Split{Field: s.Field, Edge: s.Edge, Name: l.window.Name(s)}
+	}
+	for i, v := range t.Leaves {
+		out.Leaves[i] = share * v
+	}
+	return out
+}
