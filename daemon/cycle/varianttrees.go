@@ -44,3 +44,22 @@ var treesVariant = variant{
 		return &updates.DeltaEncoder{Learner: v.learner(e), Source: new(updates.Source), Rows: rows}
 	},
 }
+
+// markTrees notes which trees the next update has.
+func (e *ensemble) markTrees() {
+	if b := e.expertOf(experts.PartBoosted); b != nil {
+		if l, ok := b.Learner.(*experts.Boosted); ok {
+			l.Mark()
+		}
+	}
+}
+
+// treesAsk reports whether consumers should get a whole update because their trees have become much worse than those of
+// the live model. c.mu is held.
+func (e *ensemble) treesAsk(f *updates.DeltaStream) bool {
+	if f.Form != mixture.FormTrees {
+		return false
+	}
+	l, ok := treesVariant.learner(e).(*experts.Boosted)
+	return ok && l.HasMoved()
+}

@@ -1,6 +1,8 @@
 package experts
 
 import (
+	"slices"
+
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/trees"
@@ -34,9 +36,10 @@ type Boosted struct {
 	fitter  trees.Fitter
 	each    [len(boostedFits)]boosted
 	experts Weights
+	marked  markedTrees // of the newest update
 
-	inUse    [len(boostedFits)]*trees.Ensemble // scratch of refit
-	codes    []uint8                           // of the event in hand
+	inUse    [2 * len(boostedFits)]*trees.Ensemble // scratch of refit
+	codes    []uint8                               // of the event in hand
 	mixed    []float64
 	residual []float64
 	target   []float64
@@ -62,7 +65,7 @@ var boostedKind = Kind{
 	}),
 	Footprint: func(s *Setting) int64 {
 		return trees.Footprint(boostedRows(s), len(s.Schema.Numeric), s.Schema.NumGiven(),
-			s.numberTarget().Outputs(), s.maxName(), boostedFits[:])
+			s.numberTarget().Outputs(), s.maxName(), slices.Concat(boostedFits[:], boostedFits[:]))
 	},
 }
 
@@ -115,6 +118,8 @@ func (l *Boosted) Learn(ev *event.Event, targets []float64, weight float64) {
 		loss, _ := l.judge.of(l.residual, l.each[e].outputs, l.target)
 		l.experts.Add(e, loss)
 	}
+	loss, _ := l.judge.of(l.residual, l.mixed, l.target)
+	l.marked.compare(l, ev, loss)
 	l.judge.of(l.residual, l.mixed, l.target)
 	l.judge.add(l.residual[0])
 	l.window.Add(ev.Numeric, l.given(ev), l.target, min(weight, heaviest))
@@ -145,7 +150,7 @@ func (l *Boosted) refit(e int) {
 	}
 	x.since = 0
 	for o := range l.each { // this one's codes may go
-		l.inUse[o] = l.each[o].ensemble
+		l.inUse[o], l.inUse[len(l.each)+o] = l.each[o].ensemble, l.marked.each[o]
 	}
 	l.inUse[e] = nil
 	l.window.Forget(leastOfName, l.inUse[:]...)

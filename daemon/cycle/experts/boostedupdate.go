@@ -1,10 +1,14 @@
 package experts
 
 import (
+	"math"
+
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/trees"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
+	"gonum.org/v1/gonum/floats"
 )
 
 // Freeze returns the learner as a model without weights, whose vocabulary has the trees of all ensembles: their leaves
@@ -55,4 +59,57 @@ func (l *Boosted) frozen(t *trees.Tree, share float64) format.Tree {
 		out.Leaves[i] = share * v
 	}
 	return out
+}
+
+// markedTrees are the ensembles of the newest update, with what they have lost since, compared with the current ones.
+type markedTrees struct {
+	each    [len(boostedFits)]*trees.Ensemble // nil where there was none
+	weights [len(boostedFits)]float64
+	outputs []float64 // scratch, as mixed
+	mixed   []float64
+
+	n, loss, gain, squares float64 // of the events since: their loss, and by how much less the current ones lose; fading
+}
+
+// When an early update is asked for: what the current trees lose less than the marked ones is enough of their loss, and
+// so many standard errors, over events that fade. All are chosen by hand; rules 1 was looked at.
+const (
+	markedFade   = 0.99
+	markedLeast  = 30 // events
+	markedGain   = 0.1
+	markedErrors = 3.0
+	markedMost   = 4.0 // of the difference on one event
+)
+
+// Mark notes that an update is made of the trees as they are now.
+func (l *Boosted) Mark() {
+	l.experts.Weigh()
+	l.marked = markedTrees{outputs: make([]float64, len(l.mixed)), mixed: make([]float64, len(l.mixed))}
+	for e := range l.each {
+		l.marked.each[e], l.marked.weights[e] = l.each[e].ensemble, l.experts.Weights[e]
+	}
+}
+
+// compare takes up the loss of the current trees on the event in hand.
+func (x *markedTrees) compare(l *Boosted, ev *event.Event, loss float64) {
+	if x.mixed == nil {
+		return
+	}
+	clear(x.mixed)
+	for e, ensemble := range x.each {
+		if ensemble != nil {
+			ensemble.Predict(x.outputs, ev.Numeric, l.codes)
+			floats.AddScaled(x.mixed, x.weights[e], x.outputs)
+		}
+	}
+	last, _ := l.judge.of(l.residual, x.mixed, l.target)
+	gain := min(max(last-loss, -markedMost), markedMost)
+	x.n, x.loss = markedFade*x.n+1, markedFade*x.loss+min(last, markedMost)
+	x.gain, x.squares = markedFade*x.gain+gain, markedFade*x.squares+gain*gain
+}
+
+// HasMoved reports whether the trees of the newest update have predicted much worse than the current ones.
+func (l *Boosted) HasMoved() bool {
+	x := &l.marked
+	return x.n >= markedLeast && x.gain > markedGain*x.loss && x.gain > markedErrors*math.Sqrt(x.squares)
 }
