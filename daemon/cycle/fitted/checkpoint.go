@@ -44,6 +44,7 @@ func (ch *Fitted) Contents(m *config.Model) *format.Contents {
 		NumOutputs: model.NumOutputs,
 		NumBasis:   model.NumBasis, Basis: model.Basis, Weights: model.Weights, Linear: model.Linear, Bias: model.Bias,
 		Vocabulary: v.Names,
+		Trees:      v.Trees,
 	}
 	c.Schema.Derived = DerivedFields(&m.Schema)
 	if ch.Popular != nil {

@@ -105,6 +105,7 @@ func (s *Scorer) Outputs(dst []float64, ev *event.Event) {
 	s.index, s.value = s.Vocab.Encode(s.index[:0], s.value[:0], ev)
 	s.Model.Predict(dst, s.work, s.index, s.value)
 	s.phi = s.Vocab.AddMapped(dst, s.Model, ev.Numeric, s.phi)
+	s.Vocab.AddTrees(dst, ev)
 	format.Limit(dst, s.Limit)
 }
 
