@@ -44,6 +44,7 @@ type Fitted struct {
 	Link    *encode.LevelLink // for gaussian; nil without
 	Dual    *RowDual          // of an algorithm that keeps one; nil without
 	Scale   float64           // what calibration multiplied the outputs with; 0 without
+	Factor  float64           // what temperature scaling did, with those of the map; 0 without
 	// of an update: the live posterior whose mean it is; nil of a refit and where the model is none
 	Folded     *posterior.State
 	Means      *BaselineMeans
