@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -27,7 +28,7 @@ type failure struct {
 
 // fail answers with an error.
 func fail(w http.ResponseWriter, status int, text string) {
-	_ = answer(w, status, failure{Error: text})
+	_ = answer(w, status, failure{Error: report.WithoutPackages(text)})
 }
 
 // answer writes v as JSON and returns nil, for a handler to end with: a client that has gone needs no answer, so the
