@@ -12,8 +12,8 @@ import (
 )
 
 // Freeze returns the learner as a model without weights, whose vocabulary has the trees of all ensembles: their leaves
-// count by the weights of the ensembles as they are now. Before the first fit, and where a leaf is not finite, the model
-// is nil. O(leaves).
+// count by the weights of the ensembles as they are now. Before the first fit, and where a leaf is not finite, the
+// model is nil. O(leaves).
 func (l *Boosted) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Model, *encode.Vocabulary) {
 	l.experts.Weigh()
 	model := solver.NewModel(kernel, v.NumColumns(), len(l.mixed), false)
