@@ -195,7 +195,8 @@ func (c *Cycle) AsksUpdate() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.publisher.deltas
-	return f != nil && f.Published && (c.ensemble.stackedAsks(f, mixture.BlendErrors) || c.ensemble.treesAsk(f))
+	return f != nil && f.Published && (c.ensemble.stackedAsks(f, mixture.BlendErrors) || 
+		c.ensemble.treesAsk(c.publisher.published.Load()))
 }
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up

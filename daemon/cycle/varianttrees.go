@@ -21,7 +21,7 @@ var treesVariant = variant{
 		return err == nil && len(m.Schema.Categorical)+len(m.Schema.Multi) > 0 &&
 			experts.KindOf(experts.PartBoosted).Applies(s)
 	},
-	candidate: func(e *ensemble, _ *variant, made *candidates, _ bool) (of updates.Candidate) {
+	candidate: func(e *ensemble, _ *variant, made *candidates, next bool) (of updates.Candidate) {
 		b := e.expertOf(experts.PartBoosted)
 		if b == nil || e.champion.Popular != nil || b.Target.Link != e.target.Link ||
 			b.Target.Outputs() != e.target.Outputs() {
@@ -36,6 +36,9 @@ var treesVariant = variant{
 			v = e.champion.Vocabulary
 		}
 		of.Model, of.Vocab = l.Freeze(v, e.champion.Model.Kernel)
+		if next && of.Model != nil {
+			l.Keep(of.Vocab.Trees)
+		}
 		of.NoFoldIn = "the update is made of boosted trees, which have no posterior"
 		return of
 	},
@@ -45,21 +48,9 @@ var treesVariant = variant{
 	},
 }
 
-// markTrees notes which trees the next update has.
-func (e *ensemble) markTrees() {
-	if b := e.expertOf(experts.PartBoosted); b != nil {
-		if l, ok := b.Learner.(*experts.Boosted); ok {
-			l.Mark()
-		}
-	}
-}
-
 // treesAsk reports whether consumers should get a whole update because their trees have become much worse than those of
 // the live model. c.mu is held.
-func (e *ensemble) treesAsk(f *updates.DeltaStream) bool {
-	if f.Form != mixture.FormTrees {
-		return false
-	}
+func (e *ensemble) treesAsk(has *updates.Served) bool {
 	l, ok := treesVariant.learner(e).(*experts.Boosted)
-	return ok && l.HasMoved()
+	return ok && has != nil && l.HasMoved(has.Vocab.Trees)
 }

@@ -61,8 +61,9 @@ func (l *Boosted) frozen(t *trees.Tree, share float64) format.Tree {
 	return out
 }
 
-// markedTrees are the ensembles of the newest update, with what they have lost since, compared with the current ones.
+// markedTrees are the ensembles of an update, with what they have lost since, compared with the current ones.
 type markedTrees struct {
+	of      *format.Trees // as consumers have them; nil for none
 	each    [len(boostedFits)]*trees.Ensemble // nil where there was none
 	weights [len(boostedFits)]float64
 	outputs []float64 // scratch, as mixed
@@ -81,18 +82,18 @@ const (
 	markedMost   = 4.0 // of the difference on one event
 )
 
-// Mark notes that an update is made of the trees as they are now.
-func (l *Boosted) Mark() {
+// Keep notes that an update may get the trees as they are now, which Freeze has returned.
+func (l *Boosted) Keep(as *format.Trees) {
 	l.experts.Weigh()
-	l.marked = markedTrees{outputs: make([]float64, len(l.mixed)), mixed: make([]float64, len(l.mixed))}
+	l.kept = markedTrees{of: as, outputs: make([]float64, len(l.mixed)), mixed: make([]float64, len(l.mixed))}
 	for e := range l.each {
-		l.marked.each[e], l.marked.weights[e] = l.each[e].ensemble, l.experts.Weights[e]
+		l.kept.each[e], l.kept.weights[e] = l.each[e].ensemble, l.experts.Weights[e]
 	}
 }
 
 // compare takes up the loss of the current trees on the event in hand.
 func (x *markedTrees) compare(l *Boosted, ev *event.Event, loss float64) {
-	if x.mixed == nil {
+	if x.of == nil {
 		return
 	}
 	clear(x.mixed)
@@ -108,8 +109,14 @@ func (x *markedTrees) compare(l *Boosted, ev *event.Event, loss float64) {
 	x.gain, x.squares = markedFade*x.gain+gain, markedFade*x.squares+gain*gain
 }
 
-// HasMoved reports whether the trees of the newest update have predicted much worse than the current ones.
-func (l *Boosted) HasMoved() bool {
+// HasMoved reports whether the trees that consumers have, nil for none, have predicted much worse than the current ones
+// since it was asked first.
+func (l *Boosted) HasMoved(has *format.Trees) bool {
 	x := &l.marked
+	if x.of != has { // another update was published, or a version without trees
+		if *x = (markedTrees{}); has != nil && l.kept.of == has {
+			*x = l.kept
+		}
+	}
 	return x.n >= markedLeast && x.gain > markedGain*x.loss && x.gain > markedErrors*math.Sqrt(x.squares)
 }
