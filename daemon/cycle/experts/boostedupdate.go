@@ -63,7 +63,7 @@ func (l *Boosted) frozen(t *trees.Tree, share float64) format.Tree {
 
 // markedTrees are the ensembles of an update, with what they have lost since, compared with the current ones.
 type markedTrees struct {
-	of      *format.Trees // as consumers have them; nil for none
+	of      *format.Trees                     // as consumers have them; nil for none
 	each    [len(boostedFits)]*trees.Ensemble // nil where there was none
 	weights [len(boostedFits)]float64
 	outputs []float64 // scratch, as mixed
