@@ -326,4 +326,5 @@ func (c *Cycle) compareUpdates(s *updates.Score, ev *event.Event) {
 	}
 	c.publisher.comparison.Add(s.Update, s.Refit, limit)
 	c.publisher.race.Add(&s.Forms, s.Refit, limit)
+	c.publisher.behind.add(s, c.target.IsNumeric())
 }

@@ -61,26 +61,44 @@ func (l *Boosted) frozen(t *trees.Tree, share float64) format.Tree {
 	return out
 }
 
-// markedTrees are the ensembles of an update, with what they have lost since, compared with the current ones.
+// markedTrees are the ensembles of an update, with what they have lost since.
 type markedTrees struct {
 	of      *format.Trees                     // as consumers have them; nil for none
 	each    [len(boostedFits)]*trees.Ensemble // nil where there was none
 	weights [len(boostedFits)]float64
 	outputs []float64 // scratch, as mixed
 	mixed   []float64
-
-	n, loss, gain, squares float64 // of the events since: their loss, and by how much less the current ones lose; fading
+	lag     Lag // behind the current ones
 }
 
-// When an early update is asked for: what the current trees lose less than the marked ones is enough of their loss, and
-// so many standard errors, over events that fade. All are chosen by hand; rules 1 was looked at.
+// Lag is how much more something has lost of late than something else. The zero value has no events.
+type Lag struct {
+	n, loss, gain, squares float64 // of the events so far: its losses, and how much greater they are; fading
+}
+
+// When a lag is large: it is enough of the loss, and so many standard errors, over events that fade. All are chosen by
+// hand; rules 1 was looked at.
 const (
-	markedFade   = 0.99
-	markedLeast  = 30 // events
-	markedGain   = 0.1
-	markedErrors = 3.0
-	markedMost   = 4.0 // of the difference on one event
+	lagFade   = 0.99
+	lagLeast  = 30 // events
+	lagGain   = 0.1
+	lagErrors = 3.0
+
+	// LagMost bounds logarithmic losses of one event, and squares in units of their mean.
+	LagMost = 4.0
 )
+
+// Add takes up both losses on an event, bounded by most.
+func (x *Lag) Add(loss, other, most float64) {
+	gain := min(max(loss-other, -most), most)
+	x.n, x.loss = lagFade*x.n+1, lagFade*x.loss+min(loss, most)
+	x.gain, x.squares = lagFade*x.gain+gain, lagFade*x.squares+gain*gain
+}
+
+// IsLarge reports whether the other one has lost much less.
+func (x *Lag) IsLarge() bool {
+	return x.n >= lagLeast && x.gain > lagGain*x.loss && x.gain > lagErrors*math.Sqrt(x.squares)
+}
 
 // Keep notes that an update may get the trees as they are now, which Freeze has returned.
 func (l *Boosted) Keep(as *format.Trees) {
@@ -104,9 +122,7 @@ func (x *markedTrees) compare(l *Boosted, ev *event.Event, loss float64) {
 		}
 	}
 	last, _ := l.judge.of(l.residual, x.mixed, l.target)
-	gain := min(max(last-loss, -markedMost), markedMost)
-	x.n, x.loss = markedFade*x.n+1, markedFade*x.loss+min(last, markedMost)
-	x.gain, x.squares = markedFade*x.gain+gain, markedFade*x.squares+gain*gain
+	x.lag.Add(last, loss, LagMost)
 }
 
 // HasMoved reports whether the trees that consumers have, nil for none, have predicted much worse than the current ones
@@ -118,5 +134,5 @@ func (l *Boosted) HasMoved(has *format.Trees) bool {
 			*x = l.kept
 		}
 	}
-	return x.n >= markedLeast && x.gain > markedGain*x.loss && x.gain > markedErrors*math.Sqrt(x.squares)
+	return x.lag.IsLarge()
 }
