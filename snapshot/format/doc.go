@@ -24,10 +24,10 @@
 //	          Σ_{i<j<l} h_i x_i h_j x_j h_l x_l         or   ⟨h, x⟩³   where the degree in the manifest is 3
 //
 // (Blondel, Niculae, Otsuka and Ueda 2017), where φ are the columns of the schema's FeatureMap and L_t the leaves of
-// Trees, if it has them, and the link of the manifest turns them into a prediction. Names that the vocabulary does not have contribute nothing, are
-// counted by Score and named by Predict and Explain. So do fields that an event lacks, which Predict and Explain name;
-// where the schema says which fields are optional (Schema.Optional), an event that lacks another one is refused with
-// ErrInput.
+// Trees, if it has them, and the link of the manifest turns outputs into a prediction. Names that the vocabulary does
+// not have are counted by Score and named by Predict and Explain. They contribute nothing, but for trees that ask for
+// them. So do fields that an event lacks, which Predict and Explain name; where the schema says which fields are
+// optional (Schema.Optional), an event that lacks another one is refused with ErrInput.
 //
 // # Files
 //
