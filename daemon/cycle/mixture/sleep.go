@@ -8,10 +8,10 @@ import (
 )
 
 // When a part sleeps, and when it is tried again. A part is idle while the mixture gives it next to no weight, and the
-// combination of all parts, as far as it has weight, would lose next to nothing without it. One that is idle at sleepAfter checks in a row falls
-// asleep. After sleepChecks checks, or an alarm, it wakes for at least one check: if it is not idle then it stays
-// awake. So a part that comes to be useful is back within SleepCheck·(sleepChecks+1) events. Chosen by hand, on drift 1,
-// clicks 1 and a regression of seven numbers.
+// combination of all parts, as far as it has weight, would lose next to nothing without it. One that is idle at
+// sleepAfter checks in a row falls asleep. After sleepChecks checks, or an alarm, it wakes for at least one check: if
+// it is not idle then it stays awake. So a part that comes to be useful is back within SleepCheck·(sleepChecks+1)
+// events. Chosen by hand, on a regression of seven numbers and rules 1.
 const (
 	SleepCheck  = 256 // events between two checks
 	sleepFirst  = 8   // checks before the first at which a part can be idle
