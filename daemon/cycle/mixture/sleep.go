@@ -22,7 +22,7 @@ const (
 	// sleepGain is by how much a combination would lose over the events that it remembers: twice the logarithm of a
 	// likelihood ratio, of which noise makes 1 in the mean. sleepShare is the same as a share of its whole loss.
 	sleepGain  = 2.0
-	sleepShare = 0.001
+	sleepShare = 0.0005
 )
 
 // sleeper is a part that may sleep (specialists; Freund, Schapire, Singer and Warmuth 1997). While it does it has no
