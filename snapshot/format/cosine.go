@@ -5,7 +5,7 @@ import (
 	"runtime"
 )
 
-// cosineReach is up to where cosine reduces its argument itself: math.Cos goes on to 2²⁹, in the same way. Chosen by
+// cosineReach is up to where cosine reduces its argument itself. math.Cos does it in the same way up to 2²⁹. Chosen by
 // hand.
 const cosineReach = 1 << 20
 

@@ -33,7 +33,7 @@ type hashTable[V any] struct {
 	used    int
 }
 
-// hashEntry is a key and its value; noKey where there is none.
+// hashEntry is a key and its value. The key of an empty entry is noKey.
 type hashEntry[V any] struct {
 	key   uint64
 	value V

@@ -19,8 +19,8 @@ func TestRecentIsBounded(t *testing.T) {
 	}
 }
 
-// TestRecentIsTwoMaps: what is remembered is what two maps of Go remember, of keys that come again, that share their low
-// bits, and 0.
+// TestRecentIsTwoMaps: what is remembered is what two maps of Go remember, of keys that come again or share their low
+// bits, and of 0.
 func TestRecentIsTwoMaps(t *testing.T) {
 	const limit = 1000
 	random := rand.New(rand.NewPCG(1, 2))

@@ -39,8 +39,8 @@ func TestPayloadRoundTrip(t *testing.T) {
 	}
 }
 
-// TestAppendEventAllocatesOnce: without memory for it an event takes one piece, and has the bytes of one that is appended
-// where there is some.
+// TestAppendEventAllocatesOnce: without memory for it an event takes one piece, and its bytes are those of one that is
+// appended where there is some.
 func TestAppendEventAllocatesOnce(t *testing.T) {
 	ev := event.Event{Label: 4, Weight: 0.5, Time: 1700000000000, Classes: []string{"yes"},
 		Categorical: []string{"user-123456", "item"}, Numeric: []float64{1.5, 2}, Multi: [][]string{{"a", "b"}, nil}}
