@@ -27,7 +27,7 @@ type Position struct {
 
 // FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says
 // what a model needs.
-const FormatVersion = formatWeights
+const FormatVersion = formatTrees
 
 // Number is written as null when it is not finite; null reads back as NaN.
 type Number float64
@@ -199,7 +199,9 @@ type Manifest struct {
 	// has the cut, and cut is empty, where the cut is large; scoring does not need it
 	CutFile *File `json:"cut_file,omitempty"`
 	// has what lists know of names that are chosen together; scoring does not need it
-	CoChoices     *File  `json:"co_choices,omitempty"`
+	CoChoices *File `json:"co_choices,omitempty"`
+	// has rules of if and else that scores depend on
+	Trees         *File  `json:"trees,omitempty"`
 	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents
 	Previous      string `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
 	// of the key that manifest.sig is made with; empty is unsigned
@@ -212,7 +214,7 @@ type Manifest struct {
 // NewManifest describes contents; model, version and digests are filled in by Publish.
 func NewManifest(c *Contents) Manifest {
 	m := Manifest{
-		Format:      formatOf(&c.Schema, c.degree()),
+		Format:      formatOf(&c.Schema, c.degree(), c.Trees != nil),
 		Meta:        c.Meta,
 		Kernel:      c.Kernel,
 		Degree:      c.degree(),
@@ -321,9 +323,9 @@ func DecodeManifest(b []byte) (Manifest, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", disk.ErrFormat, err)
 	}
-	if needs := formatOf(&m.Schema, m.Degree); m.Format < needs {
+	if needs := formatOf(&m.Schema, m.Degree, m.Trees != nil); m.Format < needs {
 		return m, fmt.Errorf(
-			"manifest.json: %w: what schema and kernel have is of format %d, not %d: publish the version again",
+			"manifest.json: %w: what the version has is of format %d, not %d: publish it again",
 			disk.ErrFormat, needs, m.Format)
 	}
 	m.Digest = "sha256:" + sum
@@ -363,8 +365,8 @@ func (m *Manifest) CheckPayload() error {
 		digest)
 }
 
-// PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and
-// parameters. OutputLimit is not in it: the digest of the manifest covers that. It depends on neither times, versions
+// PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary,
+// parameters and trees. OutputLimit is not in it: the digest of the manifest covers that. It depends on neither times, versions
 // nor metrics, so two runs that learned the same have the same digest. It returns ErrContents.
 func PayloadDigest(c *Contents) (string, error) {
 	c = c.Rounded()
@@ -380,11 +382,23 @@ func PayloadDigest(c *Contents) (string, error) {
 		return "", fmt.Errorf("snapshot: %w: %w", disk.ErrContents, err)
 	}
 	m := NewManifest(c)
+	if c.Trees != nil {
+		b, err := c.Trees.Encode(&c.Schema)
+		if err != nil {
+			return "", fmt.Errorf("snapshot: %w: %w", disk.ErrContents, err)
+		}
+		m.AddTrees(b)
+	}
 	return m.DigestPayload(disk.HexSum(tensors), disk.HexSum(names))
 }
 
+// AddTrees notes the file of the trees.
+func (m *Manifest) AddTrees(b []byte) {
+	m.Trees = &File{Name: TreesFile, Bytes: int64(len(b)), SHA256: disk.HexSum(b)}
+}
+
 // DigestPayload is the SHA-256 of three lines: the scoring fields of the manifest as JSON, and the hex digests of the
-// two files.
+// two files; and a fourth, that of the file of the trees, where there is one.
 func (m *Manifest) DigestPayload(tensors, names string) (string, error) {
 	head, err := json.Marshal(struct {
 		Kernel      string `json:"kernel"`
@@ -398,5 +412,9 @@ func (m *Manifest) DigestPayload(tensors, names string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "sha256:" + disk.HexSum(fmt.Appendf(nil, "%s\n%s\n%s\n", head, tensors, names)), nil
+	text := fmt.Appendf(nil, "%s\n%s\n%s\n", head, tensors, names)
+	if m.Trees != nil {
+		text = fmt.Appendf(text, "%s\n", m.Trees.SHA256)
+	}
+	return "sha256:" + disk.HexSum(text), nil
 }

@@ -264,10 +264,14 @@ const (
 	formatCrosses = 4
 	formatDegree  = 5 // 3 of the kernel
 	formatWeights = 6 // of lists
+	formatTrees   = 7
 )
 
-// formatOf returns the version of the format that a schema and a kernel of a degree need.
-func formatOf(s *Schema, degree int) int {
+// formatOf returns the version of the format that a schema, a kernel of a degree and trees need.
+func formatOf(s *Schema, degree int, trees bool) int {
+	if trees {
+		return formatTrees
+	}
 	if degree > quadratic {
 		return max(formatDegree, s.format())
 	}
