@@ -36,8 +36,9 @@ func (e *ensemble) untilSleepCheck() int {
 }
 
 // checkSleep looks at the experts where that is due after so many more events, has those fall asleep on which no
-// prediction depends, and wakes those that it is time to try again. No lane may be at work.
-func (e *ensemble) checkSleep(events int) {
+// prediction depends, and wakes those that it is time to try again. The part that updates are made of, needed, stays
+// awake. No lane may be at work.
+func (e *ensemble) checkSleep(events int, needed string) {
 	if !e.sleep.some {
 		return
 	}
@@ -50,7 +51,7 @@ func (e *ensemble) checkSleep(events int) {
 		return
 	}
 	e.sleep.events = 0
-	e.mixture.CheckSleep(e.sleep.alarmed, func(name string, asleep bool) { e.expertOf(name).SetAsleep(asleep) })
+	e.mixture.CheckSleep(e.sleep.alarmed, needed, func(name string, asleep bool) { e.expertOf(name).SetAsleep(asleep) })
 	e.sleep.alarmed = false
 }
 

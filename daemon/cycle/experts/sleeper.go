@@ -9,7 +9,7 @@ import (
 const ChoiceSleep = "sleep"
 
 // Sleeper is a learner that may sleep while no prediction depends on it: it keeps events and predicts none. No update
-// is made of it.
+// is made of one that is asleep.
 type Sleeper interface {
 	Learner
 	// Keep takes up an event that it has not predicted, in the place of Gather and Learn.
@@ -52,7 +52,7 @@ func (c *Expert) Relearn(ev *event.Event, counts *rows.Counted) {
 // Keep puts the event into the window. No ensemble is fitted.
 func (l *Boosted) Keep(ev *event.Event, targets []float64, weight float64) {
 	l.setTarget(targets)
-	l.window.Add(ev.Numeric, ev.Categorical, l.target, min(weight, heaviest))
+	l.window.Add(ev.Numeric, l.given(ev), l.target, min(weight, heaviest))
 	for e := range l.each {
 		l.each[e].since++
 	}

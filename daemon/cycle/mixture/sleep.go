@@ -77,8 +77,8 @@ func (m *Mixture) chargeSleepers(own []float64) {
 }
 
 // CheckSleep looks at the parts that may sleep, every SleepCheck events, and calls set for those that fall asleep or
-// wake. wake has all wake.
-func (m *Mixture) CheckSleep(wake bool, set func(name string, asleep bool)) {
+// wake. wake has all wake. The part needed, "" for none, is idle never.
+func (m *Mixture) CheckSleep(wake bool, needed string, set func(name string, asleep bool)) {
 	m.checks++
 	fell := false // one at a time: what is idle is seen without it
 	for k := range m.sleepers {
@@ -96,7 +96,7 @@ func (m *Mixture) CheckSleep(wake bool, set func(name string, asleep bool)) {
 				m.Pool.admit(s.part)
 			}
 			set(m.Parts[s.part].Name, false)
-		case m.checks <= sleepFirst || !m.isIdle(s):
+		case m.checks <= sleepFirst || m.Parts[s.part].Name == needed || !m.isIdle(s):
 			s.idle = 0
 		default:
 			if s.idle++; s.idle < sleepAfter || fell {
