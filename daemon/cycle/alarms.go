@@ -10,6 +10,7 @@ func (c *Cycle) alarmed(a drift.Alarm, ev *event.Event) {
 	if a.Field >= 0 {
 		c.publisher.widened(a.Group)
 	}
+	c.ensemble.sleep.alarmed = true
 	c.progress.progressive.Alarmed(a.Group, ev.Time)
 	if len(c.watch.alarms) < drift.MaxAlarms {
 		c.watch.alarms = append(c.watch.alarms, a.DriftAlarm)

@@ -85,6 +85,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.ensemble.experts = c.ensemble.newExperts(nil, setting.NewLasting())
 	c.ensemble.linear = setting.NewLinear()
 	c.ensemble.mixture = mixture.NewMixture(setting.Names(), baselines)
+	c.ensemble.startSleep()
 	if c.ensemble.sgd = c.ensemble.mixture.Sgd(); !m.LeavesOut(mixture.PartLevels) {
 		c.ensemble.levels = mixture.NewOrdinalMixture(target)
 	}
@@ -342,8 +343,7 @@ func (c *Cycle) Relearn(position rows.Position, payload []byte, first bool) erro
 		experts.LearnPart(c.ensemble.learner, ev, c.ensemble.targets, counts)
 		c.ensemble.takeNumbers(ev)
 		for _, expert := range c.ensemble.experts {
-			expert.Learner.Gather(ev)
-			expert.Learn(ev, counts)
+			expert.Relearn(ev, counts)
 		}
 		c.backlog.Add(position, payload, counts.Clone())
 	})
@@ -357,8 +357,7 @@ func (e *ensemble) Recall(payload []byte, first, recent bool) error {
 		e.takeNumbers(ev)
 		for _, expert := range e.experts {
 			if _, names := expert.Learner.(*experts.Pairwise); expert.Lasting && (recent || names) {
-				expert.Learner.Gather(ev)
-				expert.Learn(ev, counts)
+				expert.Relearn(ev, counts)
 			}
 		}
 	})

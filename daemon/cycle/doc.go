@@ -71,7 +71,8 @@
 //   - A prescored event counts only while Served is the same pointer; otherwise it is scored again.
 //   - Each expert that sees numbers has a running scale of them, all alike: experts learn side by side.
 //   - An event on which an expert panics is left out by the mixture, while other experts have learned it.
-//   - A chunk ends where checkLive may replace the fold-in, so that results do not depend on the size of a batch.
+//   - A chunk ends where checkLive may replace the fold-in or experts may fall asleep or wake, so that results do not
+//     depend on the size of a batch.
 //   - Losses are of the label as it came; what is learned is the winsorised label.
 //   - Variants of updates are scored whether consumers have updates or not. If updates lose, the refit is published
 //     again, and updates come back once they have won by a standard error.
@@ -105,7 +106,7 @@
 //
 //	cycle.go, pipeline.go, batchscore.go         score and learn; Install
 //	common.go, options.go, parts.go              what all parts share; what a caller sets; names of what can be left out
-//	ensemble.go, experts.go, entitycap.go, alarms.go  learners, what of an event they learn, alarms
+//	ensemble.go, experts.go, sleep.go, entitycap.go, alarms.go  learners, which sleep, what they learn, alarms
 //	lineage.go, refit.go, rejections.go, adopt.go, foldin.go  refits, champions that come from elsewhere
 //	publisher.go, update.go, deltas.go, compaction.go, live.go  updates
 //	variants.go, variantfoldin.go, variantnewton.go, variantpairs.go, blend.go  what updates are made of

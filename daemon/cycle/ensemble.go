@@ -33,5 +33,6 @@ type ensemble struct {
 	predicted [][]float64 // outputs of the experts for an event
 	outputs   []float64   // of the mixture
 	targets   []float64
+	sleep     sleepState
 	value     []float64 // of a baseline
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Parts returns the names of all parts of the learner that config.Model.Without may leave out: experts, baselines and
-// combinations by their names as parts of the mixture, variants of updates, and choices of a refit. The fold-in cannot
-// be left out.
+// combinations by their names as parts of the mixture, variants of updates, choices of a refit, and that experts sleep.
+// The fold-in cannot be left out.
 func Parts() []string {
 	parts := []string{mixture.PartRefit}
 	for i := range experts.Kinds {
@@ -23,5 +23,5 @@ func Parts() []string {
 	}
 	return append(parts,
 		task.ChoiceHalfLife, task.ChoiceFeatureMap, task.ChoiceClipping, task.ChoiceInteractions, task.ChoicePrecisions,
-		task.ChoiceRestart, task.ChoiceStage, task.ChoiceHeldOut)
+		task.ChoiceRestart, task.ChoiceStage, task.ChoiceHeldOut, experts.ChoiceSleep)
 }

@@ -55,7 +55,7 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()
 	// Chunks end where checkLive is due: it comes after the fold-in has learned the last event.
-	events = events[:c.progress.chunk(events)]
+	events = events[:min(c.progress.chunk(events), c.ensemble.untilSleepCheck())]
 	defer c.ensemble.weigh(events)()
 	for i := range events {
 		c.admit(&events[i], &c.ensemble.admitted[i])
@@ -68,7 +68,9 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 			workers.Go(a.run)
 		}
 	}
-	// Workers read the ensemble under the lock of this function: they end before this function gives up mu.
+	// Workers read the ensemble under the lock of this function: they end before this function gives up mu, and before an
+	// expert falls asleep or wakes.
+	defer c.ensemble.checkSleep(len(events), c.partOf(c.publisher.race.Chosen))
 	defer workers.Wait()
 	for i := range events {
 		a.wait(i)
@@ -257,9 +259,12 @@ func (a *pipeline) fault(i int) any {
 	return nil
 }
 
-// outputsOf returns the outputs of expert k for event i.
+// outputsOf returns the outputs of expert k for event i, nil of one that is asleep.
 func (a *pipeline) outputsOf(k, i int) []float64 {
 	l := &a.lanes[1+k]
+	if l.expert.Asleep {
+		return nil
+	}
 	m := len(l.expert.Outputs)
 	return l.outputs[i*m : i*m+m]
 }
@@ -317,7 +322,9 @@ func (a *pipeline) fold(i int, targets []float64) {
 func (a *pipeline) follow(x *experts.Expert, i int, outputs []float64) {
 	c, o, of := a.cycle, &a.events[i], &a.folded[i]
 	x.Take(o.Event)
-	copy(outputs, x.Predict(o.Event))
+	if !x.Asleep {
+		copy(outputs, x.Predict(o.Event))
+	}
 	if !c.config.Train.FoldIn.Enabled {
 		return
 	}
@@ -334,10 +341,16 @@ func (a *pipeline) follow(x *experts.Expert, i int, outputs []float64) {
 		as.Label = of.label
 		ev = &as
 	}
-	if o.counts.IsShared() {
+	switch {
+	case x.Asleep:
+		x.Keep(ev, o.counts)
+	case o.counts.IsShared():
 		x.Note(ev)
+		fallthrough
+	default:
+		x.Learn(ev, o.counts)
 	}
-	if x.Learn(ev, o.counts); o.counts.IsShared() {
+	if o.counts.IsShared() {
 		x.LearnNumbers(o.Event.Label)
 	}
 	for _, alarm := range of.alarms {

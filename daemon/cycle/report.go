@@ -21,6 +21,9 @@ func (c *Cycle) Progressive() report.Progressive {
 	p.Parts = c.ensemble.mixture.Report()
 	for i := range p.Parts {
 		part := &p.Parts[i]
+		if x := c.ensemble.expertOf(part.Name); x != nil {
+			part.Asleep = x.Asleep
+		}
 		part.InVersions = part.Name == mixture.PartRefit || part.Name == c.partOf(c.publisher.race.Chosen) ||
 			c.publisher.race.Chosen == mixture.FormBlend && c.ensemble.stacked.Has(part.Name)
 	}

@@ -24,7 +24,7 @@ var treesVariant = variant{
 	},
 	candidate: func(e *ensemble, _ *variant, made *candidates, next bool) (of updates.Candidate) {
 		b := e.expertOf(experts.PartBoosted)
-		if b == nil || e.champion.Popular != nil || b.Target.Link != e.target.Link ||
+		if b == nil || b.Asleep || e.champion.Popular != nil || b.Target.Link != e.target.Link ||
 			b.Target.Outputs() != e.target.Outputs() {
 			return of
 		}

@@ -69,6 +69,8 @@ var (
 		"1 while the model is so far behind that it learns live from a share of the events (train.catch_up), else 0.")
 	foldInResets = ofModel("fold_in_resets_total",
 		"Times the fold-in started again because it had become worse than the champion alone.")
+	eventsSlept = ofModel("expert_slept_events_total",
+		"Events that experts have slept through, as no prediction depended on them, over all experts.")
 	gateRejections = ofModel("gate_rejections_in_a_row",
 		"Refits that the gate has kept back, as worse or unfit, since the last champion or the start.")
 	featuresTotal = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
@@ -126,6 +128,7 @@ var (
 		catchingUp,
 		foldInResets,
 		foldInEvicted,
+		eventsSlept,
 		featuresTotal,
 		unseenTotal,
 		outlying,
@@ -309,6 +312,7 @@ func (s samples) learned(m *Model) {
 	s.gauge(catchingUp, behind)
 	s.counter(foldInResets, float64(learning.Resets()))
 	s.counter(foldInEvicted, float64(learning.Evicted()))
+	s.counter(eventsSlept, float64(learning.SleptEvents()))
 	for _, why := range experts.HeldReasons {
 		s.counter(eventsHeld, float64(learning.Held(why)), why.String())
 	}

@@ -201,6 +201,8 @@ type Part struct {
 	Loss   *Number `json:"loss"`   // recent, the squared error of numbers or the logarithmic loss
 	// InVersions says whether versions hold the part: what consumers have is without the others.
 	InVersions bool `json:"in_versions"`
+	// Asleep says that it predicts nothing for now.
+	Asleep bool `json:"asleep,omitempty"`
 }
 
 // SampleAges says how old the rows of a sample are.

@@ -174,7 +174,7 @@ func (m *FeatureMap) Columns(dst, numeric []float64) bool {
 	}
 	amplitude := m.Amplitude()
 	for j, phase := range m.Phases {
-		dst[j] = amplitude * math.Cos(dst[j]+phase)
+		dst[j] = amplitude * cosine(dst[j]+phase)
 	}
 	return true
 }

@@ -27,5 +27,7 @@
 //	pairs.go         names and pairs of names (Pairwise), in the table of cells.go; pairs_model.go has it as a model
 //	baseline.go      predictors without a model (Baseline, Conditional); sgdbias.go has biases by gradient steps
 //	residual.go      weights by recent loss (Weights)
+//	sleeper.go       experts that may keep events without predicting them (Sleeper)
 //	entitycap.go     what of an event is learned, so that no entity or name has too large a share (EntityCap)
+//	recent.go        hashes that came last (recent)
 package experts

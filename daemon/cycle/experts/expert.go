@@ -16,6 +16,7 @@ type Expert struct {
 	Target  *encode.Target // whose outputs the learner gives
 	Learner Learner
 	Lasting bool                 // no refit replaces it
+	Asleep  bool                 // a Sleeper that predicts nothing
 	Recent  *encode.RecentLevels // of an ordinal label learned as a number; nil without
 	Link    *encode.LevelLink    // that the newest update has, by recent; nil for the champion's
 	Next    *encode.LevelLink    // that an update which is being made has

@@ -108,12 +108,7 @@ func newNeighbours(n *encode.NumberScale, t *encode.Target, fields int) *Neighbo
 }
 
 func (l *Neighbours) Gather(ev *event.Event) {
-	for f, z := range l.numbers.Z {
-		l.value[f] = float32(z)
-	}
-	for f, name := range ev.Categorical {
-		l.name[f] = hashName(name)
-	}
+	l.take(ev)
 	l.nearest = l.nearest[:0]
 	// Events after the newest tree are in none: they are looked at one by one, then the tree has the rest.
 	newest := min(shortWindow, l.n)
@@ -127,6 +122,16 @@ func (l *Neighbours) Gather(ev *event.Event) {
 	l.within(&l.long, shortWindow, l.n)
 	l.mean(l.each[1])
 	l.experts.Weigh()
+}
+
+// take takes up the numbers and names of an event.
+func (l *Neighbours) take(ev *event.Event) {
+	for f, z := range l.numbers.Z {
+		l.value[f] = float32(z)
+	}
+	for f, name := range ev.Categorical {
+		l.name[f] = hashName(name)
+	}
 }
 
 // hashName is FNV-1a.
@@ -321,6 +326,12 @@ func (l *Neighbours) Learn(_ *event.Event, targets []float64, _ float64) {
 		l.experts.Add(w, loss)
 	}
 	l.judge.add(l.loss[0])
+	l.store()
+	l.build()
+}
+
+// store puts the event in hand, with its target, in the place of the oldest.
+func (l *Neighbours) store() {
 	m := len(l.target)
 	for c, t := range l.target {
 		if !l.scaled {
@@ -332,6 +343,12 @@ func (l *Neighbours) Learn(_ *event.Event, targets []float64, _ float64) {
 	copy(l.values[l.next*len(l.value):], l.value)
 	copy(l.names[l.next*len(l.name):], l.name)
 	l.next, l.n = (l.next+1)%l.window, min(l.n+1, l.window)
+	l.short.since++
+	l.long.since++
+}
+
+// build builds the trees that are due.
+func (l *Neighbours) build() {
 	if l.n > shortEvents {
 		l.keepUp(&l.short, shortWindow, shortEvents)
 	}
@@ -366,7 +383,7 @@ func (l *Neighbours) Correct(of *Correction) {
 
 // keepUp builds the tree of the newest n events if it is empty, and again every so many events.
 func (l *Neighbours) keepUp(t *windowTree, n, every int) {
-	if t.since++; t.since < every && len(t.Rows) > 0 {
+	if t.since < every && len(t.Rows) > 0 {
 		return
 	}
 	rows := t.Rows[:0]

@@ -52,10 +52,13 @@ type Mixture struct {
 	Scale     evaluate.Fading // of squares
 	Slow      evaluate.Fading // the same over a longer time, of which scale is a share at least
 	Mixed     []float64
-	Weights   []float64 // of the event: a mean of the next two
-	Plain     []float64 // by the losses of all events
-	Own       []float64 // by those of the entity, too
-	Trust     float64   // share of own in weights
+	Weights   []float64       // of the event: a mean of the next two
+	Plain     []float64       // by the losses of all events
+	Own       []float64       // by those of the entity, too
+	Trust     float64         // share of own in weights
+	sleepers  []sleeper       // parts that may sleep
+	combined  evaluate.Fading // where there are some, the weight of the last part
+	checks    int             // CheckSleep so far
 }
 
 // part is one predictor.
@@ -194,6 +197,7 @@ func (m *Mixture) combine(ev *event.Event) {
 		p.Present = m.Pool.predict(p.Value, m.Parts)
 	}
 	m.weigh()
+	m.noteUse()
 	clear(m.Mixed)
 	for i := range m.Parts {
 		if w := m.Weights[i]; w > 0 {
@@ -381,6 +385,7 @@ func (m *Mixture) judgeEntity(ev *event.Event) {
 			own[i] += m.Parts[i].Loss
 		}
 	}
+	m.chargeSleepers(own)
 }
 
 // Loss is the squared error of a number, or the logarithmic loss.

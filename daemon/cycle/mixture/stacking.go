@@ -94,12 +94,17 @@ func (s *Stacking) learn(label float64) {
 	}
 	floats.AddScaled(s.right, s.next*miss, s.inputs)
 	if s.events++; s.events%stackEvery == 0 {
-		floats.Scale(1/s.next, s.normal)
-		floats.Scale(1/s.next, s.right)
-		s.next = 1
-		s.rescale(math.Sqrt(Mean(&s.scale)))
-		s.solve()
+		s.renew()
 	}
+}
+
+// renew solves for the weights from the events so far.
+func (s *Stacking) renew() {
+	floats.Scale(1/s.next, s.normal)
+	floats.Scale(1/s.next, s.right)
+	s.next = 1
+	s.rescale(math.Sqrt(Mean(&s.scale)))
+	s.solve()
 }
 
 // stackMiss bounds the error of the first part that the stack learns from, in units, once there is one. Chosen by

@@ -16,8 +16,11 @@ const payloadVersion = 1
 
 // AppendEvent appends the bytes of an event as rows store it: version, label, weight, time, then the fields in the
 // order of the schema.
-// Lists are preceded by their length, names by theirs.
+// Lists are preceded by their length, names by theirs. It takes one piece of memory for a dst that is nil.
 func AppendEvent(dst []byte, ev *event.Event) []byte {
+	if dst == nil {
+		dst = make([]byte, 0, usualSize(ev))
+	}
 	dst = append(dst, payloadVersion)
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(ev.Label))
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(ev.Weight))
@@ -33,6 +36,27 @@ func AppendEvent(dst []byte, ev *event.Event) []byte {
 		dst = event.AppendNames(dst, names)
 	}
 	return dst
+}
+
+// usualSize returns the bytes of an event as rows store it, or some more, where names and lists are shorter than 128.
+func usualSize(ev *event.Event) int {
+	const (
+		fixed = 1 + 8 + 8 + binary.MaxVarintLen64 // version, label, weight, time
+		count = 1                                 // of what follows, or its length
+	)
+	size := fixed + 2*count + 8*len(ev.Numeric)
+	add := func(names []string) {
+		size += count
+		for _, name := range names {
+			size += count + len(name)
+		}
+	}
+	add(ev.Classes)
+	add(ev.Categorical)
+	for _, names := range ev.Multi {
+		add(names)
+	}
+	return size
 }
 
 // Interner returns one string for equal bytes, so that a sample holds every name once.

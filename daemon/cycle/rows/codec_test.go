@@ -39,6 +39,20 @@ func TestPayloadRoundTrip(t *testing.T) {
 	}
 }
 
+// TestAppendEventAllocatesOnce: without memory for it an event takes one piece, and its bytes are those of one that is
+// appended where there is some.
+func TestAppendEventAllocatesOnce(t *testing.T) {
+	ev := event.Event{Label: 4, Weight: 0.5, Time: 1700000000000, Classes: []string{"yes"},
+		Categorical: []string{"user-123456", "item"}, Numeric: []float64{1.5, 2}, Multi: [][]string{{"a", "b"}, nil}}
+	var b []byte
+	if n := testing.AllocsPerRun(100, func() { b = AppendEvent(nil, &ev) }); n > 1 {
+		t.Errorf("%v pieces of memory", n)
+	}
+	if want := AppendEvent([]byte{}, &ev); !slices.Equal(b, want) {
+		t.Errorf("bytes %v, want %v", b, want)
+	}
+}
+
 func FuzzDecodeEvent(f *testing.F) {
 	f.Add(
 		AppendEvent(nil,

@@ -16622,3 +16622,139 @@ apart:
 	CMPQ    SI, CX
 	JLT     apart
 	RET
+
+// func downdateRowAVX512(dst *float64, y *float64, row *float64, x *float64, u *float64, n int, f float64, v float64)
+// Requires: AVX, AVX512F
+TEXT ·downdateRowAVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+8(FP), AX
+	MOVQ         row+16(FP), DX
+	MOVQ         x+24(FP), BX
+	MOVQ         u+32(FP), SI
+	MOVQ         n+40(FP), DI
+	VBROADCASTSD f+48(FP), Z0
+	VBROADCASTSD v+56(FP), Z1
+	VPXORQ       Z2, Z2, Z2
+	XORQ         R8, R8
+
+rows:
+	CMPQ        DI, $0x00000009
+	JLT         rest
+	VMOVUPD     (DX)(R8*1), Z3
+	VMOVUPD     (SI)(R8*1), Z4
+	VFMADD231PD Z4, Z0, Z3
+	VMOVUPD     Z3, (DX)(R8*1)
+	VMOVUPD     (BX)(R8*1), Z4
+	VFMADD231PD Z4, Z3, Z2
+	VMOVUPD     (AX)(R8*1), Z4
+	VFMADD231PD Z3, Z1, Z4
+	VMOVUPD     Z4, (AX)(R8*1)
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000008, DI
+	JMP         rows
+
+rest:
+	MOVQ        DI, CX
+	MOVQ        $0x00000001, R9
+	SHLQ        CL, R9
+	DECQ        R9
+	KMOVW       R9, K1
+	DECQ        DI
+	MOVQ        DI, CX
+	MOVQ        $0x00000001, DI
+	SHLQ        CL, DI
+	DECQ        DI
+	KMOVW       DI, K2
+	VMOVUPD.Z   (DX)(R8*1), K1, Z3
+	VMOVUPD.Z   (SI)(R8*1), K1, Z4
+	VFMADD231PD Z4, Z0, Z3
+	VMOVUPD     Z3, K1, (DX)(R8*1)
+	VMOVUPD.Z   (BX)(R8*1), K1, Z0
+	VFMADD231PD Z0, Z3, Z2
+	VMOVUPD.Z   (AX)(R8*1), K2, Z0
+	VFMADD231PD Z3, Z1, Z0
+	VMOVUPD     Z0, K2, (AX)(R8*1)
+	MOVQ        dst+0(FP), AX
+	VSHUFF64X2  $0x44, Z2, Z2, Z0
+	VSHUFF64X2  $0xee, Z2, Z2, Z1
+	VADDPD      Z1, Z0, Z0
+	VSHUFF64X2  $0x88, Z0, Z0, Z1
+	VSHUFF64X2  $0xdd, Z0, Z0, Z0
+	VADDPD      Z0, Z1, Z1
+	VUNPCKLPD   Z1, Z1, Z0
+	VUNPCKHPD   Z1, Z1, Z1
+	VADDPD      Z1, Z0, Z0
+	MOVQ        $0x00000001, CX
+	MOVQ        $0x00000001, DX
+	SHLQ        CL, DX
+	DECQ        DX
+	KMOVW       DX, K1
+	VMOVUPD.Z   (AX), K1, Z1
+	VADDPD      Z1, Z0, Z0
+	VMOVUPD     Z0, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func productRowAVX512(dst *float64, y *float64, row *float64, x *float64, u *float64, n int, f float64, v float64)
+// Requires: AVX, AVX512F
+TEXT ·productRowAVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+8(FP), AX
+	MOVQ         row+16(FP), DX
+	MOVQ         x+24(FP), BX
+	MOVQ         u+32(FP), CX
+	MOVQ         n+40(FP), SI
+	VBROADCASTSD f+48(FP), Z0
+	VBROADCASTSD v+56(FP), Z0
+	VPXORQ       Z1, Z1, Z1
+	XORQ         DI, DI
+
+rows:
+	CMPQ        SI, $0x00000009
+	JLT         rest
+	VMOVUPD     (DX)(DI*1), Z2
+	VMOVUPD     (BX)(DI*1), Z3
+	VFMADD231PD Z3, Z2, Z1
+	VMOVUPD     (AX)(DI*1), Z3
+	VFMADD231PD Z2, Z0, Z3
+	VMOVUPD     Z3, (AX)(DI*1)
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000008, SI
+	JMP         rows
+
+rest:
+	MOVQ        SI, CX
+	MOVQ        $0x00000001, R8
+	SHLQ        CL, R8
+	DECQ        R8
+	KMOVW       R8, K1
+	DECQ        SI
+	MOVQ        SI, CX
+	MOVQ        $0x00000001, SI
+	SHLQ        CL, SI
+	DECQ        SI
+	KMOVW       SI, K2
+	VMOVUPD.Z   (DX)(DI*1), K1, Z2
+	VMOVUPD.Z   (BX)(DI*1), K1, Z3
+	VFMADD231PD Z3, Z2, Z1
+	VMOVUPD.Z   (AX)(DI*1), K2, Z3
+	VFMADD231PD Z2, Z0, Z3
+	VMOVUPD     Z3, K2, (AX)(DI*1)
+	MOVQ        dst+0(FP), AX
+	VSHUFF64X2  $0x44, Z1, Z1, Z0
+	VSHUFF64X2  $0xee, Z1, Z1, Z1
+	VADDPD      Z1, Z0, Z0
+	VSHUFF64X2  $0x88, Z0, Z0, Z1
+	VSHUFF64X2  $0xdd, Z0, Z0, Z0
+	VADDPD      Z0, Z1, Z1
+	VUNPCKLPD   Z1, Z1, Z0
+	VUNPCKHPD   Z1, Z1, Z1
+	VADDPD      Z1, Z0, Z0
+	MOVQ        $0x00000001, CX
+	MOVQ        $0x00000001, DX
+	SHLQ        CL, DX
+	DECQ        DX
+	KMOVW       DX, K1
+	VMOVUPD.Z   (AX), K1, Z1
+	VADDPD      Z1, Z0, Z0
+	VMOVUPD     Z0, K1, (AX)
+	VZEROUPPER
+	RET

@@ -209,6 +209,19 @@ func dot(x, y []float64) float64 {
 	return sum
 }
 
+func downdateRow(y, row, x, u []float64, f, v float64) float64 {
+	if inUse != avx512 || len(y) == 0 { // a y without numbers has no address
+		return downdateRowByParts(y, row, x, u, f, v)
+	}
+	sum := 0.0
+	if f != 0 {
+		downdateRowAVX512(&sum, &y[0], &row[0], &x[0], &u[0], len(row), f, v)
+	} else {
+		productRowAVX512(&sum, &y[0], &row[0], &x[0], &u[0], len(row), f, v)
+	}
+	return sum
+}
+
 func largest(x []float64) float64 {
 	switch inUse {
 	case avx512:

@@ -489,3 +489,13 @@ func multiplyAddsAVX2(rounds int)
 //
 //go:noescape
 func solvePairAVX2(x0 *float64, x1 *float64, a0 *float64, a1 *float64, b0 *float64, b1 *float64, d *float64, work *float64, n int)
+
+// downdateRowAVX512 is DowndateRow for another f than 0.
+//
+//go:noescape
+func downdateRowAVX512(dst *float64, y *float64, row *float64, x *float64, u *float64, n int, f float64, v float64)
+
+// productRowAVX512 is DowndateRow for f = 0.
+//
+//go:noescape
+func productRowAVX512(dst *float64, y *float64, row *float64, x *float64, u *float64, n int, f float64, v float64)

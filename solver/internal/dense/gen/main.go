@@ -41,6 +41,8 @@ func main() {
 		multiplyAdds(v)
 	}
 	solvePair()
+	downdateRow(vectors{"AVX512", 8}, true)
+	downdateRow(vectors{"AVX512", 8}, false)
 	Generate()
 }
 
