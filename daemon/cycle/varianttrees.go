@@ -38,7 +38,7 @@ var treesVariant = variant{
 		}
 		of.Model, of.Vocab = l.Freeze(v, e.champion.Model.Kernel)
 		if next && of.Model != nil {
-			l.Keep(of.Vocab.Trees)
+			l.MarkPublished(of.Vocab.Trees)
 		}
 		of.NoFoldIn = "the update is made of boosted trees, which have no posterior"
 		return of

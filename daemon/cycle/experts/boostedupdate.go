@@ -100,8 +100,8 @@ func (x *Lag) IsLarge() bool {
 	return x.n >= lagLeast && x.gain > lagGain*x.loss && x.gain > lagErrors*math.Sqrt(x.squares)
 }
 
-// Keep notes that an update may get the trees as they are now, which Freeze has returned.
-func (l *Boosted) Keep(as *format.Trees) {
+// MarkPublished notes that an update may get the trees as they are now, which Freeze has returned.
+func (l *Boosted) MarkPublished(as *format.Trees) {
 	l.experts.Weigh()
 	l.kept = markedTrees{of: as, outputs: make([]float64, len(l.mixed)), mixed: make([]float64, len(l.mixed))}
 	for e := range l.each {

@@ -32,7 +32,7 @@ func TestTreesThatHaveMoved(t *testing.T) {
 	}
 	learn(1500, false)
 	_, frozen := l.Freeze(v, solver.ANOVA)
-	l.Keep(frozen.Trees)
+	l.MarkPublished(frozen.Trees)
 	for range 10 {
 		if l.HasMoved(frozen.Trees) {
 			t.Fatal("the trees have moved without a change")
