@@ -231,7 +231,7 @@ func (c *csvReader) lineAt(at int) (end, next int, err error) {
 	if end-at > maxLineBytes {
 		return 0, 0, errLineTooLong
 	}
-	if end > at && c.buf[end-1] == '\r' {
+	for end > at && c.buf[end-1] == '\r' { // two where a program wrote \r\n, and another made \r\n of its \n
 		end--
 	}
 	return end, next, nil
@@ -282,10 +282,11 @@ func (c *csvReader) hint() (separator byte, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	text, ok := strings.CutPrefix(strings.Trim(string(c.buf[c.start:end]), `"`), "sep=")
-	if ok = ok && len(text) == 1 && text != `"`; ok {
+	const sep = "sep="
+	text := strings.Trim(string(c.buf[c.start:end]), `"`)
+	if len(text) == len(sep)+1 && strings.EqualFold(text[:len(sep)], sep) && text[len(sep)] != '"' {
 		c.consume(next, 1)
-		return text[0], true
+		return text[len(sep)], true
 	}
 	return 0, false
 }
