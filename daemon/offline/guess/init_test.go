@@ -443,8 +443,8 @@ func TestInitRefusals(t *testing.T) {
 // TestInitOfOddNames: whatever columns are called, and whatever their values are, the configuration is YAML that says
 // what it should.
 func TestInitOfOddNames(t *testing.T) {
-	for _, odd := range []string{"a\rb", "a\u0085b", "a\u2028b", "a\x00b", "a\x1bb", "\ufeffx", "a: b", "# a", "- a", "a\tb",
-		"ü 🙂", `a"b\c`, "a\nb", "~", "*a", "{a}"} {
+	for _, odd := range []string{"a\rb", "a\u0085b", "a\u2028b", "a\x00b", "a\x1bb", "\ufeffx", "a: b", "# a", "- a",
+		"a\tb", "ü 🙂", `a"b\c`, "a\nb", "~", "*a", "{a}"} {
 		cell := `"` + strings.ReplaceAll(odd, `"`, `""`) + `"`
 		text := "user,item," + cell + "\n"
 		for i := range 300 {
