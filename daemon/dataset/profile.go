@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset/parquet"
@@ -45,6 +46,7 @@ type Column struct {
 	Clocks   int            // of Times, those with a clock
 	Padded   int            // of Numbers, those that begin with a zero, as codes do
 	Beyond   int            // of Numbers, those too large, or too near 0, for a number of an event
+	NoTexts  int            // values of text in Parquet that are not UTF-8
 	Empty    int            // texts in JSON without a letter, which are no names
 	Nones    int            // words for no value among numbers, times or truths
 	Pointed  int            // of Numbers, those that JSON has with a point or an exponent, which are no names there
@@ -430,9 +432,16 @@ func (p *Profile) readParquet(path string, r *parquetRows, columns Columns, limi
 				c.Lists++
 				if of.fits(listCell) != "" {
 					c.NoNames++
+					continue
+				}
+				for _, name := range r.list(i) {
+					c.count(name)
 				}
 			case of.kind == parquet.Text: // which no field of numbers or lists can be
 				text := r.cell(i)
+				if !utf8.ValidString(text) {
+					c.NoTexts++
+				}
 				c.addCell(text, "")
 				c.Lists = 0
 			default:

@@ -120,6 +120,7 @@ var otherFiles = []struct{ magic, what, remedy string }{
 	{"\x1f\x9d", "compressed by compress", "decompress it with uncompress, or compress it with gzip or zstd"},
 	{"7z\xbc\xaf", "a 7z archive", "unpack it and name the file in it"},
 	{"Rar!", "a RAR archive", "unpack it and name the file in it"},
+	{"PARE", "Parquet whose end is encrypted", "write it without encryption"},
 	{"Obj\x01", "Avro", "write it as Parquet, CSV or JSON Lines"},
 	{"ORC", "ORC", "write it as Parquet, CSV or JSON Lines"},
 	{"ARROW1", "Arrow", "write it as Parquet, CSV or JSON Lines"},

@@ -351,6 +351,8 @@ func (g *guess) add(c *dataset.Column) {
 		say(out, "it has objects, whose members are separate fields")
 	case c.Nested > 0:
 		say(out, "it has objects, and a field is a name, a number or a list of names")
+	case c.NoTexts > 0:
+		say(out, "it has bytes that are not UTF-8 in %d rows, and a name is text", c.NoTexts)
 	case c == g.time:
 		switch s.Time, s.TimeUnit = c.Name, unit; {
 		case unit == "":
