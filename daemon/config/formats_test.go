@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,23 @@ models:
 		var bad *FileError
 		if !errors.As(err, &bad) || bad.Problems[0].Key != c.want {
 			t.Errorf("%s, %s: %v, want a problem of %s", c.registry, c.input, err, c.want)
+		}
+	}
+}
+
+// TestImports: the files that a .proto file imports are found wherever their statements are in a line, and in no
+// comment, text or option.
+func TestImports(t *testing.T) {
+	for text, want := range map[string][]string{
+		`syntax = "proto3"; import "a.proto"; import public "b/c.proto";import weak 'd.proto' ;`: {"a.proto", "b/c.proto",
+			"d.proto"},
+		"/* import \"no.proto\"; */ import\n\"a.proto\"; // import \"no.proto\";\nimport \"b.proto\";":               {"a.proto", "b.proto"},
+		`option (x) = "import \"no.proto\";"; message import { string import = 1; } import "a.proto";`:               {"a.proto"},
+		"syntax = \"proto3\"; // it's one; import 'no.proto';\nmessage R { string a = 1 [json_name = \"import\"]; }": nil,
+		"": nil, "import": nil, "import \"open": nil,
+	} {
+		if got := importsOf(text); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }
