@@ -291,16 +291,16 @@ func (c *csvReader) hint() (separator byte, ok bool) {
 	return 0, false
 }
 
-// firstLine returns the first line that is not empty, as far as it was read, and leaves it where it is.
+// firstLine goes to the first line that is not white space and returns it, as far as it was read.
 func (c *csvReader) firstLine() []byte {
-	for at := c.start; ; {
-		end, next, err := c.lineAt(at)
+	for {
+		end, next, err := c.lineAt(c.start)
 		if err != nil {
-			return bytes.TrimSpace(c.buf[at:])
+			return bytes.TrimSpace(c.buf[c.start:])
 		}
-		if line := bytes.TrimSpace(c.buf[at:end]); len(line) > 0 {
-			return c.buf[at:end]
+		if line := bytes.TrimSpace(c.buf[c.start:end]); len(line) > 0 {
+			return c.buf[c.start:end]
 		}
-		at = next
+		c.consume(next, 1)
 	}
 }
