@@ -194,8 +194,8 @@ func readSchema(file string) (string, error) {
 // protoToken is a part of a .proto file: a comment, a text, a word, or a sign.
 var protoToken = regexp.MustCompile(`//[^\n]*|(?s:/\*.*?\*/)|"[^"\n]*"|'[^'\n]*'|\w+|\S`)
 
-// importsOf returns the names of the files that a .proto file imports: the texts of statements that begin with the word,
-// wherever in a line.
+// importsOf returns the names of the files that a .proto file imports: the texts of statements that begin so, wherever
+// they are in a line.
 func importsOf(text string) (names []string) {
 	begins, imports := true, false // a statement, and one that imports
 	for _, token := range protoToken.FindAllString(text, -1) {
