@@ -194,13 +194,32 @@ func readSchema(file string) (string, error) {
 	return string(text), err
 }
 
-// importLine is a line of a .proto file that imports another one.
-var importLine = regexp.MustCompile(`(?m)^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;`)
+// protoToken is a part of a .proto file: a comment, a text, a word, or a sign.
+var protoToken = regexp.MustCompile(`//[^\n]*|(?s:/\*.*?\*/)|"[^"\n]*"|'[^'\n]*'|\w+|\S`)
+
+// importsOf returns the names of the files that a .proto file imports: the texts of statements that begin so, wherever
+// they are in a line.
+func importsOf(text string) (names []string) {
+	begins, imports := true, false // a statement, and one that imports
+	for _, token := range protoToken.FindAllString(text, -1) {
+		switch sign := token[0]; {
+		case strings.HasPrefix(token, "//") || strings.HasPrefix(token, "/*"):
+			continue
+		case begins && token == "import":
+			imports = true
+		case imports && len(token) > 1 && (sign == '"' || sign == '\''):
+			names = append(names, strings.Trim(token, string(sign)))
+		case sign == ';' || sign == '}' || sign == '{':
+			imports = false
+		}
+		begins = strings.Contains(";{}", token)
+	}
+	return names
+}
 
 // imports adds the files that a .proto file imports, but for those of Protobuf itself.
 func imports(w *event.Writer, directory, text string, seen map[string]bool) error {
-	for _, m := range importLine.FindAllStringSubmatch(text, -1) {
-		name := m[1]
+	for _, name := range importsOf(text) {
 		if seen[name] || strings.HasPrefix(name, "google/protobuf/") {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -110,5 +111,21 @@ func TestManyColumns(t *testing.T) {
 	records, skipped := scan(t, write(t, "z.csv", "a,b\n"+strings.Repeat("1,", 4<<20)+"\n1,2\n"), CSV, "a")
 	if len(records) != 1 || skipped.Lines != 1 || skipped.Causes[0].Reason != tooManyColumns {
 		t.Errorf("%d records, %+v", len(records), skipped)
+	}
+}
+
+// TestEmptyLines: lines of white space before the header are not held, and are counted as lines.
+func TestEmptyLines(t *testing.T) {
+	blank := strings.NewReader(strings.Repeat(" \r\n\n\t\n", 4<<20))
+	rows, err := newCSVRows(io.MultiReader(blank, strings.NewReader("a;b\n1;2\n")), nil)
+	if err != nil || cap(rows.csv.buf) > 1<<20 {
+		t.Fatalf("%d bytes are held, %v", cap(rows.csv.buf), err)
+	}
+	if cells, line, _, err := rows.next(); err != nil || line != 3*4<<20+2 || !slices.Equal(cells, []string{"1", "2"}) {
+		t.Errorf("%q in line %d, %v", cells, line, err)
+	}
+	p, err := ReadProfile(write(t, "x.csv", "  \n\n \n"), "", 10)
+	if err == nil || !strings.Contains(err.Error(), "has no rows") {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

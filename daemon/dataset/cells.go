@@ -99,9 +99,15 @@ func appendNumber(dst []byte, cell string) []byte {
 	if isNumber([]byte(cell)) {
 		return append(dst, cell...)
 	}
-	v, err := strconv.ParseFloat(cell, 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || strings.ContainsAny(cell, "xXpP_") {
+	v, ok := parseNumber(cell)
+	if !ok {
 		return appendString(dst, []byte(cell))
 	}
 	return strconv.AppendFloat(dst, v, 'g', -1, 64)
+}
+
+// parseNumber reads a number in a spelling that a cell may have: no infinity, and none with a base.
+func parseNumber(cell string) (v float64, ok bool) {
+	v, err := strconv.ParseFloat(cell, 64)
+	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) && !strings.ContainsAny(cell, "xXpP_")
 }

@@ -231,7 +231,7 @@ func (c *csvReader) lineAt(at int) (end, next int, err error) {
 	if end-at > maxLineBytes {
 		return 0, 0, errLineTooLong
 	}
-	if end > at && c.buf[end-1] == '\r' {
+	for end > at && c.buf[end-1] == '\r' { // two where a program wrote \r\n, and another made \r\n of its \n
 		end--
 	}
 	return end, next, nil
@@ -282,24 +282,25 @@ func (c *csvReader) hint() (separator byte, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	text, ok := strings.CutPrefix(strings.Trim(string(c.buf[c.start:end]), `"`), "sep=")
-	if ok = ok && len(text) == 1 && text != `"`; ok {
+	const sep = "sep="
+	text := strings.Trim(string(c.buf[c.start:end]), `"`)
+	if len(text) == len(sep)+1 && strings.EqualFold(text[:len(sep)], sep) && text[len(sep)] != '"' {
 		c.consume(next, 1)
-		return text[0], true
+		return text[len(sep)], true
 	}
 	return 0, false
 }
 
-// firstLine returns the first line that is not empty, as far as it was read, and leaves it where it is.
+// firstLine goes to the first line that is not white space and returns it, as far as it was read.
 func (c *csvReader) firstLine() []byte {
-	for at := c.start; ; {
-		end, next, err := c.lineAt(at)
+	for {
+		end, next, err := c.lineAt(c.start)
 		if err != nil {
-			return bytes.TrimSpace(c.buf[at:])
+			return bytes.TrimSpace(c.buf[c.start:])
 		}
-		if line := bytes.TrimSpace(c.buf[at:end]); len(line) > 0 {
-			return c.buf[at:end]
+		if line := bytes.TrimSpace(c.buf[c.start:end]); len(line) > 0 {
+			return c.buf[c.start:end]
 		}
-		at = next
+		c.consume(next, 1)
 	}
 }

@@ -143,14 +143,17 @@ const (
 
 // lineShapes are the lines that those reasons ask for.
 var lineShapes = map[event.Reason][2]string{
-	notMovieLens:   {"user, item, rating and maybe seconds, separated by tabs, :: or commas", "another line"},
-	notLIBSVM:      {"label index:value …, indices increasing from 1", "another line"},
-	notOneHot:      {"values 1 in one-hot columns", "another value"},
-	notCSV:         {"a line by RFC 4180", "another line"},
-	tooManyColumns: {"as many columns as the header", "more"},
-	tooFewColumns:  {"as many columns as the header", "fewer"},
-	event.NotUTF8:  {"UTF-8", "other bytes"},
-	event.NotJSON:  {"one JSON object", "something else"},
+	notMovieLens:       {"user, item, rating and maybe seconds, separated by tabs, :: or commas", "another line"},
+	notLIBSVM:          {"label index:value …, indices increasing from 1", "another line"},
+	notOneHot:          {"values 1 in one-hot columns", "another value"},
+	notCSV:             {"a line by RFC 4180", "another line"},
+	tooManyColumns:     {"as many columns as the header", "more"},
+	tooFewColumns:      {"as many columns as the header", "fewer"},
+	event.NotUTF8:      {"UTF-8", "other bytes"},
+	event.NotJSON:      {"one JSON object", "something else"},
+	event.NotObject:    {"one JSON object", "another value"},
+	event.DuplicateKey: {"each name once in an object", "a name twice"},
+	event.TooDeep:      {fmt.Sprintf("at most %d levels of nesting", event.DefaultLimits().MaxDepth), "more"},
 }
 
 // badLine returns the rejection of a line that is not of its file's format.

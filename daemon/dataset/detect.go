@@ -53,6 +53,10 @@ func firstLine(begin []byte) (line []byte, whole bool) {
 		}
 		begin, _ = io.ReadAll(io.LimitReader(plain, detectBytes)) // up to where it is cut off
 	}
+	if returns, _ := endsInReturn(begin); returns {
+		begin = bytes.Clone(begin)
+		withFeeds(begin)
+	}
 	for whole = true; whole && len(line) == 0; {
 		line, begin, whole = bytes.Cut(begin, []byte{'\n'})
 		line = bytes.TrimSpace(line)

@@ -155,6 +155,9 @@ func formatOf(line []byte) Format {
 			return first
 		}
 	}
+	if otherFile(line) >= 0 { // which is refused with its name when it is read
+		return CSV
+	}
 	for i := range Formats {
 		if k := &Formats[i]; k.begins != nil && k.begins(line) {
 			return k.Name

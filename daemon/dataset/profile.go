@@ -7,15 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset/parquet"
@@ -48,6 +45,9 @@ type Column struct {
 	Stamps   int
 	Clocks   int            // of Times, those with a clock
 	Padded   int            // of Numbers, those that begin with a zero, as codes do
+	Beyond   int            // of Numbers, those too large, or too near 0, for a number of an event
+	NoTexts  int            // values of text in Parquet that are not UTF-8
+	Empty    int            // texts in JSON without a letter, which are no names
 	Nones    int            // words for no value among numbers, times or truths
 	Pointed  int            // of Numbers, those that JSON has with a point or an exponent, which are no names there
 	Quoted   int            // of Numbers, those that JSON has as text
@@ -127,6 +127,9 @@ func (c *Column) HeadNumbers() []float64 {
 	return numbers
 }
 
+// CountOf returns how often the value of a number in Head occurs.
+func (c *Column) CountOf(value int) int { return c.counts[value] }
+
 // keep keeps the index of the value that the row at hand has.
 func (c *Column) keep(value int32) {
 	p, row := c.profile, c.profile.Rows-1
@@ -162,8 +165,11 @@ func (c *Column) Values() []string {
 	return values
 }
 
+// minNumber is the least number above 0 that is not subnormal: one nearer to 0 is no number of an event.
+const minNumber = 0x1p-1022
+
 // timeLayouts are the ways in which Table reads a written time: RFC 3339, also with a space as pandas and databases
-// have it, and without zone or clock.
+// have it, and without seconds, zone or clock.
 var timeLayouts = []string{
 	time.RFC3339Nano,
 	"2006-01-02T15:04:05",
@@ -171,10 +177,20 @@ var timeLayouts = []string{
 	time.DateOnly,
 	"2006-01-02 15:04:05Z07:00",
 	"2006-01-02 15:04:05Z07",
+	"2006-01-02T15:04:05Z0700",
+	"2006-01-02 15:04:05Z0700",
+	"2006-01-02 15:04:05 UTC",
+	"2006-01-02 15:04:05 Z0700",
+	"2006-01-02 15:04",
+	"2006-01-02T15:04",
+	"2006-01-02T15:04Z07:00",
 }
 
 // parseTime reads a time in one of them, in UTC where no zone is written.
 func parseTime(text string) (time.Time, bool) {
+	if len(text) < len(time.DateOnly) || text[4] != '-' || text[7] != '-' {
+		return time.Time{}, false
+	}
 	for _, layout := range timeLayouts {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at, true
@@ -191,7 +207,7 @@ func (c *Column) addNumber(text, number string) {
 	c.Present++
 	c.MaxBytes = max(c.MaxBytes, len(text))
 	c.keep(c.count(text))
-	if v, err := strconv.ParseFloat(number, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+	if v, ok := parseNumber(number); ok {
 		if c.Numbers == 0 {
 			c.Min, c.Max = v, v
 		} else {
@@ -204,6 +220,9 @@ func (c *Column) addNumber(text, number string) {
 		}
 		c.before = v
 		c.Numbers++
+		if a := math.Abs(v); a > event.DefaultLimits().MaxNumber || a > 0 && a < minNumber {
+			c.Beyond++
+		}
 		if isPadded(number) {
 			c.Padded++
 		}
@@ -281,10 +300,13 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	}
 	p, err := readProfile(path, format, Columns{}, limit, true)
 	if err == nil && p.Rows == 0 {
-		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s", path, p.Format, p.Skipped.Why())
+		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s%s", path, p.Format, p.Skipped.Why(), shapeOf[p.Format])
 	}
 	return p, err
 }
+
+// shapeOf says what a file of a format looks like.
+var shapeOf = map[Format]string{JSONL: "; each line has one object, as jq -c writes them"}
 
 func newProfile(format Format) *Profile {
 	return &Profile{Format: format, byName: make(map[string]*Column)}
@@ -385,162 +407,6 @@ func (p *Profile) readCSV(path string, r io.Reader, of Columns, limit int) error
 	return err
 }
 
-func (p *Profile) readJSON(path string, limit int) error {
-	return scanLines(path, nil, func(line []byte, number int) error {
-		if line = bytes.Trim(line, " \r"); len(line) == 0 {
-			return nil
-		}
-		if p.Total++; p.Rows < limit {
-			if bad := p.addJSON(line); bad != nil {
-				p.Skipped.add(bad, number)
-			}
-		}
-		return nil
-	})
-}
-
-// ProfileOf looks at values as records of a topic have them: those that are JSON objects are its rows. With each comes
-// why it is none, where that is known already. Lines of Skipped count the values from 1.
-func ProfileOf(values iter.Seq2[[]byte, *event.Rejection]) *Profile {
-	p := newProfile(JSONL)
-	number := 0
-	for value, bad := range values {
-		number++
-		if bad == nil {
-			bad = p.addJSON(value)
-		}
-		if bad != nil {
-			p.Skipped.add(bad, number)
-		}
-	}
-	p.Total = p.Rows
-	return p
-}
-
-// addJSON looks at a value, or says why it is no JSON object.
-func (p *Profile) addJSON(value []byte) *event.Rejection {
-	if !utf8.Valid(value) {
-		return badLine(event.NotUTF8)
-	}
-	if v := jsontext.Value(value); !v.IsValid(jsontext.AllowDuplicateNames(true), event.HalfPairs) {
-		return badLine(event.NotJSON)
-	} else if v.Kind() != '{' {
-		return event.NoObject(v.Kind())
-	}
-	p.Rows++
-	return p.addMembers(value, nil)
-}
-
-// addMembers looks at the members of an object, which is valid; of is the column of an object in objects.
-func (p *Profile) addMembers(object jsontext.Value, of *Column) *event.Rejection {
-	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), event.HalfPairs)
-	_, _ = d.ReadToken() // the brace, as all that follows is valid
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return badLine(event.NotJSON)
-		}
-		field := name.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return badLine(event.NotJSON)
-		}
-		c := p.member(of, field)
-		if c == nil && of == nil {
-			return tooManyMembers
-		}
-		if c == nil {
-			return nil
-		}
-		if value.Kind() == '{' {
-			c.Present++
-			c.Nested++
-			if bad := p.addMembers(value, c); bad != nil {
-				return bad
-			}
-			continue
-		}
-		c.addJSON(value)
-	}
-	return nil
-}
-
-// addJSON adds a value that is no object; null is none.
-func (c *Column) addJSON(value jsontext.Value) {
-	switch value.Kind() {
-	case 'n':
-	case '"':
-		text, _ := jsontext.AppendUnquote(nil, value)
-		if len(text) == 0 {
-			return
-		}
-		numbers := c.Numbers
-		c.add(string(text))
-		c.Quoted += c.Numbers - numbers
-		if strings.EqualFold(string(text), "nan") {
-			c.NaNs++
-		}
-	case 't', 'f':
-		c.add(string(value))
-		c.Literals++
-	case '[':
-		c.Present++
-		c.Lists++
-		c.addList(value)
-	default:
-		c.add(string(value))
-		if value.Kind() == '0' && bytes.ContainsAny(value, ".eE") {
-			c.Pointed++
-		}
-	}
-}
-
-// member returns the column of a member of the events or, unless of is nil, of objects in them, of which a map has no
-// columns: nil.
-func (p *Profile) member(of *Column, name string) *Column {
-	if of == nil {
-		return p.column(name)
-	}
-	path := []string{of.Name, name}
-	if len(of.Path) > 0 {
-		path = append(slices.Clone(of.Path), name)
-	}
-	key := pathSeparator + strings.Join(path, pathSeparator)
-	if c := p.byName[key]; c != nil {
-		return c
-	}
-	if of.Members++; of.Members > MaxMembers || p.isFull() {
-		of.Members = MaxMembers + 1
-		return nil
-	}
-	return p.newColumn(key, strings.Join(path, "."), path)
-}
-
-// addList counts the names of a list in JSON, which is valid.
-func (c *Column) addList(list jsontext.Value) {
-	d := jsontext.NewDecoder(bytes.NewReader(list), jsontext.AllowDuplicateNames(true), event.HalfPairs)
-	_, _ = d.ReadToken()
-	names := true
-	defer func() {
-		if !names {
-			c.NoNames++
-		}
-	}()
-	for d.PeekKind() != ']' {
-		value, err := d.ReadValue()
-		if err != nil {
-			return
-		}
-		name := string(value)
-		names = names && (value.Kind() == '"' || value.Kind() == '0' && !bytes.ContainsAny(value, ".eE"))
-		if value.Kind() == '"' {
-			text, _ := jsontext.AppendUnquote(nil, value)
-			name = string(text)
-		}
-		c.count(name)
-	}
-}
-
 func (p *Profile) readParquet(path string, r *parquetRows, columns Columns, limit int) error {
 	if err := p.named(r.names(), columns); err != nil {
 		return fmt.Errorf("dataset: %s: %w", path, err)
@@ -566,9 +432,16 @@ func (p *Profile) readParquet(path string, r *parquetRows, columns Columns, limi
 				c.Lists++
 				if of.fits(listCell) != "" {
 					c.NoNames++
+					continue
+				}
+				for _, name := range r.list(i) {
+					c.count(name)
 				}
 			case of.kind == parquet.Text: // which no field of numbers or lists can be
 				text := r.cell(i)
+				if !utf8.ValidString(text) {
+					c.NoTexts++
+				}
 				c.addCell(text, "")
 				c.Lists = 0
 			default:

@@ -153,24 +153,28 @@ func (t recordTime) jsonRecord(line []byte, keyField string) (Record, event.Reas
 		return r, event.NotUTF8
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(line), event.HalfPairs)
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return r, event.NotJSON
+	if d.PeekKind() != '{' {
+		if err := d.SkipValue(); err != nil {
+			return r, jsonFault(err)
+		}
+		return r, event.NotObject
 	}
+	_, _ = d.ReadToken() // the brace
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {
-			return r, event.NotJSON
+			return r, jsonFault(err)
 		}
 		field := name.String()
 		if field != keyField && field != t.field {
 			if err := d.SkipValue(); err != nil {
-				return r, event.NotJSON
+				return r, jsonFault(err)
 			}
 			continue
 		}
 		value, err := d.ReadValue()
 		if err != nil {
-			return r, event.NotJSON
+			return r, jsonFault(err)
 		}
 		if field == keyField {
 			r.Key = keyText(value)
@@ -179,13 +183,21 @@ func (t recordTime) jsonRecord(line []byte, keyField string) (Record, event.Reas
 			r.Time, r.HasTime = t.millis(string(keyText(value)))
 		}
 	}
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' {
-		return r, event.NotJSON
+	if _, err := d.ReadToken(); err != nil { // the other brace
+		return r, jsonFault(err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return r, event.NotJSON
 	}
 	return r, ""
+}
+
+// jsonFault returns the reason of what is no JSON.
+func jsonFault(err error) event.Reason {
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return event.DuplicateKey
+	}
+	return event.NotJSON
 }
 
 // keyText returns the text of a JSON string or number, and nil for any other value.

@@ -53,6 +53,11 @@ func scanRows(path string, format Format, fields *Fields, progress func(read, si
 				return err
 			}
 			r.rewind()
+			for i, c := range profile.Columns {
+				if of := &r.columns[i]; c.NoTexts > 0 {
+					of.kind, of.What = parquet.Other, "bytes that are not UTF-8"
+				}
+			}
 			skipped.LeftOut = r.leftOut()
 			return scan(newLooseTable(&Table{file: r}, fields, profile))
 		})

@@ -31,7 +31,13 @@ var (
 const magicBytes = 4
 
 func isCompressed(begin []byte) bool {
-	return bytes.HasPrefix(begin, gzipMagic) || bytes.HasPrefix(begin, zstdMagic) || bytes.HasPrefix(begin, bzip2Magic)
+	return bytes.HasPrefix(begin, gzipMagic) || isZstd(begin) || bytes.HasPrefix(begin, bzip2Magic)
+}
+
+// isZstd reports whether zstd begins, maybe with a frame for others to skip, as parallel compressors write it.
+func isZstd(begin []byte) bool {
+	return bytes.HasPrefix(begin, zstdMagic) || len(begin) >= magicBytes && begin[0]&0xf0 == 0x50 &&
+		bytes.Equal(begin[1:magicBytes], []byte{0x2a, 0x4d, 0x18})
 }
 
 // Decompress returns r as it is, unless it begins with the magic of gzip, zstd or bzip2. What is no text at all is
@@ -43,7 +49,7 @@ func Decompress(r *bufio.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(magic, gzipMagic):
 		plain, err := gzip.NewReader(packed)
 		return &expanding{plain: plain, packed: packed}, err
-	case bytes.HasPrefix(magic, zstdMagic):
+	case isZstd(magic):
 		// A decoder without concurrency has no goroutine to end.
 		plain, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		return &expanding{plain: plain, packed: packed}, err
@@ -102,12 +108,19 @@ var otherFiles = []struct{ magic, what, remedy string }{
 	{parquet.Magic, "Parquet", "say --format parquet"},
 	{"PK\x03\x04", "a ZIP archive or a workbook",
 		"unpack the archive and name the file in it; save a workbook's sheet as CSV"},
+	{"PK\x05\x06", "a ZIP archive without files", "name a file of events"},
+	{"]\x00\x00", "compressed by lzma", "decompress it with xz -d, or compress it with gzip or zstd"},
+	{"x\x01", "compressed by zlib", "decompress it, or compress it with gzip or zstd"},
+	{"x\x9c", "compressed by zlib", "decompress it, or compress it with gzip or zstd"},
+	{"x\xda", "compressed by zlib", "decompress it, or compress it with gzip or zstd"},
+	{"LZIP\x01", "compressed by lzip", "decompress it with lzip -d, or compress it with gzip or zstd"},
 	{"\xfd7zXZ", "compressed by xz", "decompress it with xz -d, or compress it with gzip or zstd"},
 	{"\x04\x22\x4d\x18", "compressed by lz4", "decompress it with lz4 -d, or compress it with gzip or zstd"},
 	{"\xff\x06\x00\x00sNaPpY", "compressed by snappy", "decompress it, or compress it with gzip or zstd"},
 	{"\x1f\x9d", "compressed by compress", "decompress it with uncompress, or compress it with gzip or zstd"},
 	{"7z\xbc\xaf", "a 7z archive", "unpack it and name the file in it"},
 	{"Rar!", "a RAR archive", "unpack it and name the file in it"},
+	{"PARE", "Parquet whose end is encrypted", "write it without encryption"},
 	{"Obj\x01", "Avro", "write it as Parquet, CSV or JSON Lines"},
 	{"ORC", "ORC", "write it as Parquet, CSV or JSON Lines"},
 	{"ARROW1", "Arrow", "write it as Parquet, CSV or JSON Lines"},
@@ -123,14 +136,32 @@ var otherFiles = []struct{ magic, what, remedy string }{
 	{"\x00\x00\xfe\xff", "text in UTF-32", "write it in UTF-8"},
 }
 
+// otherFile returns which of otherFiles begins so, negative for none. What begins with letters has to be no text: a
+// column may be called ORCID.
+func otherFile(begin []byte) int {
+	for i := range otherFiles {
+		magic := otherFiles[i].magic
+		if bytes.HasPrefix(begin, []byte(magic)) && (!isText([]byte(magic)) || !isText(begin[:min(len(begin), textBytes)])) {
+			return i
+		}
+	}
+	return -1
+}
+
+// textBytes is how much of a file is looked at for whether it is text.
+const textBytes = 1 << 10
+
+// isText reports whether bytes have none that text has not: those of ASCII that control something else than lines.
+func isText(b []byte) bool {
+	return !bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' && r != '\n' })
+}
+
 // noText refuses what begins as a file of another kind. It waits for no more than magicBytes.
 func noText(r *bufio.Reader) error {
 	_, _ = r.Peek(magicBytes) // a short file has less
 	begin, _ := r.Peek(r.Buffered())
-	for _, other := range otherFiles {
-		if bytes.HasPrefix(begin, []byte(other.magic)) {
-			return fmt.Errorf("it is %s, which is not read here: %s", other.what, other.remedy)
-		}
+	if i := otherFile(begin); i >= 0 {
+		return fmt.Errorf("it is %s, which is not read here: %s", otherFiles[i].what, otherFiles[i].remedy)
 	}
 	const tarMagic, tarAt = "ustar", 257
 	if len(begin) > tarAt && bytes.HasPrefix(begin[tarAt:], []byte(tarMagic)) {
@@ -147,27 +178,86 @@ const (
 	utf32Mark     = "\xff\xfe\x00\x00"
 )
 
-// Text is Decompress for text, which may begin with a byte order mark and may be UTF-16: what it returns is UTF-8
-// without the mark.
+var errPackedTwice = errors.New("decompressed, it is compressed once more: decompress it once before")
+
+// Text is Decompress for text, which may begin with a byte order mark, may be UTF-16, and may have lines that end in a
+// carriage return alone: what it returns is UTF-8 without the mark, with line feeds.
 func Text(r *bufio.Reader) (io.Reader, error) {
 	plain, err := Decompress(r)
 	if err != nil {
 		return nil, err
 	}
 	if plain != r {
-		r = bufio.NewReaderSize(plain, 64<<10)
+		r = bufio.NewReaderSize(plain, detectBytes)
 		if err := noText(r); err != nil {
 			return nil, fmt.Errorf("decompressed: %w", err)
+		}
+		if begin, _ := r.Peek(magicBytes); isCompressed(begin) {
+			return nil, errPackedTwice
 		}
 	}
 	begin, _ := r.Peek(magicBytes)
 	if order, ok := utf16Order(begin); ok {
-		return transform.NewReader(r, unicode.UTF16(order, unicode.UseBOM).NewDecoder()), nil
+		wide := transform.NewReader(r, unicode.UTF16(order, unicode.UseBOM).NewDecoder())
+		return &lineFeeds{r: bufio.NewReaderSize(wide, detectBytes)}, nil
 	}
 	if bytes.HasPrefix(begin, []byte(byteOrderMark)) {
 		_, _ = r.Discard(len(byteOrderMark)) // was peeked at
 	}
-	return r, nil
+	return &lineFeeds{r: r}, nil
+}
+
+// lineFeeds gives lines a line feed where they end in a carriage return alone, as spreadsheets for Macs write them. The
+// end of the first line decides, which is waited for.
+type lineFeeds struct {
+	r                *bufio.Reader
+	decided, returns bool
+}
+
+func (l *lineFeeds) Read(b []byte) (int, error) {
+	for n := 1; !l.decided; n = l.r.Buffered() + 1 {
+		_, err := l.r.Peek(n)
+		begin, _ := l.r.Peek(l.r.Buffered())
+		l.returns, l.decided = endsInReturn(begin)
+		if err != nil && !l.decided { // the end, or a first line that fills the buffer
+			l.returns, l.decided = endsInReturn(append(bytes.Clone(begin), ' '))
+			l.decided = true
+		}
+	}
+	n, err := l.r.Read(b)
+	if l.returns {
+		withFeeds(b[:n])
+	}
+	return n, err
+}
+
+// withFeeds makes carriage returns line feeds.
+func withFeeds(b []byte) {
+	for i, c := range b {
+		if c == '\r' {
+			b[i] = '\n'
+		}
+	}
+}
+
+// endsInReturn reports whether the first line ends in carriage returns without a line feed, and whether its end is
+// seen. Within quotes no line ends.
+func endsInReturn(begin []byte) (returns, seen bool) {
+	quoted := false
+	for i := 0; i < len(begin); i++ {
+		switch c := begin[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\n':
+			return false, true
+		case c == '\r' && !quoted:
+			for i < len(begin) && begin[i] == '\r' {
+				i++
+			}
+			return i < len(begin) && begin[i] != '\n', i < len(begin)
+		}
+	}
+	return false, false
 }
 
 // utf16Order reports whether text is UTF-16, and its order of bytes: by its mark or, without, by the zeros of its

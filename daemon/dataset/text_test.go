@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/refitd/refitd/consumer/event"
 )
 
@@ -38,6 +40,12 @@ func TestForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	zstandard := w.EncodeAll([]byte(csv), nil)
 	for name, c := range map[string]struct {
 		text   string
 		format Format
@@ -50,6 +58,13 @@ func TestForms(t *testing.T) {
 		"CSV with a hint":              {"sep=|\nuser|item\nü1|a\nu2|b\n", CSV},
 		"CSV with a quoted hint":       {byteOrderMark + "\"sep=\t\"\r\nuser\titem\r\nü1\ta\r\nu2\tb\r\n", CSV},
 		"CSV by bzip2":                 {string(bzip), CSV},
+		"CSV with a loud hint":         {"SEP=;\nuser;item\nü1;a\nu2;b\n", CSV},
+		"CSV by returns":               {strings.ReplaceAll(csv, "\n", "\r"), CSV},
+		"CSV by returns, marked":       {byteOrderMark + strings.ReplaceAll(csv, "\n", "\r"), CSV},
+		"CSV by returns in UTF-16":     {wide(strings.ReplaceAll(csv, "\n", "\r"), false, true), CSV},
+		"CSV by two returns and feed":  {strings.ReplaceAll(csv, "\n", "\r\r\n"), CSV},
+		"JSON Lines by returns":        {strings.ReplaceAll(json, "\n", "\r"), JSONL},
+		"zstd behind another frame":    {"\x5a\x2a\x4d\x18\x02\x00\x00\x00ab" + string(zstandard), CSV},
 		"JSON Lines with a mark":       {byteOrderMark + json, JSONL},
 		"JSON Lines in UTF-16":         {wide(json, false, true), JSONL},
 	} {
@@ -77,6 +92,18 @@ func TestForms(t *testing.T) {
 	if len(records) != 1 || skipped.Causes[0].First[0] != 4 {
 		t.Errorf("lines are counted from the first one of the file: %+v", skipped)
 	}
+	records, skipped = scan(t, write(t, "returns.csv", "a,b\r1,\"x\ry\"\r2,3\r4\r"), CSV, "a")
+	if len(records) != 2 || skipped.Continued != 1 || skipped.Causes[0].First[0] != 5 {
+		t.Errorf("lines by returns are counted: %+v", skipped)
+	}
+	records, _ = scan(t, write(t, "within.csv", "a,\"b\rc\"\r\n1,\"x\ry\"\r\n"), CSV, "a")
+	if len(records) != 1 || string(records[0].Value) != `{"a":1,"b\u000dc":"x\u000dy"}` {
+		t.Errorf("a return within a cell is no line end: %s", records[0].Value)
+	}
+	records, _ = scan(t, write(t, "names.csv", "ORCID,item\n0000-1,a\n"), CSV, "item")
+	if len(records) != 1 {
+		t.Error("a column called as an ORC file begins")
+	}
 	marked := write(t, "lines", byteOrderMark+"a\nb\n")
 	if records, _ = scan(t, marked, Lines, ""); string(records[0].Value) != byteOrderMark+"a" {
 		t.Errorf("lines as they are: %q", records[0].Value)
@@ -95,11 +122,20 @@ func TestOtherFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	once, err := os.ReadFile(write(t, "x.gz", "user,item\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	tarFile := append(make([]byte, 257), "ustar\x0000"...)
 	tarFile[0] = 'x'
 	for want, path := range map[string]string{
-		"it is a ZIP archive or a workbook, which is not read here: unpack":        write(t, "x.zip", "PK\x03\x04\x14\x00"),
-		"it is compressed by xz, which is not read here: decompress it with xz -d": write(t, "x.xz", "\xfd7zXZ\x00\x00\x04"),
+		"it is a ZIP archive or a workbook, which is not read here: ": write(t, "x.zip", "PK\x03\x04\x14\x00"),
+		"not read here: decompress it with xz -d, or ":                write(t, "x.xz", "\xfd7zXZ\x00\x00\x04"),
+		"it is a ZIP archive without files":                           write(t, "y.zip", "PK\x05\x06\x00\x00"),
+		"it is compressed by xz, which":                               write(t, "y.xz", "\xfd7zXZ\x00\x00\x04 1:2"),
+		"it is compressed by lzma":                                    write(t, "x.lzma", "]\x00\x00\x80\x00"),
+		"it is compressed by zlib":                                    write(t, "x.zz", "x\x9c\x01\x04\x00\xfb"),
+		"decompressed, it is compressed once more":                    write(t, "x.gz.gz", string(once)),
 		"it is compressed by lz4":                                     write(t, "x.lz4", "\x04\x22\x4d\x18\x64\x40"),
 		"it is Avro, which is not read here: write it as Parquet":     write(t, "x.avro", "Obj\x01\x04\x14avro"),
 		"it is a database of SQLite":                                  write(t, "x.db", "SQLite format 3\x00"),
@@ -119,6 +155,9 @@ func TestOtherFiles(t *testing.T) {
 				t.Errorf("%s of %s: %v, want %q", verb, path, err, want)
 			}
 		}
+	}
+	if format, err := Detect(write(t, "z.xz", "\xfd7zXZ\x00\x00\x04 1:2")); format != CSV || err != nil {
+		t.Errorf("xz whose bytes look like LIBSVM is taken for %s, %v", format, err)
 	}
 	if _, err := ReadProfile(parts, Parquet, 10); err == nil || !strings.Contains(err.Error(),
 		"is a directory of 2 part files") {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -28,6 +29,7 @@ type guess struct {
 	time     *dataset.Column      // nil without any
 	chosen   string               // of a log of choices, the field with what is chosen
 	sample   *Sample              // of a topic; of a file without a record
+	skipped  string               // what was skipped, to end a message with
 }
 
 // What names of columns suggest.
@@ -63,7 +65,6 @@ var (
 		"churned",
 		"fraud",
 		"spam",
-		"1",
 	}
 )
 
@@ -85,6 +86,9 @@ const (
 func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess, error) {
 	g := &guess{format: p.Format, rows: p.Rows, total: p.Total, sample: sample}
 	sample.settle(p.Columns)
+	if p.Skipped.Lines > 0 {
+		g.skipped = "; " + p.Skipped.String()
+	}
 	var names []string
 	var of *dataset.Column
 	columns := g.columns(p)
@@ -115,8 +119,8 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	} else {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
 			Err: fmt.Errorf("offline: no column is clearly the label: say "+
-				"--label NAME, one of %s; or, if every row is a choice, such as a purchase, and none says no, --task implicit",
-				strings.Join(names, ", "))}
+				"--label NAME, one of %s; or, if every row is a choice, such as a purchase, and none says no, --task implicit%s",
+				strings.Join(names, ", "), g.noHeader(columns))}
 	}
 	g.addAll(columns, of)
 	g.findFunctions(columns)
@@ -130,13 +134,29 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	return g, nil
 }
 
+// noHeader says that a file may have no header, if a column is called as a number is.
+func (g *guess) noHeader(columns []*dataset.Column) string {
+	isNumber := func(c *dataset.Column) bool { _, err := strconv.ParseFloat(c.Name, 64); return err == nil }
+	if g.format != dataset.CSV || !slices.ContainsFunc(columns, isNumber) {
+		return ""
+	}
+	return "; the first line, which is taken for the names of the columns, has numbers: write a line with names before it"
+}
+
 // addAll guesses what the columns other than the label are; of, the label, may be nil.
 func (g *guess) addAll(columns []*dataset.Column, of *dataset.Column) {
 	g.time = g.likelyTime(columns, of)
+	taken := make(map[string]bool, len(columns)) // names of paths have dots, as other names may
+	if of != nil {
+		taken[of.Name] = true
+	}
 	for _, c := range columns {
-		if c != of {
+		if c != of && taken[c.Name] {
+			g.fields = append(g.fields, report.InitField{Name: c.Name, Use: "left out", Why: "another field is called so"})
+		} else if c != of {
 			g.add(c)
 		}
+		taken[c.Name] = true
 	}
 	why, names := g.sample.unseen(columns)
 	for _, name := range names {
@@ -191,6 +211,9 @@ func likelyLabel(columns []*dataset.Column) *dataset.Column {
 	}
 	var of *dataset.Column
 	for _, c := range columns {
+		if own := ownName(c); c.Times > 0 && c.Times == c.Present || isTime(c, own) || nameOfNames(own) == surelyNames {
+			continue // the time of a click, the ID of a target
+		}
 		for _, word := range words.FindAllString(c.Name, -1) {
 			if word = strings.ToLower(word); len(word) == 1 || !slices.Contains(likelyLabels, word) {
 				continue
@@ -216,7 +239,7 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 			Code: report.ExitUsage,
 			Key:  "--label",
 			Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
-				"there is nothing to learn; --label names another", c.Name, distinct, g.rows),
+				"there is nothing to learn; --label names another%s", c.Name, distinct, g.rows, g.skipped),
 		}
 	case c.Booleans == n || c.Whole == n && c.Min == 0 && c.Max == 1:
 		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
@@ -231,6 +254,13 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 			s.Positive, s.Negative = s.Negative, s.Positive
 		}
 		g.labelWhy = fmt.Sprintf("it has two values; %s counts as 1", s.Positive)
+	case c.Numbers == n && g.largeLabels(c):
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--label",
+			Err: fmt.Errorf("offline: the column %q has numbers from %g to %g, and most are beyond ±%g, "+
+				"the largest label: divide them, or say another --label", c.Name, c.Min, c.Max, event.MaxLabel),
+		}
 	case c.Numbers == n:
 		s.Task, g.labelWhy = string(event.Regression), fmt.Sprintf("numbers from %g to %g", c.Min, c.Max)
 		if distinct <= fewNumbers && g.rows >= rowsPerName*distinct {
@@ -255,6 +285,17 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 	return nil
 }
 
+// largeLabels reports whether most of the numbers of a label are larger than labels may be.
+func (g *guess) largeLabels(c *dataset.Column) bool {
+	large, all := 0, 0
+	for i, v := range c.HeadNumbers() {
+		if all += c.CountOf(i); math.Abs(v) > event.MaxLabel {
+			large += c.CountOf(i)
+		}
+	}
+	return 2*large > all
+}
+
 // namesIn returns the names in the values of a column; of CSV a cell with | in it is a list.
 func (g *guess) namesIn(c *dataset.Column) []string {
 	var classes []string
@@ -275,6 +316,9 @@ func (g *guess) namesIn(c *dataset.Column) []string {
 // isYes reports whether a name of one of two labels is by its meaning the one that counts as 1; of others it is the
 // rarer one.
 func isYes(name string) bool {
+	if v, err := strconv.ParseFloat(name, 64); err == nil {
+		return v == 1
+	}
 	return slices.ContainsFunc(likelyYes, func(yes string) bool { return strings.EqualFold(yes, name) })
 }
 
@@ -307,6 +351,8 @@ func (g *guess) add(c *dataset.Column) {
 		say(out, "it has objects, whose members are separate fields")
 	case c.Nested > 0:
 		say(out, "it has objects, and a field is a name, a number or a list of names")
+	case c.NoTexts > 0:
+		say(out, "it has bytes that are not UTF-8 in %d rows, and a name is text", c.NoTexts)
 	case c == g.time:
 		switch s.Time, s.TimeUnit = c.Name, unit; {
 		case unit == "":
@@ -317,6 +363,10 @@ func (g *guess) add(c *dataset.Column) {
 		default:
 			say("time", "numbers of about %s: %s since 1970", plausible(c), unitWords[unit])
 		}
+	case g.format == dataset.JSONL && c.Quoted > 0 && isTime(c, own):
+		say(out, "times that are numbers as text: events have them as numbers, or by RFC 3339")
+	case c.Beyond > 0 && c.Whole < c.Numbers && c.Numbers == n && float64(c.Beyond) > timeless*float64(n):
+		say(out, "numbers from %g to %g, of which %d are beyond %g or too near 0", c.Min, c.Max, c.Beyond, largestNumber)
 	case !g.hasTimes(c) && (c.Times == n || isTime(c, own)):
 		say(out, "times, which %d rows lack: an event without its time is refused", g.rows-n)
 	case c.Times == n:
@@ -344,6 +394,8 @@ func (g *guess) add(c *dataset.Column) {
 	case isText && isName == notByName:
 		say("numeric", "text that is numbers from %g to %g", c.Min, c.Max)
 		asNumber = true
+	case c.Empty > 0 && float64(c.Empty) > timeless*float64(g.rows):
+		say(out, "it is empty text in %d rows, which is no name: write null there", c.Empty)
 	case distinct == n && n == g.rows && distinct > fewNumbers && s.Identity == "" && identifies(own) &&
 		(c.Numbers == 0 || c.Whole == n) && c.Lists == 0:
 		s.Identity = c.Name

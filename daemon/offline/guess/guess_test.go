@@ -155,12 +155,20 @@ func TestTimesByTheirValues(t *testing.T) {
 		"whatever the name":           {"user,v3,rating", "USER,CREATED,RATING", "v3", "ms"},
 		"the one in order":            {"user,created,clock,rating", "USER,CREATED,CLOCK,RATING", "clock", "s"},
 		"an id in their range":        {"user_id,rating", "CLOCK,RATING", "", "ms"},
+		"numbers of phones":           {"caller,rating", "PHONE,RATING", "", "ms"},
+		"numbers of articles":         {"barcode,rating", "EAN,RATING", "", "ms"},
+		"late ones":                   {"v3,user,rating", "LATE,USER,RATING", "v3", "ms"},
+		"minutes":                     {"user,made,rating", "USER,2024-01-02 10:MM,RATING", "made", "ms"},
+		"a warehouse's":               {"user,made,rating", "USER,2024-01-02 10:MM:07.5 UTC,RATING", "made", "ms"},
+		"a zone without a colon":      {"user,made,rating", "USER,2024-01-02T10:MM:07+0530,RATING", "made", "ms"},
 	} {
 		text := c.header + "\n"
 		for i := range 500 {
 			text += strings.NewReplacer("USER", fmt.Sprint("u", i%9), "RATING", fmt.Sprint(1+i%5), "CREATED",
 				fmt.Sprint(1_600_000_000_000+i*7919%40*86_400_000),
-				"CLOCK", fmt.Sprint(1_700_000_000+i/3*3)).Replace(c.row) + "\n"
+				"CLOCK", fmt.Sprint(1_700_000_000+i/3*3), "PHONE", fmt.Sprint(919_812_300_000+i*7919%60*13), "EAN",
+				fmt.Sprint(4_006_381_300_000+i*7919%60*31), "LATE", fmt.Sprint(1_600_000_000_001+(i/3-i%20/19*9)*777),
+				"MM", fmt.Sprintf("%02d", i/9)).Replace(c.row) + "\n"
 		}
 		_, m := guesses(t, "x.csv", text, Options{})
 		if s := m.Schema; s.Time != c.want || s.TimeUnit != c.unit || slices.Contains(s.Numeric, "created") {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
@@ -262,7 +263,20 @@ func (g *guess) yaml(o *Options) string {
 type yamlText struct{ strings.Builder }
 
 // line writes a line, or several of them.
-func (y *yamlText) line(format string, arguments ...any) { fmt.Fprintf(y, format+"\n", arguments...) }
+// line writes a line. A name in a comment may have what ends a line in YAML, or what YAML has not.
+func (y *yamlText) line(format string, arguments ...any) {
+	for i, argument := range arguments {
+		if text, ok := argument.(string); ok {
+			arguments[i] = strings.Map(func(r rune) rune {
+				if unicode.IsGraphic(r) {
+					return r
+				}
+				return ' '
+			}, text)
+		}
+	}
+	fmt.Fprintf(y, format+"\n", arguments...)
+}
 
 // writeInput writes the section input of the model.
 func (g *guess) writeInput(y *yamlText, topic string, o *Options) {

@@ -404,6 +404,17 @@ func TestInitRefusals(t *testing.T) {
 		"no rows":               {"x.csv", "user,rating\n", "", []string{"has no rows"}},
 		"nothing":               {"x.csv", "", "", []string{"has no rows"}},
 		"the same column twice": {"x.csv", "a,a\n1,2\n", "", []string{`two columns "a"`}},
+		"no header": {"x.csv", "u1,i1,3\nu2,i2,4\n", "",
+			[]string{"--label NAME", "the first line", "has numbers"}},
+		"the time of a click": {"x.csv", "click_time,a\n2024-01-01 10:00:00,x\n2024-01-01 10:00:01,y\n", "",
+			[]string{"no column is clearly the label"}},
+		"an array": {"x.json", "[\n{\"user\":\"u1\",\"rating\":1},\n{\"user\":\"u1\",\"rating\":2}\n]\n", "",
+			[]string{"1 different values in 1 rows", "3 lines skipped: not_json"}},
+		"an object over lines": {"x.json", "{\n  \"user\": 1\n}\n", "", []string{"each line has one object"}},
+		"names twice in objects": {"x.jsonl", `{"user":"a","user":"b","rating":1}`, "",
+			[]string{"no rows", "duplicate_key"}},
+		"large labels": {"x.csv", "user,target\na,1700000000000.5\nb,3e14\na,7\n", "",
+			[]string{"beyond ±1e+09", "the largest label"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{
@@ -427,6 +438,58 @@ func TestInitRefusals(t *testing.T) {
 	o.Data = dataset.Stdin
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error { return Init(o, out) })
 	offlinetest.WantExit(t, err, report.ExitUsage, "standard input has no name")
+}
+
+// TestInitOfOddNames: whatever columns are called, and whatever their values are, the configuration is YAML that says
+// what it should.
+func TestInitOfOddNames(t *testing.T) {
+	for _, odd := range []string{"a\rb", "a\u0085b", "a\u2028b", "a\x00b", "a\x1bb", "\ufeffx", "a: b", "# a", "- a",
+		"a\tb", "ü 🙂", `a"b\c`, "a\nb", "~", "*a", "{a}"} {
+		cell := `"` + strings.ReplaceAll(odd, `"`, `""`) + `"`
+		text := "user,item," + cell + "\n"
+		for i := range 300 {
+			text += fmt.Sprintf("u%d,%s,%s\n", i%7, cell, []string{cell, `"no"`}[i%2])
+		}
+		g, m := guesses(t, "x.csv", text, Options{Label: odd})
+		if s := m.Schema; s.Label != odd || s.Positive != odd && s.Negative != odd ||
+			!slices.Equal(s.Categorical, []string{"user"}) {
+			t.Errorf("%q: %+v, %v", odd, s, g)
+		}
+	}
+}
+
+// TestInitOfTexts: what text in JSON holds decides whether events can have it: times as digits, empty text, and a path
+// that is called as another field are left out, with why.
+func TestInitOfTexts(t *testing.T) {
+	var b strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&b, `{"user.id":"u%d","user":{"id":%d},"ts":"%d","tag":"%s","size":%s,"rating":%d}`+"\n", i%7, i%5,
+			1_700_000_000_000+i*1000, []string{"", "a", "b"}[i%3], []string{"1e17", "0.5", "2.5"}[i%3], 1+i%5)
+	}
+	g, m := guesses(t, "x.jsonl", b.String(), Options{})
+	if s := m.Schema; s.Time != "" || len(s.Numeric) > 0 || !slices.Equal(s.Categorical, []string{"user.id"}) {
+		t.Errorf("schema %+v", s)
+	}
+	for _, want := range []string{"another field is called so", "times that are numbers as text", "empty text in 134 rows",
+		"134 are beyond 1e+15"} {
+		if !strings.Contains(fmt.Sprint(g["fields"]), want) {
+			t.Errorf("no %q in %s", want, g)
+		}
+	}
+}
+
+// TestInitOfSignedLabels: of two numbers 1 counts as 1, however it is written, and not the rarer one.
+func TestInitOfSignedLabels(t *testing.T) {
+	for yes, no := range map[string]string{"+1": "-1", "1.0": "-1.0", "1": "-7", "01": "00"} {
+		text := "user,label\n"
+		for i := range 300 {
+			text += fmt.Sprintf("u%d,%s\n", i%7, []string{yes, yes, no}[i%3])
+		}
+		_, m := guesses(t, "x.csv", text, Options{})
+		if s := m.Schema; s.Task != "binary" || s.Positive != "" && s.Positive != yes {
+			t.Errorf("%s and %s: %+v", yes, no, m.Schema)
+		}
+	}
 }
 
 // many returns rows with so many different labels.

@@ -2,6 +2,7 @@ package guess
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -198,8 +199,13 @@ var timeWords = strings.Fields(`
 // unitWords are the units of times.
 var unitWords = map[string]string{"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
-// isTime reports whether the numbers of a column are times since 1970: by its name, or by what they are: that large in
-// milliseconds or less, of which few other numbers are, or never the same for long, or in their order.
+// inOrder is the share of numbers not less than the one before from which on they are in the order of the rows, but for
+// late ones.
+const inOrder = 0.9
+
+// isTime reports whether the numbers of a column are times since 1970: by its name, or by what they are: never the same
+// for long, or in their order. In milliseconds or less, of which few other numbers are, a few may be out of order, or
+// all are whole seconds. What else comes back in any order is a name, such as the number of a phone or an article.
 func isTime(c *dataset.Column, own string) bool {
 	unit := timeUnit(c)
 	if isTyped(c) {
@@ -208,8 +214,18 @@ func isTime(c *dataset.Column, own string) bool {
 	if unit == "" || nameOfNames(own) != notByName {
 		return false
 	}
-	return isTimeName(own) || unit == "ms" || unit == "us" || c.Distinct() > c.Present/2 || c.Distinct() > 1 &&
-		c.Rises == c.Present-1
+	least := 1.0
+	if unit != "s" {
+		least = inOrder
+	}
+	return isTimeName(own) || c.Distinct() > c.Present/2 || c.Distinct() > 1 &&
+		float64(c.Rises) >= least*float64(c.Present-1) || unit != "s" && areSeconds(c, unit)
+}
+
+// areSeconds reports whether all numbers of a unit are whole seconds.
+func areSeconds(c *dataset.Column, unit string) bool {
+	second := map[string]float64{"ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
+	return !slices.ContainsFunc(c.HeadNumbers(), func(v float64) bool { return math.Mod(v, second) != 0 })
 }
 
 // isTimeName reports whether a column is called as times are.
@@ -237,6 +253,9 @@ func (g *guess) likelyTime(columns []*dataset.Column, label *dataset.Column) (be
 		isWritten := c.Present > 0 && c.Times == c.Present && (g.format != dataset.JSONL || c.Stamps == c.Present)
 		if c == label || !g.hasTimes(c) || slices.Contains(ofExport, c.Name) || !isWritten && !isTime(c, own) {
 			continue
+		}
+		if g.format == dataset.JSONL && c.Quoted > 0 {
+			continue // an event has no time that is a number in quotes
 		}
 		score := float64(c.Rises) / float64(c.Present)
 		if isTimeName(own) {

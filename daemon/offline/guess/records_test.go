@@ -177,6 +177,38 @@ func TestReplayOfOtherFormats(t *testing.T) {
 	}
 }
 
+// TestInitOfParquetLists: in Parquet a label of lists has the names in them as classes, and bytes that are no text are
+// left out.
+func TestInitOfParquetLists(t *testing.T) {
+	type row struct {
+		User  string   `parquet:"user"`
+		Hash  []byte   `parquet:"hash"`
+		Label []string `parquet:"label,list"`
+	}
+	var file bytes.Buffer
+	w := parquet.NewGenericWriter[row](&file)
+	for i := range 300 {
+		r := row{fmt.Sprint("u", i%7), []byte{byte(i % 200)}, []string{"a", "b|c", "d"}[:1+i%3]}
+		if _, err := w.Write([]row{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	g, m := guesses(t, "x.parquet", file.String(), Options{})
+	if s := m.Schema; s.Task != "multilabel" || !slices.Equal(s.Classes, []string{"a", "b|c", "d"}) ||
+		!slices.Equal(s.Categorical, []string{"user"}) {
+		t.Errorf("schema %+v", s)
+	}
+	if says := fmt.Sprint(g["fields"]); !strings.Contains(says, "bytes that are not UTF-8 in 72 rows") {
+		t.Error(says)
+	}
+	if !sameEvents(t, offlinetest.WriteFile(t, "x.parquet", file.String()), "label") {
+		t.Error("no configuration")
+	}
+}
+
 // sameEvents compares what backtest reads in a file with what the daemon would read of it by way of replay, if init
 // can make a configuration.
 func sameEvents(t *testing.T, path, label string) bool {

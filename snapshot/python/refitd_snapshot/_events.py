@@ -115,7 +115,9 @@ def name_of(what: str, value: Any) -> str:
 
 def names_of(what: str, values: Any) -> list[str]:
     """Returns the names in a list, tuple, set, array or other collection. Raises InputError, also for one text and for bytes, which are none."""
-    if isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(values, Iterable):
+    is_one = isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or getattr(values, "ndim", 1) == 0
+    is_table = getattr(values, "ndim", 1) > 1 or hasattr(values, "columns")  # whose names of columns would be taken for the names
+    if is_one or is_table or not isinstance(values, Iterable):
         raise InputError(f"{what} a list of texts or whole numbers, not {_described(values)}")
     each = f"{what} a list whose elements are each"
     try:

@@ -69,7 +69,7 @@ class DeltasTest(Comparison):
                 self.assertGreaterEqual(model.position.sequence, last)
                 last = model.position.sequence
             broken = bytearray(whole)
-            broken[-100 if SIGNED else -10] ^= 1
+            broken[-100] ^= 1  # of the payload, which a signature follows
             write(bytes(broken))
             refused = until(watcher, 8, "DigestError")
             self.assertGreater(refused.deltas_refused, 0)
