@@ -144,8 +144,11 @@ func (d *decoder) mapping(node ast.Node, dst reflect.Value, path string) {
 		}
 		d.value(entry.Value, dst.Field(i), child)
 	}
-	if s, ok := dst.Addr().Interface().(*Schema); ok {
-		s.takeDerived()
+	switch of := dst.Addr().Interface().(type) {
+	case *Schema:
+		of.takeDerived()
+	case *Model:
+		of.takeTables()
 	}
 }
 

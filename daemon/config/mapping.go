@@ -104,7 +104,8 @@ func (m *Mapping) Place(field string) string {
 func (s *Schema) EventFields() (fields []string) {
 	categorical, multi := s.GivenFields()
 	seen := map[string]bool{"": true}
-	for _, name := range slices.Concat([]string{s.Label, s.Time, s.Identity, s.Weight}, categorical, s.Numeric, multi) {
+	numbers := s.GivenNumbers()
+	for _, name := range slices.Concat([]string{s.Label, s.Time, s.Identity, s.Weight}, categorical, numbers, multi) {
 		if !seen[name] {
 			fields, seen[name] = append(fields, name), true
 		}

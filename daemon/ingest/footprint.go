@@ -53,7 +53,7 @@ const (
 
 // SchemasFootprint returns the bytes that the schemas of a model's records take. It is 0 where these are JSON.
 func SchemasFootprint(m *config.Model) int64 {
-	if !m.Input.IsFramed() {
+	if !m.IsFramed() {
 		return 0
 	}
 	return maxSchemasBytes*(1+maxReaders*programBytes) + parsingBytes

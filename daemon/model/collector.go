@@ -326,7 +326,7 @@ func (s samples) learned(m *Model) {
 // accountsByTopic adds up the ledger over the partitions of each topic.
 func accountsByTopic(m *config.Model, ledger []sketch.LedgerRow) map[string]map[string]int64 {
 	sums := make(map[string]map[string]int64)
-	for _, topic := range m.Input.Topics {
+	for _, topic := range m.AllTopics() {
 		sums[topic] = make(map[string]int64)
 	}
 	for i := range ledger {

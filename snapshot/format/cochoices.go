@@ -215,8 +215,10 @@ func (m *Manifest) AllFiles() []File {
 // ReadFiles returns those of AllFiles that Open and Watch read.
 func (m *Manifest) ReadFiles() []File {
 	files := slices.Clone(m.Files)
-	if m.CoChoices != nil {
-		files = append(files, *m.CoChoices)
+	for _, block := range []*File{m.CoChoices, m.Tables} {
+		if block != nil {
+			files = append(files, *block)
+		}
 	}
 	return files
 }

@@ -27,7 +27,7 @@ type Position struct {
 
 // FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says
 // what a model needs.
-const FormatVersion = formatWeights
+const FormatVersion = formatTables
 
 // Number is written as null when it is not finite; null reads back as NaN.
 type Number float64
@@ -199,7 +199,9 @@ type Manifest struct {
 	// has the cut, and cut is empty, where the cut is large; scoring does not need it
 	CutFile *File `json:"cut_file,omitempty"`
 	// has what lists know of names that are chosen together; scoring does not need it
-	CoChoices     *File  `json:"co_choices,omitempty"`
+	CoChoices *File `json:"co_choices,omitempty"`
+	// has what is known of entities, which scores depend on
+	Tables        *File  `json:"tables,omitempty"`
 	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents
 	Previous      string `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
 	// of the key that manifest.sig is made with; empty is unsigned
@@ -212,7 +214,7 @@ type Manifest struct {
 // NewManifest describes contents; model, version and digests are filled in by Publish.
 func NewManifest(c *Contents) Manifest {
 	m := Manifest{
-		Format:      formatOf(&c.Schema, c.degree()),
+		Format:      formatOf(&c.Schema, c.degree(), c.Tables != nil),
 		Meta:        c.Meta,
 		Kernel:      c.Kernel,
 		Degree:      c.degree(),
@@ -321,7 +323,7 @@ func DecodeManifest(b []byte) (Manifest, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", disk.ErrFormat, err)
 	}
-	if needs := formatOf(&m.Schema, m.Degree); m.Format < needs {
+	if needs := formatOf(&m.Schema, m.Degree, m.Tables != nil); m.Format < needs {
 		return m, fmt.Errorf(
 			"manifest.json: %w: what schema and kernel have is of format %d, not %d: publish the version again",
 			disk.ErrFormat, needs, m.Format)
@@ -380,11 +382,23 @@ func PayloadDigest(c *Contents) (string, error) {
 		return "", fmt.Errorf("snapshot: %w: %w", disk.ErrContents, err)
 	}
 	m := NewManifest(c)
+	if c.Tables != nil {
+		b, err := EncodeTables(c.Tables)
+		if err != nil {
+			return "", fmt.Errorf("snapshot: %w: %w", disk.ErrContents, err)
+		}
+		m.AddTables(b)
+	}
 	return m.DigestPayload(disk.HexSum(tensors), disk.HexSum(names))
 }
 
+// AddTables notes the file of the tables.
+func (m *Manifest) AddTables(b []byte) {
+	m.Tables = &File{Name: TablesFile, Bytes: int64(len(b)), SHA256: disk.HexSum(b)}
+}
+
 // DigestPayload is the SHA-256 of three lines: the scoring fields of the manifest as JSON, and the hex digests of the
-// two files.
+// two files; and of another line, "tables" and the digest of that file, where there are tables.
 func (m *Manifest) DigestPayload(tensors, names string) (string, error) {
 	head, err := json.Marshal(struct {
 		Kernel      string `json:"kernel"`
@@ -398,5 +412,9 @@ func (m *Manifest) DigestPayload(tensors, names string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "sha256:" + disk.HexSum(fmt.Appendf(nil, "%s\n%s\n%s\n", head, tensors, names)), nil
+	text := fmt.Appendf(nil, "%s\n%s\n%s\n", head, tensors, names)
+	if m.Tables != nil {
+		text = fmt.Appendf(text, "tables %s\n", m.Tables.SHA256)
+	}
+	return "sha256:" + disk.HexSum(text), nil
 }

@@ -264,10 +264,14 @@ const (
 	formatCrosses = 4
 	formatDegree  = 5 // 3 of the kernel
 	formatWeights = 6 // of lists
+	formatTables  = 8 // 7 is of another block
 )
 
-// formatOf returns the version of the format that a schema and a kernel of a degree need.
-func formatOf(s *Schema, degree int) int {
+// formatOf returns the version of the format that a schema, a kernel of a degree and tables need.
+func formatOf(s *Schema, degree int, tables bool) int {
+	if tables {
+		return formatTables
+	}
 	if degree > quadratic {
 		return max(formatDegree, s.format())
 	}

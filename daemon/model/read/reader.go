@@ -216,7 +216,7 @@ func (r *Reader) siblingHasBegun() bool {
 }
 
 func sharesTopic(a, b *config.Model) bool {
-	return slices.ContainsFunc(a.Input.Topics, func(t string) bool { return slices.Contains(b.Input.Topics, t) })
+	return slices.ContainsFunc(a.AllTopics(), func(t string) bool { return slices.Contains(b.AllTopics(), t) })
 }
 
 // onApplied counts a stored batch and wakes the trainer.
@@ -259,6 +259,9 @@ func (r *Reader) onApplied(c ingest.Counts) {
 			"seems", c.TrueUnit)
 	}
 	if c.Applied == 0 {
+		if c.Tabled > 0 {
+			r.OnStored()
+		}
 		return
 	}
 	r.Applied.Add(c.Applied)
