@@ -179,11 +179,7 @@ var errTooFar = fmt.Errorf("%w: an output is not finite: a numeric field is too 
 func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *format.Input,
 	where []asked, s *Scratch) error {
 	s.heap = s.heap[:0]
-	each := m.eachName
-	if len(where) > 0 {
-		each = func(field int, s *Scratch, do func(j int32) error) error { return m.eachWhere(field, where, s, do) }
-	}
-	return each(field, s, func(j int32) error {
+	try := func(j int32) error {
 		event.Categorical[field] = m.nameOf(field, j)
 		m.encodeOver(over, event, s)
 		m.outputs(s.base, s)
@@ -196,7 +192,11 @@ func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, 
 			s.heap = pushed(s.heap, x, k)
 		}
 		return nil
-	})
+	}
+	if len(where) > 0 {
+		return m.eachWhere(field, where, s, try)
+	}
+	return m.eachName(field, s, try)
 }
 
 // matrix stores, for all outputs in groups of lanes, what a candidate's row of the basis, its squares and its cubes are
