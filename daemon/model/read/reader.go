@@ -45,6 +45,7 @@ type Reader struct {
 	Pasts    *ingest.Pasts // of entities, for derived fields; nil without any
 	Role     role.Role
 	Applied  atomic.Int64 // events since the start
+	Tabled   atomic.Int64 // records of tables since the start
 
 	CatchUp       func() *ingest.CatchUp // the one under way, nil without one
 	began         time.Time
@@ -260,6 +261,7 @@ func (r *Reader) onApplied(c ingest.Counts) {
 	}
 	if c.Applied == 0 {
 		if c.Tabled > 0 {
+			r.Tabled.Add(c.Tabled)
 			r.OnStored()
 		}
 		return
