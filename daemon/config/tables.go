@@ -20,11 +20,11 @@ type Table struct {
 	// as input.key_format
 	KeyFormat   string   `json:"key_format,omitempty"`
 	Categorical []string `json:"categorical,omitempty"` // columns with one name; true and false are names, too
-	Numeric     []string `json:"numeric,omitempty"`
-	Multi       []string `json:"multi,omitempty"`
-	Mapping     Mapping  `json:"mapping,omitzero"` // where in records the columns are, as input.mapping
-	MaxRows     int      `json:"max_rows"`         // of a partition; those written longest ago go first
-	MaxBytes    Size     `json:"max_bytes"`        // of these rows
+	Numeric     []string `json:"numeric,omitempty"`     // columns with a number
+	Multi       []string `json:"multi,omitempty"`       // columns with a list of names
+	Mapping     Mapping  `json:"mapping,omitzero"`      // where in records the columns are, as input.mapping
+	MaxRows     int      `json:"max_rows"`              // of a partition; those written longest ago go first
+	MaxBytes    Size     `json:"max_bytes"`             // of these rows
 
 	FromRegistry bool `json:"from_registry,omitempty" yaml:"-"` // schemas are those of kafka.schema_registry
 }
@@ -47,7 +47,7 @@ const (
 // What a table may hold unless it is said, and at most.
 const (
 	defaultTableRows       = 100_000
-	defaultTableBytes Size = 64 << 20
+	defaultTableBytes Size = 16 << 20
 	maxTableRows           = 10_000_000
 	maxTableBytes     Size = 4 << 30
 	maxTables              = 16
