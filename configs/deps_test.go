@@ -41,8 +41,8 @@ daemon/curves
 daemon/cycle
 	consumer/event daemon/config daemon/cycle/drift daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
 	daemon/cycle/fitted daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit
-	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates
-	daemon/quality daemon/report snapshot snapshot/format snapshot/scorer solver
+	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/tables
+	daemon/cycle/updates daemon/quality daemon/report snapshot snapshot/format snapshot/scorer solver
 daemon/cycle/cycletest
 	consumer/event daemon/config
 daemon/cycle/cycletest/refits
@@ -51,21 +51,23 @@ daemon/cycle/cycletest/refits
 daemon/cycle/drift
 	daemon/config daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/mixture
 daemon/cycle/encode
-	consumer/event daemon/config daemon/cycle/rows daemon/report snapshot/format solver solver/posterior solver/ridge
+	consumer/event daemon/config daemon/cycle/rows daemon/cycle/tables daemon/report snapshot/format solver
+	solver/posterior solver/ridge
 daemon/cycle/evaluate
 	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot/format solver
 daemon/cycle/experts
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/kdtree
-	daemon/cycle/rows daemon/cycle/trees snapshot/format solver solver/posterior solver/posterior/online solver/ridge
+	daemon/cycle/rows daemon/cycle/tables daemon/cycle/trees snapshot/format solver solver/posterior
+	solver/posterior/online solver/ridge
 daemon/cycle/fitted
-	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/report snapshot
-	snapshot/format solver solver/posterior solver/posterior/online
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/cycle/tables
+	daemon/report snapshot snapshot/format solver solver/posterior solver/posterior/online
 daemon/cycle/gate
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
 	daemon/cycle/refit/task daemon/cycle/rows daemon/report snapshot/format solver solver/posterior
 daemon/cycle/guard
-	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows daemon/report
-	snapshot/format
+	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows daemon/cycle/tables
+	daemon/report snapshot/format
 daemon/cycle/kdtree
 daemon/cycle/mixture
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/rows
@@ -82,19 +84,22 @@ daemon/cycle/refit/convex
 	daemon/cycle/rows daemon/report snapshot/format solver solver/margin
 daemon/cycle/refit/task
 	consumer/event daemon/choices daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
-	daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/report snapshot snapshot/format snapshot/scorer
-	solver solver/margin solver/posterior solver/posterior/sweep
+	daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/cycle/tables daemon/report snapshot snapshot/format
+	snapshot/scorer solver solver/margin solver/posterior solver/posterior/sweep
 daemon/cycle/refit/variational
 	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted daemon/cycle/gate
 	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows solver solver/posterior solver/posterior/online
 	solver/posterior/sweep
 daemon/cycle/rows
 	consumer/event daemon/config daemon/report
+daemon/cycle/tables
+	consumer/event daemon/config daemon/cycle/rows
 daemon/cycle/trees
 daemon/cycle/updates
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
-	daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit/convex daemon/cycle/rows daemon/report
-	snapshot snapshot/format snapshot/scorer solver solver/posterior solver/posterior/online
+	daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit/convex daemon/cycle/rows
+	daemon/cycle/tables daemon/report snapshot snapshot/format snapshot/scorer solver solver/posterior
+	solver/posterior/online
 daemon/daemontest
 	consumer/event daemon daemon/broker daemon/config daemon/report
 daemon/daemontest/liar
@@ -116,8 +121,8 @@ daemon/export
 daemon/faults
 daemon/ingest
 	consumer consumer/event consumer/event/avro consumer/event/jsonschema consumer/event/protobuf consumer/registry
-	daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/updates
-	daemon/report sketch snapshot/backoff snapshot/durable snapshot/failpoint snapshot/format
+	daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/tables
+	daemon/cycle/updates daemon/report sketch snapshot/backoff snapshot/durable snapshot/failpoint snapshot/format
 daemon/logs
 daemon/memory
 	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational

@@ -33,9 +33,9 @@ func putItem(b *daemontest.Bench, name string, value []byte) {
 	}
 }
 
-// TestTables: what a topic says of items is in versions, which score an event of user and item as one with everything in
-// it. While the daemon runs, an item without any event is in the lists of consumers soon after its record, by a delta,
-// and over HTTP, where conditions hold; and it goes with its tombstone.
+// TestTables: what a topic says of items is in versions, which score an event of user and item as one with everything
+// in it. While the daemon runs, an item without any event is in the lists of consumers soon after its record, by a
+// delta, and over HTTP, where conditions hold; and it goes with its tombstone.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

@@ -28,8 +28,8 @@ func (s *Store) Entities(topic string, number int32, visit func(Entity) error) e
 	})
 }
 
-// Revise calls change with each entity of every partition, and its topic, and keeps what it returns, nil for nothing, in separate
-// transactions. A value that is returned as it was is not written.
+// Revise calls change with each entity of every partition, and its topic, and keeps what it returns, nil for nothing,
+// in separate transactions. A value that is returned as it was is not written.
 func (s *Store) Revise(change func(topic string, e Entity) (value []byte, err error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

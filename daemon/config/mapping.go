@@ -15,7 +15,7 @@ type Mapping struct {
 	Envelope string `json:"envelope,omitempty"` // debezium or cloudevents; empty for none
 	// conditions, such as type == "rating"; records of which one does not hold are no events
 	When   []string      `json:"when,omitempty"`
-	Fields []MappedField `json:"fields,omitempty"`
+	Fields []MappedField `json:"fields,omitempty"` // where fields are that are elsewhere
 }
 
 // MappedField says what a field of the schema is: one of Path and Constant is given.

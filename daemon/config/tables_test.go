@@ -30,7 +30,8 @@ func TestTables(t *testing.T) {
 		t.Errorf("schema %+v", s)
 	}
 	given, lists := s.GivenFields()
-	if !slices.Equal(given, []string{"user", "item"}) || len(lists) > 0 || !slices.Equal(s.GivenNumbers(), []string{"hour"}) {
+	if !slices.Equal(given, []string{"user", "item"}) || len(lists) > 0 ||
+		!slices.Equal(s.GivenNumbers(), []string{"hour"}) {
 		t.Errorf("events bring %q, %q and %q", given, lists, s.GivenNumbers())
 	}
 	if !slices.Equal(m.AllTopics(), []string{"t", "items"}) || m.TableOf("items") != 0 || m.TableOf("t") != -1 {
@@ -49,7 +50,8 @@ func TestTables(t *testing.T) {
 		{"name: items", "name: Items!", "models[0].tables[0].name"},
 		{"multi: [tags]", "multi: [tags], max_rows: -1", "models[0].tables[0].max_rows"},
 		{"multi: [tags]", "multi: [tags], max_bytes: 1KiB", "models[0].tables[0].max_bytes"},
-		{"multi: [tags]", "multi: [tags], mapping: {fields: [{name: nil, path: a}]}", "models[0].tables[0].mapping.fields[0].name"},
+		{"multi: [tags]", "multi: [tags], mapping: {fields: [{name: nil, path: a}]}",
+			"models[0].tables[0].mapping.fields[0].name"},
 	} {
 		_, err := Parse("a.yaml", []byte(strings.Replace(tablesText, x.old, x.new, 1)), nil)
 		if err == nil || !strings.Contains(err.Error(), x.key) {

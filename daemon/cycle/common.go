@@ -21,7 +21,7 @@ type common struct {
 	config        *config.Model
 	schema        event.Schema
 	target        *encode.Target
-	tables        *tables.Set // what is known of entities now, with a lock of its own; nil without tables
+	tables        *tables.Set // what is known of entities now, with a separate lock; nil without tables
 	now           func() time.Time
 	baselineField int            // categorical field of the item mean, or -1
 	entityFields  []int          // categorical fields by whose names events are new or known

@@ -130,7 +130,8 @@ func (d *Delta) encode(shape *Shape, signer *Signer) ([]byte, error) {
 	}
 	h := DeltaHeader{Model: d.Model, Base: d.Base, BaseDigest: d.BaseDigest, Sequence: d.Sequence, Previous: d.Previous,
 		Created: d.Created.UTC().Truncate(time.Millisecond), Watermark: d.Watermark.UTC().Truncate(time.Millisecond),
-		Events: d.Events, Cut: d.Cut, Added: len(d.Added), Rows: len(d.Columns), TableRows: len(d.TableRows), Bias: d.Bias != nil,
+		Events: d.Events, Cut: d.Cut, Added: len(d.Added), Rows: len(d.Columns), TableRows: len(d.TableRows),
+		Bias:    d.Bias != nil,
 		Weights: d.Weights != nil, MapWeights: d.MapWeights != nil, PayloadBytes: int64(len(payload)),
 		PayloadSHA256: disk.HexSum(payload), FoldInLosses: d.FoldInLosses, Checked: d.Checked}
 	if signer != nil {
@@ -219,7 +220,7 @@ func (d *Delta) Validate(shape *Shape) error {
 		if err := r.validate(shape.Tables); err != nil {
 			return fmt.Errorf("table row %d: %w", i, err)
 		}
-		if i > 0 && cmp.Or(cmp.Compare(d.TableRows[i-1].Table, r.Table), cmp.Compare(d.TableRows[i-1].Name, r.Name)) >= 0 {
+		if i > 0 && d.TableRows[i-1].compare(r) >= 0 {
 			return fmt.Errorf("table row %d is not behind the one before, by table and name", i)
 		}
 	}

@@ -10,6 +10,7 @@
 //	schema.go      Schema: fields, task, crosses, weights of lists; featuremap.go and foldin.go: its larger parts
 //	manifest.go    Manifest: metrics, cut, digests, its one form in bytes; form.go: older manifests; cut.go: large cuts
 //	tensors.go     model.safetensors; vocabulary.go the names; cochoices.go which of them are chosen together
+//	tables.go      Table: what is known of entities; tablerow.go: rows that deltas have changed
 //	input.go       Input, LabelledEvent, Query, Item: what a model is asked; prediction.go what it answers
 //	keys.go        Keys, Signer, signatures of manifests; pointer.go aliases, renewal.go until when they may be used
 //	delta.go       Delta: its frame is encoded; deltaread.go: and decoded
@@ -38,6 +39,7 @@
 //	                                             and of a feature map map_weights D×m with map_frequencies D×p, map_phases D or map_edges p×(B−1)
 //	<store>/<model>/<version>/vocabulary         a line ["field","name"] for each column that has a name, in column order
 //	<store>/<model>/<version>/cochoices          names that are chosen together, for lists, if there are some: see CoChoices
+//	<store>/<model>/<version>/tables             what is known of entities, if there are tables: see Table
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
 //	<store>/<model>/<version>/deltas/<sequence>.seg  what changed since, if deltas are published: frames one after another, from the one of that number on
 //	<store>/<model>/aliases/<alias>              a Pointer: version, manifest digest, number, time and event of the move, signature, digest
@@ -76,7 +78,8 @@
 //	header               JSON: model, base and base_digest (the version and its manifest's digest), sequence (1, 2, …), previous (digest of the delta
 //	                     before, of the first base_digest), created, event_time_watermark, events, cut (partitions that moved on), added and rows (how many),
 //	                     bias, weights, map_weights (whether they are there), payload_bytes, payload_sha256, fold_in_losses, checked, key_id
-//	payload              at most 64 MiB: a line ["field","name"] for each name added; for each row, columns ascending, the column in 4 bytes, its m linear
+//	payload              at most 64 MiB: a line ["field","name"] for each name added; a line for each row of a table that has changed, as many as
+//	                     table_rows says, ["table","name",[names],[lists],[numbers]] with null for none, or ["table","name"] of one that is gone; for each row, columns ascending, the column in 4 bytes, its m linear
 //	                     weights if the model has some and its k coordinates; then bias m, weights k×m, map weights D×m, those that are there
 //	signature 64 bytes   Ed25519 over the line "refitd delta 1" and the header, if that has a key_id
 //
@@ -107,4 +110,5 @@
 //	5  kernels of degree 3 (Contents.Degree); versions of degree 2 are written as before. Older builds refuse it by its number
 //	6  the names of lists may weigh 1/√n (Schema.MultiWeights); versions in which all weigh 1/n are written as before. Since then with a limit of outputs
 //	   (output_limit)
+//	8  there may be tables (Contents.Tables), whose file is in the payload digest; versions without them are written as before
 package format

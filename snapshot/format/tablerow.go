@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -39,6 +40,11 @@ func (r *TableRow) encode(tables []*Table) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), nil
+}
+
+// compare orders rows by table and name.
+func (r *TableRow) compare(o *TableRow) int {
+	return cmp.Or(cmp.Compare(r.Table, o.Table), cmp.Compare(r.Name, o.Name))
 }
 
 // decode is the inverse of encode. What it returns is not validated yet.

@@ -139,7 +139,8 @@ func (x *tabled) ask() *format.Query {
 	}
 	number := func() *float64 { v := float64(x.rng.IntN(20)); return &v }
 	if x.rng.IntN(2) == 0 {
-		q.Where = append(q.Where, format.Condition{Field: "in_stock", Any: []string{[]string{"true", "false"}[x.rng.IntN(2)]}})
+		q.Where = append(q.Where,
+			format.Condition{Field: "in_stock", Any: []string{[]string{"true", "false"}[x.rng.IntN(2)]}})
 	}
 	if x.rng.IntN(2) == 0 {
 		q.Where = append(q.Where, format.Condition{Field: "genre", Any: []string{fmt.Sprint("g", x.rng.IntN(5)), "g1"}})
@@ -326,8 +327,8 @@ func TestTablesFile(t *testing.T) {
 func TestWhereRefused(t *testing.T) {
 	x := newTabled(t, 4, 40)
 	one, nan := 1.0, math.NaN()
-	for _, w := range []format.Condition{{Field: "genre"}, {Field: "genre", Min: &one}, {Field: "price", Any: []string{"1"}},
-		{Field: "user", Any: []string{"u1"}}, {Field: "price", Min: &nan}} {
+	for _, w := range []format.Condition{{Field: "genre"}, {Field: "genre", Min: &one},
+		{Field: "price", Any: []string{"1"}}, {Field: "user", Any: []string{"u1"}}, {Field: "price", Min: &nan}} {
 		q := &format.Query{Input: format.Input{Categorical: []string{"u1", "", "", ""}}, Over: "item", K: 3,
 			Where: []format.Condition{w}}
 		if _, err := x.model.TopK(nil, q, new(Scratch)); !errors.Is(err, disk.ErrInput) {
@@ -339,7 +340,8 @@ func TestWhereRefused(t *testing.T) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
-	list, err := format.WhereFromMap(map[string]any{"in_stock": true, "genre": []any{"a", "b"}, "price": map[string]any{"min": 2.0}})
+	list, err := format.WhereFromMap(
+		map[string]any{"in_stock": true, "genre": []any{"a", "b"}, "price": map[string]any{"min": 2.0}})
 	if err != nil || len(list) != 3 || list[1].Any[0] != "true" || *list[2].Min != 2 {
 		t.Errorf("%+v: %v", list, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
-// postings are the rows of a table by value, of the columns that were asked for. They are made once, by whoever asks
+// postings are the rows of a table by value, of the columns that were asked for. They are made once, when asked for
 // first.
 type postings struct {
 	mu      sync.Mutex
@@ -116,7 +116,8 @@ func (a *asked) holds(t *format.Table, row int32) bool {
 	if row > 0 {
 		begin = c.Ends[row-1]
 	}
-	return slices.ContainsFunc(c.At[begin:c.Ends[row]], func(at int32) bool { return slices.Contains(a.Any, c.Values[at]) })
+	return slices.ContainsFunc(c.At[begin:c.Ends[row]],
+		func(at int32) bool { return slices.Contains(a.Any, c.Values[at]) })
 }
 
 func (a *asked) within(v float64) bool {

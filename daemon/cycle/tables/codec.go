@@ -12,7 +12,8 @@ import (
 // errRow is returned for bytes that AppendRow has not written.
 var errRow = errors.New("tables: a stored row of a table cannot be read: it is damaged, or another build wrote it")
 
-// A row in the state begins with a zero byte, with which no past of an entity begins, and the version of its form.
+// A row in the state begins with a zero byte, with which no past of an entity begins, and the version of its form. Both
+// are of the stored form. Chosen by hand.
 const (
 	rowTag     = 0
 	rowVersion = 1
