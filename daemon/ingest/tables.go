@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -157,7 +158,7 @@ func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *con
 		return arena, nil
 	}
 	to.Fate = sketch.Applied
-	in, ev := t.at(p.Topic, p.Partition), new(event.Event)
+	ev := new(event.Event)
 	r := t.readers[table]
 	r.ingest.hold(p.Topic, p.Partition, from.Offset)
 	rejection, wait := r.decodeRecord(p, ev, from)
@@ -172,12 +173,19 @@ func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *con
 	case rejection != nil:
 		return reject(to, from, rejection, arena), nil
 	}
-	key := t.keyOf(table, from, ev)
+	return t.keep(table, p, to, from, ev, arena), nil
+}
+
+// keep puts a row into the tables, or takes that of its key out if ev is nil, and notes in the record of a part what
+// changes.
+func (t *tableRows) keep(table int, p *sketch.Part, to *sketch.Record, from *consumer.Record, ev *event.Event,
+	arena []byte) []byte {
+	in, key := t.at(p.Topic, p.Partition), t.keyOf(table, from, ev)
 	if ev != nil && t.forgets(table, p, from.Offset, ev) {
 		ev = nil
 	}
 	if from.Offset < in.next {
-		return arena, nil
+		return arena
 	}
 	in.next = from.Offset + 1
 	if old := in.byKey[key]; old != nil {
@@ -188,7 +196,7 @@ func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *con
 		}
 	}
 	if ev == nil {
-		return arena, nil
+		return arena
 	}
 	ev.Time = max(0, from.Timestamp)
 	start := len(arena)
@@ -196,7 +204,7 @@ func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *con
 	value := arena[start:len(arena):len(arena)]
 	if limit := int64(t.model.Tables[table].MaxBytes); int64(len(value)) > min(sketch.MaxPayloadBytes, limit) {
 		return reject(to, from, &event.Rejection{Reason: event.TooLarge,
-			Expected: "a row that the table has room for", Got: "more"}, arena[:start]), nil
+			Expected: "a row that the table has room for", Got: "more"}, arena[:start])
 	}
 	row := &tableRow{key: key, row: &tables.Row{Topic: p.Topic, Partition: p.Partition, Offset: from.Offset,
 		Event: *ev, Bytes: len(value)}}
@@ -204,7 +212,7 @@ func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *con
 	t.set.Put(table, row.row)
 	to.Entities = append(to.Entities, sketch.Entity{Key: key, Value: value})
 	t.evict(table, in, to)
-	return arena, nil
+	return arena
 }
 
 // evict gives up the rows written longest ago while there are more than there may be. One record brings at most as many
@@ -300,3 +308,33 @@ func (g *Ingest) join(d *decoded, p *sketch.Part) {
 
 // Tables returns the rows of the tables, nil of a model without any.
 func (g *Ingest) Tables() *tables.Set { return g.set }
+
+// NewTableDecoder returns a decoder of the values of a table of m, and the schema of the events that it makes of them:
+// as the topic has them, or without the mapping, whose fields then have their own names.
+func NewTableDecoder(t *config.Table, m *config.Model, mapped bool) (event.Schema, event.Decoder) {
+	of := t.Model(m)
+	if schema := tableSchema(of); mapped {
+		return schema, event.NewMapped(schema, limitsOf(of), of.Mapping(), nil)
+	}
+	schema := tableSchema(of)
+	return schema, event.NewJSON(schema, limitsOf(of))
+}
+
+// FeedTable takes one decoded row as the next offset of a partition of a table, as a backtest does, and stores it.
+func (g *Ingest) FeedTable(topic string, number int32, offset int64, ev *event.Event) error {
+	table := g.model.TableOf(topic)
+	if err := g.tables.load(); err != nil {
+		return err
+	}
+	j, err := g.queue.next()
+	if err != nil {
+		return err
+	}
+	j.start(topic, number, 0, offset, offset+1, 1)
+	j.aside, j.part.Records = true, j.part.Records[:1]
+	to, from := &j.part.Records[0], &consumer.Record{Offset: offset, Timestamp: ev.Time}
+	*to = sketch.Record{Offset: offset, Fate: sketch.Applied, Time: ev.Time, Weight: 1, Aside: true}
+	j.arenas = append(j.arenas[:0], g.tables.keep(table, &j.part, to, from, ev, j.arena(0)))
+	g.store.Classify(&j.part)
+	return cmp.Or(g.learn(j, &g.parts[g.turn]), g.Flush())
+}
