@@ -352,8 +352,12 @@ func ours(typ reflect.Type) bool {
 	return slices.Contains(
 		[]string{
 			module + "/daemon/web",
+			module + "/daemon/web/request",
+			module + "/daemon/web/statuspage",
+			module + "/daemon/web/tensor",
 			module + "/daemon/report",
 			module + "/daemon/config",
+			module + "/daemon/config/strictyaml",
 			module + "/daemon/curves",
 		},
 		typ.PkgPath(),

@@ -22,8 +22,8 @@ var updateRooms = flag.Bool("rooms", false, "write the table of imports in deps_
 const rooms = `
 daemon
 	consumer daemon/build daemon/cluster daemon/config daemon/memory daemon/model daemon/model/metrics daemon/model/part
-	daemon/model/versions daemon/report daemon/shard daemon/traces daemon/web sketch snapshot snapshot/backoff
-	snapshot/failpoint
+	daemon/model/versions daemon/report daemon/shard daemon/traces daemon/web daemon/web/statuspage sketch snapshot
+	snapshot/backoff snapshot/failpoint
 daemon/announce
 	daemon/produce snapshot snapshot/backoff snapshot/format snapshot/kafkasource snapshot/publish
 daemon/broker
@@ -33,7 +33,11 @@ daemon/choices
 daemon/cluster
 	consumer daemon/config daemon/report
 daemon/config
-	consumer/event snapshot/format solver solver/coordinate solver/margin solver/posterior
+	consumer/event daemon/config/scalar daemon/config/strictyaml snapshot/format solver solver/coordinate solver/margin
+	solver/posterior
+daemon/config/scalar
+daemon/config/strictyaml
+	daemon/config/scalar
 daemon/crash
 	sketch snapshot/durable
 daemon/curves
@@ -132,7 +136,8 @@ daemon/model
 	consumer consumer/event daemon/announce daemon/cluster daemon/config daemon/crash daemon/curves daemon/cycle
 	daemon/cycle/experts daemon/cycle/fitted daemon/ingest daemon/memory daemon/model/metrics daemon/model/part
 	daemon/model/read daemon/model/role daemon/model/state daemon/model/train daemon/model/versions daemon/notify
-	daemon/quality daemon/report daemon/scoring daemon/web sketch snapshot snapshot/durable snapshot/publish
+	daemon/quality daemon/report daemon/scoring daemon/web daemon/web/statuspage sketch snapshot snapshot/durable
+	snapshot/publish
 daemon/model/metrics
 	consumer/event daemon/config daemon/cycle/drift daemon/cycle/fitted daemon/cycle/guard daemon/deadletter
 	daemon/durations daemon/ingest daemon/report daemon/scoring daemon/shard
@@ -143,7 +148,7 @@ daemon/model/part
 daemon/model/read
 	consumer consumer/event daemon/choices daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/fitted
 	daemon/deadletter daemon/ingest daemon/model/part daemon/model/role daemon/model/state daemon/report daemon/scoring
-	daemon/traces daemon/web sketch snapshot snapshot/backoff snapshot/durable
+	daemon/traces daemon/web/statuspage sketch snapshot snapshot/backoff snapshot/durable
 daemon/model/role
 	consumer daemon/cluster daemon/config daemon/cycle daemon/cycle/rows daemon/cycle/updates daemon/ingest
 	daemon/memory daemon/model/part daemon/model/state daemon/publish daemon/report daemon/shard sketch snapshot/durable
@@ -158,7 +163,7 @@ daemon/model/train
 daemon/model/versions
 	daemon/config daemon/curves daemon/cycle daemon/cycle/fitted daemon/cycle/guard daemon/cycle/updates
 	daemon/model/metrics daemon/model/part daemon/model/state daemon/publish daemon/report daemon/traces daemon/web
-	sketch snapshot snapshot/format snapshot/publish
+	daemon/web/statuspage sketch snapshot snapshot/format snapshot/publish
 daemon/notify
 	daemon/curves snapshot snapshot/backoff snapshot/durable snapshot/publish
 daemon/offline
@@ -178,7 +183,7 @@ daemon/offline/fit
 daemon/offline/fit/fittest
 	daemon/dataset daemon/offline daemon/offline/fit daemon/offline/offlinetest daemon/report
 daemon/offline/guess
-	consumer/event daemon/config daemon/dataset daemon/offline daemon/report snapshot/format
+	consumer/event daemon/config daemon/config/strictyaml daemon/dataset daemon/offline daemon/report snapshot/format
 daemon/offline/offlinetest
 	daemon/config daemon/report
 daemon/offline/versions
@@ -193,12 +198,13 @@ daemon/publish
 daemon/quality
 	daemon/report
 daemon/report
-	daemon/config snapshot/format snapshot/publish solver
+	daemon/config daemon/config/strictyaml snapshot/format snapshot/publish solver
 daemon/reproduce
 	daemon/config daemon/cycle/refit daemon/cycle/refit/task snapshot snapshot/durable snapshot/format snapshot/publish
 	snapshot/scorer
 daemon/scoring
-	consumer/event daemon/cluster daemon/config daemon/produce daemon/report daemon/web snapshot snapshot/backoff
+	consumer/event daemon/cluster daemon/config daemon/produce daemon/report daemon/web daemon/web/statuspage snapshot
+	snapshot/backoff
 daemon/shard
 	daemon/produce daemon/report sketch snapshot/backoff
 daemon/simulation
@@ -209,9 +215,16 @@ daemon/statedir
 daemon/traces
 	daemon/build daemon/config daemon/cycle/fitted daemon/ingest
 daemon/web
-	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/quality
-	daemon/report daemon/web/inference snapshot snapshot/format snapshot/metrics snapshot/publish snapshot/scorer
+	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/report
+	daemon/web/inference daemon/web/request daemon/web/statuspage daemon/web/tensor snapshot snapshot/format
+	snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
+daemon/web/request
+	consumer/event
+daemon/web/statuspage
+	consumer/event daemon/curves daemon/quality daemon/report snapshot
+daemon/web/tensor
+	consumer/event daemon/report daemon/web/inference daemon/web/request snapshot snapshot/format
 sketch
 	sketch/internal/audit sketch/internal/backup sketch/internal/codec sketch/internal/fault sketch/internal/ledger
 	sketch/internal/mirror sketch/internal/outbox sketch/internal/piece sketch/internal/policy sketch/internal/reservoir

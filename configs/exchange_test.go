@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -225,8 +226,8 @@ func exampleServer(t *testing.T) http.Handler {
 // exampleDaemon is ready and does what it is asked for.
 type exampleDaemon struct{}
 
-func (exampleDaemon) Status() web.Status {
-	return web.Status{Models: []web.ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}}}}
+func (exampleDaemon) Status() statuspage.Status {
+	return statuspage.Status{Models: []statuspage.ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}}}}
 }
 func (exampleDaemon) Reload(context.Context) error { return nil }
 func (exampleDaemon) Refit(string) error           { return nil }

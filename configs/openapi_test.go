@@ -191,21 +191,21 @@ var known = map[string]object{
 	"explainRequest.Event":  {{"type", "object"}},
 	"topRequest.Event":      {{"type", "object"}},
 	"topRequest.K":          {{"minimum", 1}, {"default", 10}},
-	"inferRequest.Parameters": {
+	"InferRequest.Parameters": {
 		{"type", "object"},
 		{"properties", object{{"history", list(object{{"type", "object"}})}}},
 	},
-	"requestTensor.Parameters": {{"type", "object"}}, "requestOutput.Parameters": {{"type", "object"}},
-	"inferRequest.Outputs":   {{"items", object{{"$ref", "#/components/schemas/RequestOutput"}}}},
-	"requestTensor.Datatype": {{"enum", []string{"BYTES", "FP64", "FP32"}}},
-	"requestTensor.Shape": {
+	"RequestTensor.Parameters": {{"type", "object"}}, "RequestOutput.Parameters": {{"type", "object"}},
+	"InferRequest.Outputs":   {{"items", object{{"$ref", "#/components/schemas/RequestOutput"}}}},
+	"RequestTensor.Datatype": {{"enum", []string{"BYTES", "FP64", "FP32"}}},
+	"RequestTensor.Shape": {
 		{"minItems", 1},
 		{"maxItems", 2},
 		{"items", object{{"type", "integer"}, {"minimum", 0}}},
 	},
-	"requestTensor.Data": {{"type", "array"}, {"items", object{{"anyOf", []any{stringSchema, object{{"type", "number"}},
+	"RequestTensor.Data": {{"type", "array"}, {"items", object{{"anyOf", []any{stringSchema, object{{"type", "number"}},
 		list(object{{"type", []string{"string", "number"}}})}}}}},
-	"tensor.Data": {{"type", "array"}, {"items", object{{"type", []string{"string", "number", "boolean", "null"}}}}},
+	"Tensor.Data": {{"type", "array"}, {"items", object{{"type", []string{"string", "number", "boolean", "null"}}}}},
 }
 
 // answers returns the responses of an operation.
@@ -346,9 +346,9 @@ const whyRefused = "Why a request was refused."
 // refusalMembers are the members of a refusal with their meanings. The first is always there, the others where an event
 // is refused.
 func refusalMembers(t *testing.T) (members object) {
-	docs := source(t, module+"/daemon/web").docs
+	docs := source(t, module+"/daemon/web/request").docs
 	for _, name := range []string{"Error", "Reason", "Field", "Expected", "Got"} {
-		members.set(strings.ToLower(name), docs["failure."+name])
+		members.set(strings.ToLower(name), docs["Failure."+name])
 	}
 	return members
 }

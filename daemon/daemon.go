@@ -26,6 +26,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/failpoint"
 	"golang.org/x/sync/errgroup"
@@ -73,7 +74,7 @@ type Daemon struct {
 
 	reloads   *reloadMetrics
 	reloading sync.Mutex // one reload at a time
-	reloaded  atomic.Pointer[web.ReloadStatus]
+	reloaded  atomic.Pointer[statuspage.ReloadStatus]
 }
 
 // New opens the states and the listener. What it opened is closed again if it fails; the error carries its exit code.
@@ -97,7 +98,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	}
 	d.countRefused()
 	d.reloads = newReloadMetrics(d.registry)
-	d.reloaded.Store(&web.ReloadStatus{})
+	d.reloaded.Store(&statuspage.ReloadStatus{})
 	if d.shards, err = newShards(d); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/daemontest"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // TestRecallOfChoices: of a model whose events are choices the page shows how lists do that consumers would have got,
@@ -39,7 +39,7 @@ func TestRecallOfChoices(t *testing.T) {
 	daemontest.Within(t, daemontest.Patience, "choices that were looked at", func() bool {
 		b.ProduceRatings(seed, 20)
 		seed++
-		var state struct{ Ranking *web.RankingStatus }
+		var state struct{ Ranking *statuspage.RankingStatus }
 		ask(path+"/state", &state)
 		if r := state.Ranking; r != nil && r.Published.N > 20 {
 			if r.Published.Recall10 == nil || *r.Published.Recall10 < 0 || *r.Published.Recall10 > 1 ||

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // reloadMetrics show how the last reload ended, under the names that Prometheus' own daemons use.
@@ -39,7 +39,7 @@ func (d *Daemon) Reload(context.Context) error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	err := d.reload()
-	state := web.ReloadStatus{At: time.Now()}
+	state := statuspage.ReloadStatus{At: time.Now()}
 	if err != nil {
 		state.Error = err.Error()
 		d.reloads.successful.Set(0)

@@ -19,7 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/shard"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
@@ -331,15 +331,15 @@ func (s *shards) configure(next *config.Config) {
 }
 
 // status sums up what the shards of this process say, by model.
-func (s *shards) status() (list []web.ModelStatus) {
+func (s *shards) status() (list []statuspage.ModelStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.settings.Models {
-		out := web.ModelStatus{Name: s.settings.Models[i].Name, Waiting: "no version here: the trainer publishes"}
+		out := statuspage.ModelStatus{Name: s.settings.Models[i].Name, Waiting: "no version here: the trainer publishes"}
 		if trouble := s.group.Trouble(); trouble != "" {
-			out.NotReady = append(out.NotReady, web.Reason{Cause: part.CauseShards, Text: trouble})
+			out.NotReady = append(out.NotReady, statuspage.Reason{Cause: part.CauseShards, Text: trouble})
 		} else if !s.group.Joined() {
-			out.NotReady = append(out.NotReady, web.Reason{Cause: part.CauseShards, Text: "shard: joining group " +
+			out.NotReady = append(out.NotReady, statuspage.Reason{Cause: part.CauseShards, Text: "shard: joining group " +
 				s.group.Name})
 		}
 		for _, n := range slices.Sorted(maps.Keys(s.running)) {
@@ -347,7 +347,7 @@ func (s *shards) status() (list []web.ModelStatus) {
 			if i >= len(models) {
 				if !s.running[n].whole {
 					out.NotReady = append(out.NotReady,
-						web.Reason{Cause: part.CauseShards, Text: fmt.Sprintf("shard %d: opening its state", n)})
+						statuspage.Reason{Cause: part.CauseShards, Text: fmt.Sprintf("shard %d: opening its state", n)})
 				}
 				continue
 			}
@@ -359,23 +359,23 @@ func (s *shards) status() (list []web.ModelStatus) {
 }
 
 // addShard adds what one shard of a model says.
-func addShard(to *web.ModelStatus, one web.ModelStatus, number int) {
+func addShard(to *statuspage.ModelStatus, one statuspage.ModelStatus, number int) {
 	for _, reason := range one.NotReady {
 		to.NotReady = append(to.NotReady,
-			web.Reason{Cause: reason.Cause, Text: fmt.Sprintf("shard %d: %s", number, reason.Text)})
+			statuspage.Reason{Cause: reason.Cause, Text: fmt.Sprintf("shard %d: %s", number, reason.Text)})
 	}
 	to.Events, to.Applied, to.Lag = to.Events+one.Events, to.Applied+one.Applied, to.Lag+one.Lag
 	to.Halted, to.Partitions = append(to.Halted, one.Halted...), append(to.Partitions, one.Partitions...)
 	for _, r := range one.Rejections {
 		i := slices.IndexFunc(to.Rejections,
-			func(o web.Rejections) bool { return o.Reason == r.Reason && o.Field == r.Field })
+			func(o statuspage.Rejections) bool { return o.Reason == r.Reason && o.Field == r.Field })
 		if i < 0 {
 			to.Rejections = append(to.Rejections, r)
 			continue
 		}
 		to.Rejections[i].Records += r.Records
 	}
-	slices.SortFunc(to.Rejections, web.Rejections.Compare)
+	slices.SortFunc(to.Rejections, statuspage.Rejections.Compare)
 	for _, field := range one.AbsentFields {
 		if !slices.Contains(to.AbsentFields, field) {
 			to.AbsentFields = append(to.AbsentFields, field)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
@@ -55,7 +56,7 @@ func TestSignedVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = config.Load(path)
-	if e, ok := errors.AsType[*config.FileError](err); !ok || len(e.Problems) != 1 ||
+	if e, ok := errors.AsType[*strictyaml.FileError](err); !ok || len(e.Problems) != 1 ||
 		e.Problems[0].Key != "models[0].publish.signing_key_file" {
 		t.Errorf("a key with mode 0640: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/model/versions"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -110,9 +111,9 @@ func (d *Daemon) limits(name string) web.Limits {
 }
 
 // Status is what the status page shows.
-func (d *Daemon) Status() web.Status {
-	s := web.Status{Now: time.Now(), Started: d.began, Reload: *d.reloaded.Load(),
-		Memory: web.MemoryStatus{
+func (d *Daemon) Status() statuspage.Status {
+	s := statuspage.Status{Now: time.Now(), Started: d.began, Reload: *d.reloaded.Load(),
+		Memory: statuspage.MemoryStatus{
 			ResidentBytes: residentBytes(),
 			ComputedBytes: d.memory.TotalBytes,
 			BudgetBytes:   d.memory.BudgetBytes,
@@ -132,7 +133,7 @@ func (d *Daemon) Status() web.Status {
 		if free, err := sketch.FreeBytes(path); err == nil &&
 			!seen[path] { // a file system that does not report it is left out
 			s.Disks = append(s.Disks,
-				web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.Config.Storage.MinFreeBytes)})
+				statuspage.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.Config.Storage.MinFreeBytes)})
 		}
 		seen[path] = true
 	}

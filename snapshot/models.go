@@ -40,6 +40,8 @@ type (
 const (
 	// Constant names the column of an augmented model that is 1 in every event, in explanations.
 	Constant = scorer.Constant
+	// Ruled names what trees add, in explanations.
+	Ruled = scorer.Ruled
 	// Mapped names what a fourier feature map adds, in explanations.
 	Mapped = scorer.Mapped
 	// MaxHistory is how many events of an entity Fold takes.

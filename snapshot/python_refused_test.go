@@ -29,6 +29,7 @@ type expectedRefusal struct {
 	Keys    []string `json:"keys"` // files; null asks for none
 	Now     string   `json:"now"`
 	Error   string   `json:"error"`
+	Says    string   `json:"says"` // what is in the text of the error
 }
 
 // expectedWatch is a store whose alias a test moves by the files of its stages.
@@ -78,7 +79,9 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 			snapshottest.Must(t, err)
 		}
 		_, err := trust.Open(e.Store, e.Model, verify.Selector{Alias: e.Alias, Version: e.Version})
-		e.Error = pythonError(err)
+		if e.Error = pythonError(err); e.Says != "" && (err == nil || !strings.Contains(err.Error(), e.Says)) {
+			t.Errorf("%s: %v, want %q in it", e.Name, err, e.Says)
+		}
 		list = append(list, e)
 	}
 	ask(expectedRefusal{Name: "signed", Store: dir, Keys: []string{one}})
@@ -162,7 +165,50 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 	for name, change := range resealed() {
 		damaged(name, unsigned, func(model string) { reseal(t, model, change) })
 	}
+	for name, change := range resealedTrees() {
+		ruled := t.TempDir()
+		_, err := publish.NewStore(ruled).Publish(t.Context(), "m",
+			snapshottest.WithTrees(snapshottest.TestContents(snapshottest.Small)))
+		snapshottest.Must(t, err)
+		reseal(t, filepath.Join(ruled, "m"), change)
+		says := ""
+		if strings.Contains(name, "newer") {
+			says = "newer"
+		}
+		ask(expectedRefusal{Name: name, Store: ruled, Alias: format.Latest, Says: says})
+	}
 	return list
+}
+
+// resealedTrees are changes of the file of trees that no digest shows.
+func resealedTrees() map[string]func(f *forged) {
+	replace := func(old, by string) func(*forged) {
+		return func(f *forged) {
+			f.files[format.TreesFile] = []byte(strings.Replace(string(f.files[format.TreesFile]), old, by, 1))
+		}
+	}
+	return map[string]func(f *forged){
+		"trees as they are":        replace("", ""),
+		"trees of a newer form":    replace(`"version":1`, `"version":2`),
+		"trees of a newer format":  func(f *forged) { f.manifest.Format = format.FormatVersion + 1 },
+		"trees in format 6":        func(f *forged) { f.manifest.Format = 6 },
+		"trees in another file":    func(f *forged) { f.manifest.Trees.Name = "../trees" },
+		"more trees than lines":    replace(`"trees":8`, `"trees":9`),
+		"fewer trees than lines":   replace(`"trees":8`, `"trees":7`),
+		"trees of no field":        replace(`"field":"age"`, `"field":"size"`),
+		"trees of a list":          replace(`"field":"item","is":"i2"`, `"field":"tags","is":"a"`),
+		"a number that is a name":  replace(`"at_least":30`, `"is":"30"`),
+		"two questions in one":     replace(`"at_least":30`, `"at_least":30,"is":"a"`),
+		"no question":              replace(`,"at_least":30`, ``),
+		"a question without name":  replace(`"is":"i2"`, `"is":""`),
+		"an edge beyond numbers":   replace(`"at_least":30`, `"at_least":1e999`),
+		"leaves that are too many": replace(`"leaves":[`, `"leaves":[0,`),
+		"a leaf that is no number": replace(`"leaves":[`, `"leaves":["0",`),
+		"trees with more to say":   replace(`"leaves"`, `"shrunk":true,"leaves"`),
+		"a question with more":     replace(`"at_least":30`, `"at_least":30,"not":true`),
+		"trees without their end":  func(f *forged) { f.files[format.TreesFile] = bytes.TrimSpace(f.files[format.TreesFile]) },
+		"other leaves":             replace(`"leaves":[`, `"leaves":[1`),
+	}
 }
 
 // forged is a version whose digests are made anew after a change.
@@ -262,8 +308,15 @@ func reseal(t *testing.T, model string, change func(*forged)) {
 	var err error
 	f.manifest, err = format.DecodeManifest(read(disk.ManifestFile))
 	snapshottest.Must(t, err)
+	if f.manifest.Trees != nil {
+		f.files[format.TreesFile] = read(format.TreesFile)
+	}
 	change(f)
 	m := &f.manifest
+	if b, ok := f.files[format.TreesFile]; ok {
+		m.Trees.Bytes, m.Trees.SHA256 = int64(len(b)), disk.HexSum(b)
+		snapshottest.Must(t, os.WriteFile(path(format.TreesFile), b, 0o644))
+	}
 	for i := range m.Files {
 		if b, ok := f.files[m.Files[i].Name]; ok {
 			m.Files[i].Bytes, m.Files[i].SHA256 = int64(len(b)), disk.HexSum(b)

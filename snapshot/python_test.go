@@ -176,6 +176,10 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		e = e.of(t, m, 50)
 		e.rankedAndExplained(t, m)
 		list = append(list, e)
+		m, e = publishAs(s.String()+"-trees", snapshottest.WithTrees(snapshottest.TestContents(s)))
+		e = e.of(t, m, 50)
+		e.rankedAndExplained(t, m)
+		list = append(list, e)
 	}
 	for name, c := range oddContents() {
 		m, e := publishAs(name, c)

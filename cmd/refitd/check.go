@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/shard"
@@ -52,7 +53,7 @@ func (c *checkConfigCmd) Run(a *app) error {
 		}
 	}
 	conf, err := config.LoadWith(c.ConfigFile, config.Exceptions{Memory: memory.Of})
-	bad, isBad := errors.AsType[*config.FileError](err)
+	bad, isBad := errors.AsType[*strictyaml.FileError](err)
 	switch {
 	case isBad && a.out.IsJSON():
 		err = a.out.Emit("summary", report.CheckSummary{Models: []string{}, Errors: bad.Problems})
@@ -61,7 +62,7 @@ func (c *checkConfigCmd) Run(a *app) error {
 		return configError(err, c.ConfigFile)
 	}
 	used := memory.Of(conf)
-	summary := report.CheckSummary{OK: true, ConfigHash: conf.Hash(), Memory: &used, Errors: []config.Problem{}}
+	summary := report.CheckSummary{OK: true, ConfigHash: conf.Hash(), Memory: &used, Errors: []strictyaml.Problem{}}
 	for i := range conf.Models {
 		m := &conf.Models[i]
 		summary.Models = append(summary.Models, m.Name)
@@ -111,7 +112,7 @@ func loadConfig(path string, allow config.Exceptions) (*config.Config, error) {
 // configError names the file and, if there is just one mistake, its key.
 func configError(err error, path string) error {
 	out := &report.ExitError{Code: report.ExitUsage, Err: err, Path: path}
-	if bad, ok := errors.AsType[*config.FileError](err); ok && len(bad.Problems) == 1 {
+	if bad, ok := errors.AsType[*strictyaml.FileError](err); ok && len(bad.Problems) == 1 {
 		out.Key = bad.Problems[0].Key
 	}
 	return out

@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/cmd/refitd/internal/terminal"
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // runScreen shows the state of a daemon on a terminal: redrawn each second, what happens above it, the log in a file.
@@ -43,7 +43,7 @@ func (r *runScreen) Write(text []byte) (int, error) {
 }
 
 // continuing says which models continue from an earlier run.
-func continuing(s *web.Status) (notes []string) {
+func continuing(s *statuspage.Status) (notes []string) {
 	for i := range s.Models {
 		if m := &s.Models[i]; m.Applied > 0 {
 			notes = append(notes, fmt.Sprintf("continuing: %s has learned from %s", m.Name, report.Count(m.Applied, "event")))
@@ -75,7 +75,7 @@ const (
 
 // lines are the state on a terminal of so many columns: a line for each model and for what keeps it from its work.
 // A narrow terminal has fewer columns.
-func (r *runScreen) lines(s *web.Status, width int) []string {
+func (r *runScreen) lines(s *statuspage.Status, width int) []string {
 	applied, lag := int64(0), int64(0)
 	for i := range s.Models {
 		applied, lag = applied+s.Models[i].Applied, lag+s.Models[i].Lag

@@ -9,15 +9,15 @@ import (
 
 	"github.com/refitd/refitd/cmd/refitd/internal/terminal"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // TestRunScreen: each model has a line of 80 columns at most, what keeps one from its work is below it, and there are
 // never more lines than a terminal has.
 func TestRunScreen(t *testing.T) {
-	s := web.Status{Started: time.Unix(1000, 0), Now: time.Unix(1010, 0)}
+	s := statuspage.Status{Started: time.Unix(1000, 0), Now: time.Unix(1010, 0)}
 	for i := range 30 {
-		m := web.ModelStatus{
+		m := statuspage.ModelStatus{
 			Name:    fmt.Sprintf("model-%02d-%s", i, strings.Repeat("long", i)),
 			Applied: 1_000_000_000,
 			Lag:     7,
@@ -32,7 +32,7 @@ func TestRunScreen(t *testing.T) {
 		}
 		s.Models = append(s.Models, m)
 	}
-	s.Models[2].NotReady = []web.Reason{{Text: "partition 3 of t halted at 17"}}
+	s.Models[2].NotReady = []statuspage.Reason{{Text: "partition 3 of t halted at 17"}}
 	r := &runScreen{}
 	r.lines(&s, terminal.Columns)
 	s.Now = s.Now.Add(2 * time.Second)

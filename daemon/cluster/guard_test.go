@@ -26,6 +26,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/config/scalar"
 	"github.com/refitd/refitd/daemon/daemontest/liar"
 )
 
@@ -130,7 +131,7 @@ func TestGuardBelievesWhatIsSo(t *testing.T) {
 		kfake.EnableSASL(),
 		kfake.Superuser("PLAIN", "u", "pw"),
 	}
-	signIn := config.SASL{Mechanism: "plain", Username: "u", Password: config.NewSecret("pw")}
+	signIn := config.SASL{Mechanism: "plain", Username: "u", Password: scalar.NewSecret("pw")}
 	for name, c := range map[string]struct {
 		broker []kfake.Opt
 		kafka  config.Kafka

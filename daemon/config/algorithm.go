@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/scalar"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/coordinate"
 	"github.com/refitd/refitd/solver/margin"
@@ -296,13 +298,13 @@ func (v *validator) algorithm(m *Model, path string) {
 	}
 	v.marginLoss(m, path)
 	standard := DefaultModel().Train
-	for i, key := range keys(reflect.TypeFor[Train]()) {
+	for i, key := range strictyaml.Keys(reflect.TypeFor[Train]()) {
 		instead, unused := a.unused[key]
 		if !unused || t.Features == BasisFeatures && (key == "max_basis" || key == "new_basis") {
 			continue
 		}
 		value := reflect.ValueOf(t).Elem().Field(i)
-		if key == "top_k" && t.TopK == usualTopK { // which printed defaults had
+		if key == "top_k" && t.TopK == scalar.UsualTopK { // which printed defaults had
 			continue
 		}
 		if (!value.IsZero() || key == "linear") &&
@@ -312,7 +314,7 @@ func (v *validator) algorithm(m *Model, path string) {
 				b, _ := text.MarshalText()
 				shown = string(b)
 			}
-			v.bad(join(path, key), shown, instead+" ("+a.name+" has no use for it)")
+			v.bad(strictyaml.Join(path, key), shown, instead+" ("+a.name+" has no use for it)")
 		}
 	}
 }
@@ -339,7 +341,7 @@ func (v *validator) marginLoss(m *Model, path string) {
 			t.Costs = costs
 		}
 	}
-	if v.whole(path+".top_k", t.TopK.of(0), 1, MaxClasses); t.TopK > MaxClasses {
+	if v.whole(path+".top_k", t.TopK.Of(0), 1, MaxClasses); t.TopK > MaxClasses {
 		return
 	}
 	switch loss := m.marginLoss(); {
@@ -348,7 +350,7 @@ func (v *validator) marginLoss(m *Model, path string) {
 		v.bad(path+".cost", nil, "the path of a CSV file: the loss structured is of the costs in it")
 	case loss.Kind != margin.Structured && t.Cost != "":
 		v.bad(path+".cost", t.Cost, "train.loss: structured, or leave it out: "+string(loss.Kind)+" has no costs")
-	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != 0 && t.TopK != usualTopK:
+	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != 0 && t.TopK != scalar.UsualTopK:
 		v.bad(path+".top_k", t.TopK,
 			"train.loss: top_k or usunier, or leave it out: "+string(loss.Kind)+" looks at one margin")
 	case loss.Kind != margin.MaxHinge && loss.Kind != margin.Structured && m.Schema.Outputs() > 1 && int(

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -157,21 +159,21 @@ func Parse(name string, src []byte, lookupEnv func(string) (string, bool)) (*Con
 }
 
 func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), allow Exceptions) (*Config, error) {
-	src = bytes.TrimPrefix(src, []byte(byteOrderMark))
+	src = bytes.TrimPrefix(src, []byte(strictyaml.ByteOrderMark))
 	c := Default()
 	c.Web.noAuth, c.Web.later = allow.NoAuth, allow.Listen
 	c.file, c.directory = name, filepath.Dir(name)
-	d := newDecoder(lookupEnv)
-	fail := func(problems []Problem) error {
-		return &FileError{Path: name, Problems: problems, source: src, parsed: d.parsed}
+	d := strictyaml.NewDecoder(reflect.TypeFor[Config](), lookupEnv)
+	fail := func(problems []strictyaml.Problem) error {
+		return d.FileError(name, src, problems)
 	}
 	if len(src) > MaxFileBytes {
 		return nil, fail(
-			[]Problem{{Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}})
+			[]strictyaml.Problem{{Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}})
 	}
-	d.decode(src, c)
-	if !d.parsed {
-		return nil, fail(d.problems)
+	d.Decode(src, c)
+	if !d.Parsed {
+		return nil, fail(d.Problems)
 	}
 	c.resolvePaths()
 	c.Shard.settle()
@@ -180,21 +182,12 @@ func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), a
 		m.Resolve()
 		m.Shard = c.Shard.of(c.Role, m.Name)
 	}
-	v := &validator{decoder: d, allow: allow}
+	v := &validator{Decoder: d, allow: allow}
 	v.config(c)
-	if len(d.problems) > 0 {
-		return nil, fail(d.sorted())
+	if len(d.Problems) > 0 {
+		return nil, fail(d.Sorted())
 	}
 	return c, nil
-}
-
-// byteOrderMark begins text that some editors write. It is no part of the text.
-const byteOrderMark = "\ufeff"
-
-// isUTF16 reports whether text is UTF-16: by its mark, or by the zeros in its first letter.
-func isUTF16(src []byte) bool {
-	begin := string(src[:min(len(src), 2)])
-	return begin == "\xff\xfe" || begin == "\xfe\xff" || len(begin) == 2 && (begin[0] == 0) != (begin[1] == 0)
 }
 
 // Model returns the model of that name. An empty name means the only model; the error lists the names there are.

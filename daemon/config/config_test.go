@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -27,13 +28,13 @@ models:
 
 func noEnv(string) (string, bool) { return "", false }
 
-func parse(t *testing.T, text string) (*Config, []Problem) {
+func parse(t *testing.T, text string) (*Config, []strictyaml.Problem) {
 	t.Helper()
 	c, err := Parse("dir/ratings.yaml", []byte(text), noEnv)
 	if err == nil {
 		return c, nil
 	}
-	bad, ok := errors.AsType[*FileError](err)
+	bad, ok := errors.AsType[*strictyaml.FileError](err)
 	if !ok {
 		t.Fatalf("error %v is no *FileError", err)
 	}
@@ -156,20 +157,20 @@ func TestDefaultsFile(t *testing.T) {
 		t.Errorf("defaults file gives\n%+v\nwant\n%+v", c, want)
 	}
 
-	d := newDecoder(noEnv)
-	d.decode([]byte(DefaultsYAML()), Default())
+	d := strictyaml.NewDecoder(reflect.TypeFor[Config](), noEnv)
+	d.Decode([]byte(DefaultsYAML()), Default())
 	var walk func(typ reflect.Type, path string)
 	walk = func(typ reflect.Type, path string) {
-		for i, key := range keys(typ) {
-			child := join(path, key)
-			if _, ok := d.at[child]; !ok {
+		for i, key := range strictyaml.Keys(typ) {
+			child := strictyaml.Join(path, key)
+			if !d.Has(child) {
 				t.Errorf("defaults file does not have %s", child)
 			}
 			switch f := typ.Field(i).Type; {
 			case f.Kind() == reflect.Struct:
 				walk(f, child)
 			case f.Kind() == reflect.Slice && f.Elem().Kind() == reflect.Struct:
-				if _, ok := d.at[child+"[0]"]; ok || f.Elem() == reflect.TypeFor[Model]() { // an empty list has no keys
+				if d.Has(child+"[0]") || f.Elem() == reflect.TypeFor[Model]() { // an empty list has no keys
 					walk(f.Elem(), child+"[0]")
 				}
 			}
@@ -389,7 +390,7 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 		"window: 20000", "window: 0").
 		Replace(smallest)
 	_, err := Parse("r.yaml", []byte(text), noEnv)
-	bad, ok := errors.AsType[*FileError](err)
+	bad, ok := errors.AsType[*strictyaml.FileError](err)
 	if !ok {
 		t.Fatalf("error %v", err)
 	}

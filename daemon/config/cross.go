@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // maxCrossed is how many fields a cross may have: the pairs of three names are rarely seen twice.
@@ -72,10 +73,10 @@ func (v *validator) entity(s *Schema, path, field string) {
 
 // oneOfFields reports a field that is no categorical one, with the one that is probably meant.
 func (v *validator) oneOfFields(path, field string, categorical []string) {
-	before := len(v.problems)
+	before := len(v.Problems)
 	v.bad(path, field, fmt.Sprintf("one of the categorical fields %q", categorical))
-	if len(v.problems) > before {
-		v.problems[before].Suggestion = nearest(field, categorical)
+	if len(v.Problems) > before {
+		v.Problems[before].Suggestion = strictyaml.Nearest(field, categorical)
 	}
 }
 

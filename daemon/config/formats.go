@@ -7,12 +7,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/scalar"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // SchemaRegistry is where the schemas are by which records were written.
@@ -118,10 +121,10 @@ func (v *validator) registry(r *SchemaRegistry) {
 		if text != "" && !strings.Contains(text, ":") {
 			v.bad(key+".basic_auth_file", r.BasicAuthFile, "a file with user:password")
 		}
-		r.basicAuth = new(NewSecret(text))
+		r.basicAuth = new(scalar.NewSecret(text))
 	}
 	if r.TokenFile != "" {
-		r.token = new(NewSecret(v.private(key+".token_file", r.TokenFile)))
+		r.token = new(scalar.NewSecret(v.private(key+".token_file", r.TokenFile)))
 	}
 }
 
@@ -218,26 +221,26 @@ func imports(w *event.Writer, directory, text string, seen map[string]bool) erro
 
 // OpenRegistry checks a registry that is not of a file and reads its secrets. The problem, nil for none, names the key
 // below kafka.schema_registry.
-func OpenRegistry(r *SchemaRegistry) *Problem {
+func OpenRegistry(r *SchemaRegistry) *strictyaml.Problem {
 	if r.Timeout == 0 {
 		r.Timeout = Duration(defaultRegistryTimeout)
 	}
-	v := &validator{decoder: newDecoder(nil)}
+	v := &validator{Decoder: strictyaml.NewDecoder(reflect.TypeFor[Config](), nil)}
 	v.registry(r)
-	if len(v.problems) == 0 {
+	if len(v.Problems) == 0 {
 		return nil
 	}
-	p := v.problems[0]
+	p := v.Problems[0]
 	p.Key = strings.TrimPrefix(p.Key, "kafka.schema_registry.")
 	return &p
 }
 
 // ReadSchemaFile reads a schema as input.schema_file is read, or returns what is wrong with the file.
-func ReadSchemaFile(file string) (*event.Writer, *Problem) {
-	v := &validator{decoder: newDecoder(nil)}
+func ReadSchemaFile(file string) (*event.Writer, *strictyaml.Problem) {
+	v := &validator{Decoder: strictyaml.NewDecoder(reflect.TypeFor[Config](), nil)}
 	w := v.schemaFile(file, "input.schema_file")
-	if len(v.problems) > 0 {
-		return nil, &v.problems[0]
+	if len(v.Problems) > 0 {
+		return nil, &v.Problems[0]
 	}
 	return w, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // TestFormatKeys: formats with the schemas that they need, and what is wrong by its key.
@@ -103,7 +104,7 @@ models:
 		{`{url: "https://r:1", tls: {cert_file: auth}}`, `{topics: [t]}`, "kafka.schema_registry.tls.key_file"},
 	} {
 		_, err := load(c.registry, c.input)
-		var bad *FileError
+		var bad *strictyaml.FileError
 		if !errors.As(err, &bad) || bad.Problems[0].Key != c.want {
 			t.Errorf("%s, %s: %v, want a problem of %s", c.registry, c.input, err, c.want)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // Implicit is the task whose events are choices: each says that something was viewed or bought, none that it was not.
@@ -92,13 +93,13 @@ func (m *Model) resolveImplicit() {
 
 // implicit checks the keys of choices, which are of that task alone.
 func (v *validator) implicit(m *Model, path string) {
-	n, s, at := &m.Input.Negatives, &m.Schema, join(path, "input")
+	n, s, at := &m.Input.Negatives, &m.Schema, strictyaml.Join(path, "input")
 	if s.Task != Implicit {
 		if *n != (Negatives{}) {
 			v.bad(at+".negatives", *n, "task: implicit in the schema, or leave negatives out")
 		}
 		if len(s.EventWeights) > 0 {
-			v.bad(join(path, "schema.event_weights"), len(s.EventWeights),
+			v.bad(strictyaml.Join(path, "schema.event_weights"), len(s.EventWeights),
 				"task: implicit in the schema, or leave event_weights out")
 		}
 		return
@@ -111,13 +112,13 @@ func (v *validator) implicit(m *Model, path string) {
 	v.whole(at+".negatives.per_event", n.PerEvent, 1, maxNegatives)
 	for i := range s.Derived {
 		if d := &s.Derived[i]; d.Of == n.Of {
-			v.bad(fmt.Sprintf("%s.derived[%d].of", join(path, "schema"), i), d.Of,
+			v.bad(fmt.Sprintf("%s.derived[%d].of", strictyaml.Join(path, "schema"), i), d.Of,
 				"another field than input.negatives.of: the past of a name that was not chosen is not known")
 		}
 	}
-	v.eventWeights(s, join(path, "schema"))
+	v.eventWeights(s, strictyaml.Join(path, "schema"))
 	if len(m.Sample.Quotas) > 0 {
-		v.refuse(join(path, "sample.quotas"),
+		v.refuse(strictyaml.Join(path, "sample.quotas"),
 			"needs labels of several classes: every event of task: implicit is a choice")
 	}
 }

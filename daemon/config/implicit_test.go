@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"os"
 	"testing"
 )
@@ -70,7 +71,7 @@ models:
 		{"", choices + ", derived: [{name: n, kind: count, of: item}]", "schema.derived[0].of"},
 	} {
 		_, err := load(bad.input, bad.schema)
-		if file, ok := errors.AsType[*FileError](err); !ok || file.Problems[0].Key != "models[0]."+bad.want {
+		if file, ok := errors.AsType[*strictyaml.FileError](err); !ok || file.Problems[0].Key != "models[0]."+bad.want {
 			t.Errorf("%s %s: %v, want %s", bad.input, bad.schema, err, bad.want)
 		}
 	}

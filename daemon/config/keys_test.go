@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -32,8 +33,8 @@ func TestKeysTable(t *testing.T) {
 	used := map[string]bool{}
 	var walk func(typ reflect.Type, path string)
 	walk = func(typ reflect.Type, path string) {
-		for i, name := range keys(typ) {
-			key := join(path, name)
+		for i, name := range strictyaml.Keys(typ) {
+			key := strictyaml.Join(path, name)
 			switch f := typ.Field(i).Type; {
 			case f.Kind() == reflect.Struct && f != reflect.TypeFor[Secret]():
 				walk(f, key)

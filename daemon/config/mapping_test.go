@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"os"
 	"strings"
 	"testing"
@@ -65,7 +66,7 @@ models:
 		`{when: ["` + strings.Repeat("x", 600) + ` == 1"]}`:                        "when[0]",
 	} {
 		_, err := load(text)
-		bad, ok := errors.AsType[*FileError](err)
+		bad, ok := errors.AsType[*strictyaml.FileError](err)
 		if !ok || bad.Problems[0].Key != "models[0].input.mapping."+want || bad.Problems[0].Line != 6 {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}

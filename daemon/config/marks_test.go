@@ -1,8 +1,10 @@
 package config
 
 import (
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -16,7 +18,7 @@ func TestByteOrderMark(t *testing.T) {
 	}
 	lookup := func(string) (string, bool) { return "", false }
 	want, wantErr := Parse("x.yaml", src, lookup)
-	got, err := Parse("x.yaml", append([]byte(byteOrderMark), src...), lookup)
+	got, err := Parse("x.yaml", append([]byte(strictyaml.ByteOrderMark), src...), lookup)
 	if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() || err == nil &&
 		len(got.Models) != len(want.Models) {
 		t.Errorf("with a mark: %v, without: %v", err, wantErr)
@@ -28,10 +30,10 @@ func TestByteOrderMark(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(path, []byte(byteOrderMark+"secret\r\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strictyaml.ByteOrderMark+"secret\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v := &validator{decoder: newDecoder(lookup)}
+	v := &validator{Decoder: strictyaml.NewDecoder(reflect.TypeFor[Config](), lookup)}
 	if got := v.private("password_file", path); got != "secret" {
 		t.Errorf("a password with a mark: %q", got)
 	}

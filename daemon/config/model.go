@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/scalar"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
@@ -20,9 +21,6 @@ const (
 	defaultFetchMaxWait    = 500 * time.Millisecond // Kafka's own fetch.max.wait.ms
 	defaultMaxFutureSkew   = 5 * time.Minute
 )
-
-// Auto is the value of a setting that follows from the task and the features.
-const Auto = "auto"
 
 // Model is one entry of models: what it reads, how its events look, and how it is sampled, trained, judged and
 // published.
@@ -516,7 +514,7 @@ func (m *Model) hashWithSchedule() string {
 	if c.Train.Degree == 2 {
 		c.Train.Degree = 0 // as well
 	}
-	if c.Train.Cost = ""; c.Train.TopK == usualTopK { // what the file says counts; auto was this number
+	if c.Train.Cost = ""; c.Train.TopK == scalar.UsualTopK { // what the file says counts; auto was this number
 		c.Train.TopK = 0
 	}
 	switch h := &c.Sample.Holdout; h.Entities {

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/base64"
 	"fmt"
+	"github.com/refitd/refitd/daemon/config/scalar"
 	"net/url"
 	"strings"
 )
@@ -38,7 +39,7 @@ func (v *validator) notify(n *Notify, path string) {
 	}
 	const want = "an http or https URL without user and password, such as https://hooks.example.org/refitd"
 	if !isPlainURL(n.URL) {
-		v.bad(path+".url", redacted, want)
+		v.bad(path+".url", scalar.Redacted, want)
 	}
 	if n.SecretFile == "" {
 		v.bad(path+".secret_file", "",
@@ -62,5 +63,5 @@ func (v *validator) notify(n *Notify, path string) {
 			fmt.Sprintf("a file with %d bytes at least, or whsec_ and the base64 of as many", minNotifyKey))
 		return
 	}
-	n.key = NewSecret(text)
+	n.key = scalar.NewSecret(text)
 }

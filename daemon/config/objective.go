@@ -48,7 +48,7 @@ func ofMargin(kind margin.Kind, doc string) Objective {
 // add up to 1, as in the paper's experiments with k = 5.
 func (m *Model) marginLoss() margin.Loss {
 	t := &m.Train
-	k := t.TopK.of(m.Schema.Outputs())
+	k := t.TopK.Of(m.Schema.Outputs())
 	loss := margin.Loss{Kind: margin.Kind(t.Loss), K: k, Cost: t.Costs, Moreau: t.Moreau}
 	if loss.Kind == margin.WeightedTopK || loss.Kind == margin.WeightedUsunier {
 		for j := range k {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ func TestOfflineNeedsNoBroker(t *testing.T) {
 		t.Errorf("problems %+v", problems)
 	}
 	_, err = Load(path)
-	bad, ok := errors.AsType[*FileError](err)
+	bad, ok := errors.AsType[*strictyaml.FileError](err)
 	if !ok {
 		t.Fatalf("a daemon takes it: %v", err)
 	}

@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -182,9 +184,9 @@ func (c *Config) SetStorage(dir string) error {
 		return fmt.Errorf("config: %w", err)
 	}
 	c.Storage.Path = dir
-	v := &validator{decoder: newDecoder(nil)}
+	v := &validator{Decoder: strictyaml.NewDecoder(reflect.TypeFor[Config](), nil)}
 	v.directories(c)
-	for _, p := range v.problems {
+	for _, p := range v.Problems {
 		err = errors.Join(err, fmt.Errorf("config: %s %s", p.Key, p.Message))
 	}
 	return err

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,7 +79,7 @@ func TestCollisions(t *testing.T) {
 				return
 			}
 			key, message, _ := strings.Cut(test.problem, " | ")
-			bad, ok := errors.AsType[*FileError](err)
+			bad, ok := errors.AsType[*strictyaml.FileError](err)
 			if !ok {
 				t.Fatalf("error %v", err)
 			}

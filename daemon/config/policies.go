@@ -13,7 +13,7 @@ import (
 // not combined.
 
 // refuse reports what no other value of the key makes right.
-func (v *validator) refuse(path, message string) { v.add(v.locate(path), path, message, "") }
+func (v *validator) refuse(path, message string) { v.Add(v.Locate(path), path, message, "") }
 
 func (v *validator) quotas(m *Model, path string) {
 	if len(m.Sample.Quotas) == 0 {

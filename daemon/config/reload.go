@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"reflect"
 	"regexp"
 	"strings"
@@ -41,7 +42,7 @@ func changed(a, b reflect.Value, key string, note func(key string)) {
 	case a.Kind() == reflect.Struct && a.Type() != reflect.TypeFor[Secret]():
 		for i := range a.NumField() {
 			if f := a.Type().Field(i); f.IsExported() && f.Tag.Get("yaml") != "-" {
-				changed(a.Field(i), b.Field(i), join(key, keyOf(f)), note)
+				changed(a.Field(i), b.Field(i), strictyaml.Join(key, strictyaml.KeyOf(f)), note)
 			}
 		}
 	case a.Kind() == reflect.Slice && a.Type().Elem().Kind() == reflect.Struct && a.Len() == b.Len():

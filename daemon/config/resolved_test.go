@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"strings"
 	"testing"
 )
@@ -116,7 +117,7 @@ func TestMemoryBudget(t *testing.T) {
 			t.Errorf("%s: %v", enough, err)
 		}
 	}
-	bad, ok := errors.AsType[*FileError](load("100MiB"))
+	bad, ok := errors.AsType[*strictyaml.FileError](load("100MiB"))
 	if !ok || len(bad.Problems) != 1 {
 		t.Fatalf("error %v", bad)
 	}

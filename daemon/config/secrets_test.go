@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
@@ -78,7 +79,7 @@ func secretKeys() (secrets, files []string) {
 		case t.Kind() == reflect.Struct:
 			for i := range t.NumField() {
 				if f := t.Field(i); f.IsExported() {
-					walk(f.Type, join(path, keyOf(f)))
+					walk(f.Type, strictyaml.Join(path, strictyaml.KeyOf(f)))
 				}
 			}
 		case strings.HasSuffix(path, "password_file") || strings.HasSuffix(path, "key_file"):
@@ -148,7 +149,7 @@ func TestSecretsOfEveryShape(t *testing.T) {
 			}
 			fmt.Fprintf(&out, "%v\n%+v\n", err, err)
 			slog.New(slog.NewTextHandler(&out, nil)).Error("not loaded", "error", err)
-			if bad, ok := errors.AsType[*FileError](err); ok {
+			if bad, ok := errors.AsType[*strictyaml.FileError](err); ok {
 				b, jsonErr := json.Marshal(bad.Problems)
 				fmt.Fprintf(&out, "%s %v", b, jsonErr)
 			}

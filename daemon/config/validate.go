@@ -5,12 +5,15 @@ import (
 	"math"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/scalar"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
@@ -18,46 +21,47 @@ import (
 // validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value
 // and what to write; a key whose decoding failed, or that the file has under a wrong name, is not reported twice.
 type validator struct {
-	*decoder
+	*strictyaml.Decoder
 	allow       Exceptions
 	hasRegistry bool // kafka.schema_registry.url is set
 }
 
 // Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags,
 // which may leave its classes and topics out. Problems have no line; keys are relative to the model.
-func (m *Model) Validate() []Problem {
-	v := &validator{decoder: newDecoder(nil), allow: Exceptions{Classes: true, Offline: true}}
+func (m *Model) Validate() []strictyaml.Problem {
+	v := &validator{Decoder: strictyaml.NewDecoder(reflect.TypeFor[Config](), nil),
+		allow: Exceptions{Classes: true, Offline: true}}
 	v.model(m, "")
-	for i := range v.problems {
-		v.problems[i].Line, v.problems[i].Column = 0, 0
+	for i := range v.Problems {
+		v.Problems[i].Line, v.Problems[i].Column = 0, 0
 	}
-	return v.problems
+	return v.Problems
 }
 
 func (v *validator) bad(path string, value any, write string) {
-	if v.suggested[path] {
+	if v.Suggested[path] {
 		return
 	}
-	for _, p := range v.problems {
+	for _, p := range v.Problems {
 		if p.Key == path || strings.HasPrefix(path, p.Key+".") || strings.HasPrefix(p.Key, path+"[") {
 			return
 		}
 	}
 	shown := fmt.Sprint(value)
 	if s, ok := value.(string); ok {
-		shown = strconv.Quote(userInfo.ReplaceAllString(s, redacted+"@"))
+		shown = strconv.Quote(strictyaml.UserInfo.ReplaceAllString(s, scalar.Redacted+"@"))
 	}
 	if value == nil || value == "" {
 		shown = "missing"
 	}
-	v.add(v.locate(path), path, fmt.Sprintf("is %s: write %s", shown, write), "")
+	v.Add(v.Locate(path), path, fmt.Sprintf("is %s: write %s", shown, write), "")
 }
 
 func (v *validator) oneOf(path, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
 		v.bad(path, value, "one of "+strings.Join(allowed, ", "))
-		if s := nearest(value, allowed); s != "" && value != "" && v.problems[len(v.problems)-1].Key == path {
-			v.problems[len(v.problems)-1].Suggestion = s
+		if s := strictyaml.Nearest(value, allowed); s != "" && value != "" && v.Problems[len(v.Problems)-1].Key == path {
+			v.Problems[len(v.Problems)-1].Suggestion = s
 		}
 	}
 }
@@ -98,6 +102,31 @@ func (v *validator) file(path, name string) {
 	}
 }
 
+// contents reports a value that is not the path of a file but what should be in it, without showing it.
+func (v *validator) contents(path, name string) bool {
+	if strings.ContainsAny(name, "\r\n") || strictyaml.PrivateKey.MatchString(name) {
+		v.Add(v.Locate(path), path, "has several lines or a key itself: write the path of a file that holds it", "")
+		return true
+	}
+	return false
+}
+
+// private reads a file with a secret in it and returns its text without the last line end.
+func (v *validator) private(path, name string) string {
+	if v.contents(path, name) {
+		return ""
+	}
+	if err := CheckPrivate(name); err != nil {
+		v.bad(path, name, "the path of a file that only its owner may read ("+err.Error()+")")
+		return ""
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		v.bad(path, name, "the path of a readable file ("+err.Error()+")")
+	}
+	return strings.TrimRight(strings.TrimPrefix(string(text), strictyaml.ByteOrderMark), "\r\n")
+}
+
 func (v *validator) config(c *Config) {
 	v.kafka(&c.Kafka)
 	if c.Storage.Path == "" {
@@ -120,7 +149,7 @@ func (v *validator) config(c *Config) {
 	}
 	v.shard(c)
 	v.places(c)
-	if len(v.problems) == 0 && v.allow.Memory != nil {
+	if len(v.Problems) == 0 && v.allow.Memory != nil {
 		v.memory(v.allow.Memory(c))
 	}
 }
@@ -196,14 +225,14 @@ func (v *validator) sasl(k *Kafka, loopback bool) {
 	case s.PasswordFile != "" && s.Password.Reveal() != "":
 		v.bad("kafka.sasl.password_file", s.PasswordFile, "either password or password_file, not both")
 	case s.PasswordFile != "":
-		s.Password = NewSecret(v.private("kafka.sasl.password_file", s.PasswordFile))
+		s.Password = scalar.NewSecret(v.private("kafka.sasl.password_file", s.PasswordFile))
 	case s.Password.Reveal() == "":
 		v.bad("kafka.sasl.password", "", "password_file with a path, or ${NAME} for a variable of the environment")
 	}
 }
 
 func (v *validator) model(m *Model, path string) {
-	at := func(key string) string { return join(path, key) }
+	at := func(key string) string { return strictyaml.Join(path, key) }
 	if !isName(m.Name) {
 		v.bad(at("name"), m.Name, "1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit")
 	}
@@ -255,7 +284,7 @@ func (v *validator) deltas(p *Publish, path string) {
 	}
 }
 
-// privateKey checks the path of a key to sign with, empty for none.
+// PrivateKey checks the path of a key to sign with, empty for none.
 func (v *validator) privateKey(key, path string) {
 	if path == "" || v.contents(key, path) {
 		return

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/refitd/refitd/daemon/config/scalar"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // Web is the HTTP surface.
@@ -90,9 +92,9 @@ func ReadWebFile(path string) (f WebFile, err error) {
 	if err != nil {
 		return f, err
 	}
-	err = yaml.Unmarshal(bytes.TrimPrefix(src, []byte(byteOrderMark)), &f)
+	err = yaml.Unmarshal(bytes.TrimPrefix(src, []byte(strictyaml.ByteOrderMark)), &f)
 	if located := yaml.Error(nil); errors.As(err, &located) { // the error itself shows the lines around
-		err = fmt.Errorf("%s: %s", path, quoted.ReplaceAllString(located.GetMessage(), redacted))
+		err = fmt.Errorf("%s: %s", path, strictyaml.Quoted.ReplaceAllString(located.GetMessage(), scalar.Redacted))
 	}
 	return f, err
 }
@@ -137,7 +139,7 @@ func (v *validator) web(w *Web) {
 // tracing checks where traces go.
 func (v *validator) tracing(t *Tracing) {
 	if t.Endpoint != "" && !isPlainURL(t.Endpoint) {
-		v.bad("tracing.endpoint", redacted,
+		v.bad("tracing.endpoint", scalar.Redacted,
 			"an http or https URL without user and password, such as http://localhost:4318")
 	}
 	v.oneOf("tracing.protocol", t.Protocol, TracingHTTP, TracingGRPC)
@@ -151,14 +153,14 @@ const maxSocketPath = 107
 
 // serve checks the limits of requests, and the topic that announces versions.
 func (v *validator) serve(m *Model, path string) {
-	v.whole(join(path, "serve.max_events"), m.Serve.MaxEvents, 1, 100_000)
-	v.whole(join(path, "serve.max_items"), m.Serve.MaxItems, 1, 100_000)
+	v.whole(strictyaml.Join(path, "serve.max_events"), m.Serve.MaxEvents, 1, 100_000)
+	v.whole(strictyaml.Join(path, "serve.max_items"), m.Serve.MaxItems, 1, 100_000)
 	topic := m.Publish.Topic
 	if topic != "" && !isTopic(topic) {
-		v.bad(join(path, "publish.topic"), topic, "1 to 249 letters, digits, '.', '_' or '-', or leave it out")
+		v.bad(strictyaml.Join(path, "publish.topic"), topic, "1 to 249 letters, digits, '.', '_' or '-', or leave it out")
 	}
-	v.size(join(path, "publish.inline_max"), m.Publish.InlineMax, 0, maxInlineBytes)
+	v.size(strictyaml.Join(path, "publish.inline_max"), m.Publish.InlineMax, 0, maxInlineBytes)
 	if m.Publish.InlineMax > 0 && topic == "" {
-		v.bad(join(path, "publish.inline_max"), m.Publish.InlineMax, "0, or set publish.topic")
+		v.bad(strictyaml.Join(path, "publish.inline_max"), m.Publish.InlineMax, "0, or set publish.topic")
 	}
 }

@@ -190,14 +190,13 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	return ""
 }
 
-// AsksUpdate reports whether consumers should get an update of the live model soon, in which the parts of a blend count
-// for more or less than in the newest:
-// deltas cannot bring all rows that this changes.
+// AsksUpdate reports whether consumers should get an update of the live model soon: one in which the parts of a blend
+// count for more or less than in the newest, or with other trees. Deltas cannot bring either.
 func (c *Cycle) AsksUpdate() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.publisher.deltas
-	return f != nil && f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors)
+	return f != nil && f.Published && (c.ensemble.stackedAsks(f, mixture.BlendErrors) || c.ensemble.treesAsk(f))
 }
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up

@@ -99,6 +99,7 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 	// lock.
 	x = &updates.Update{Forms: c.ensemble.candidates(true), Settings: c.config}
 	c.ensemble.markNewton()
+	c.ensemble.markTrees()
 	if !x.Forms[mixture.FormFoldIn].Model.IsFinite() {
 		return nil, "the live model is not finite"
 	}

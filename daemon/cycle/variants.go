@@ -17,6 +17,7 @@ var variants = [mixture.NumForms]variant{
 	mixture.FormNames:   pairwiseVariant,
 	mixture.FormAdaGrad: adagradVariant,
 	mixture.FormBayes:   bayesVariant,
+	mixture.FormTrees:   treesVariant,
 	mixture.FormMixed:   mixedVariant,
 	mixture.FormBlend:   blendVariant,
 }

@@ -58,7 +58,7 @@ func Relevance(m *snapshot.Model) []report.FieldRelevance {
 func fieldsOf(features []string) (fields []string) {
 	for _, name := range features {
 		field, _, _ := strings.Cut(name, "=")
-		if name != snapshot.Constant && !slices.Contains(fields, field) {
+		if name != snapshot.Constant && name != snapshot.Ruled && !slices.Contains(fields, field) {
 			fields = append(fields, field)
 		}
 	}

@@ -138,12 +138,14 @@ func (b *builder) build() ([]Field, error) {
 		b.taken[f.Name] = true
 	}
 	b.powers = make([][]string, b.degree)
+	inputs, value, finite := map[string]string(nil), "", ""
 	if len(s.Categorical)+len(s.Multi) > 0 {
-		b.namedFields()
+		inputs = b.namedFields()
 	}
 	if len(s.Numeric) > 0 {
-		b.numericFields()
+		value, finite = b.numericFields()
 	}
+	b.trees(value, finite, inputs)
 	d, k, m := b.c.NumFeatures, b.c.NumBasis, b.c.NumOutputs
 	if s.Augment {
 		last := d - 1
@@ -222,15 +224,15 @@ func (b *builder) part(take func(table string) string, basis, linear string, red
 }
 
 // namedFields adds the categorical and multi fields. Their tables have two rows of zeros at the end: for names outside
-// the vocabulary and for no name.
-func (b *builder) namedFields() {
+// the vocabulary and for no name. It returns the inputs of the categorical ones by name.
+func (b *builder) namedFields() (inputs map[string]string) {
 	s, total := &b.c.Schema, 0
 	for _, names := range b.c.Vocabulary {
 		total += len(names)
 	}
 	basis, linear := b.rows(b.c.Basis, 0, total, b.c.NumBasis, 2), b.rows(b.c.Linear, 0, total, b.c.NumOutputs, 2)
 	unseen, missing, first := int64(total), int64(total)+1, int64(0)
-	inputs := make(map[string]string) // of the categorical fields
+	inputs = make(map[string]string)
 	for f, names := range b.c.Vocabulary {
 		if c := f - len(s.Categorical); c >= 0 && c < len(s.Cross) {
 			if len(names) > 0 {
@@ -278,6 +280,7 @@ func (b *builder) namedFields() {
 			},
 		)
 	}
+	return inputs
 }
 
 // multiValue returns the value of each name of a list, [n, l]: format.MultiValue at the first of equal names, else
@@ -308,8 +311,8 @@ func (b *builder) multiValue(list int, ids string, missing, unseen int64) string
 }
 
 // numericFields adds the numeric fields: scaled in double, whatever the type of the tensors, since centers may be
-// large.
-func (b *builder) numericFields() {
+// large. It returns the numbers as they come, and whether each is finite, both [n, p].
+func (b *builder) numericFields() (value, finite string) {
 	s := &b.c.Schema
 	p := len(s.Numeric)
 	var columns []string
@@ -321,9 +324,9 @@ func (b *builder) numericFields() {
 		columns = append(columns,
 			b.node("Unsqueeze", []string{b.input(s.Numeric[f].Name, float64Type, "n"), b.axes(1)}))
 	}
-	value := b.node("Concat", columns, intAttribute("axis", 1))
+	value = b.node("Concat", columns, intAttribute("axis", 1))
 	zero := b.constantOf(float64Type, nil, []float64{0})
-	finite := b.node(
+	finite = b.node(
 		"Equal",
 		[]string{b.node("Sub", []string{value, value}), zero},
 	) // NaN and ±Inf minus themselves are NaN
@@ -363,6 +366,7 @@ func (b *builder) numericFields() {
 	if linear != "" {
 		b.linear = append(b.linear, b.node("MatMul", []string{x, linear}))
 	}
+	return value, finite
 }
 
 // requireNumbers makes outputs NaN where a number is not finite, [n, p], that is not optional.

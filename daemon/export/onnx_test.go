@@ -149,6 +149,37 @@ func contents(s shape, rng *rand.Rand) *format.Contents {
 	return c
 }
 
+// ruled gives a model random trees, which also ask for names that its vocabulary does not have, and one of which asks a
+// question twice.
+func ruled(c *format.Contents, rng *rand.Rand) *format.Contents {
+	c.Trees = new(format.Trees)
+	for range 12 {
+		var tree format.Tree
+		for range 1 + rng.IntN(5) {
+			s := format.Split{Field: rng.IntN(2)}
+			switch f := rng.IntN(5); {
+			case f == 4 && len(tree.Splits) > 0:
+				s = tree.Splits[0]
+			case f > 1:
+				s = format.Split{Field: -1 - rng.IntN(2), Name: "u" + strconv.Itoa(rng.IntN(44))}
+				if s.Field == -2 {
+					s.Name = "i" + strconv.Itoa(rng.IntN(26))
+				}
+			case s.Field == 0:
+				s.Edge = float64(30 + rng.IntN(20))
+			default:
+				s.Edge = 1.7e12 + float64(rng.IntN(7)-3)*1e7
+			}
+			tree.Splits = append(tree.Splits, s)
+		}
+		for range c.NumOutputs << len(tree.Splits) {
+			tree.Leaves = append(tree.Leaves, rng.NormFloat64())
+		}
+		c.Trees.List = append(c.Trees.List, tree)
+	}
+	return c
+}
+
 // ratingEvent is random: names seen, unseen and missing, lists with repetitions, numbers present, missing and infinite.
 func ratingEvent(rng *rand.Rand) snapshot.Input {
 	name := func(prefix string, n int) string {
@@ -310,6 +341,19 @@ func writeExpectations(t *testing.T) string {
 			events = append(events, ratingEvent(rng))
 		}
 		export(m, "limited "+s.String(), events)
+	}
+	for i, s := range shapes {
+		rng := rand.New(rand.NewPCG(11, uint64(i)))
+		c := ruled(contents(s, rng), rng)
+		m, err := scorer.NewModel(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []snapshot.Input
+		for range 200 {
+			events = append(events, ratingEvent(rng))
+		}
+		export(m, "trees "+s.String(), events)
 	}
 	for i, s := range shapes[:3] {
 		list = append(list, refused(t, dir, i, s))

@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/model/train"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -72,8 +73,8 @@ func (m *Model) Summary() (report.RunModel, error) {
 }
 
 // Status is what the status page shows of the model.
-func (m *Model) Status() web.ModelStatus {
-	out := web.ModelStatus{
+func (m *Model) Status() statuspage.ModelStatus {
+	out := statuspage.ModelStatus{
 		Name:        m.name,
 		NotReady:    m.NotReady(),
 		Progressive: m.Progressive(),
@@ -98,7 +99,7 @@ func (m *Model) Status() web.ModelStatus {
 	for _, p := range m.reader.Partitions() {
 		out.Lag += p.Lag
 		l := accounts[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
-		account := web.PartitionStatus{
+		account := statuspage.PartitionStatus{
 			Topic:     p.Topic,
 			Partition: p.Partition,
 			Next:      p.Next,
@@ -115,7 +116,7 @@ func (m *Model) Status() web.ModelStatus {
 		out.Partitions = append(out.Partitions, account)
 		if p.Halted != "" {
 			out.Halted = append(out.Halted,
-				web.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted})
+				statuspage.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted})
 		}
 	}
 	if m.scorer != nil {
@@ -127,7 +128,7 @@ func (m *Model) Status() web.ModelStatus {
 	}
 	out.SampleBytes = bytes
 	sample := &m.trainer.Settings().Sample
-	out.Sample = web.SampleStatus{
+	out.Sample = statuspage.SampleStatus{
 		Train:    rows[sketch.Train],
 		Holdout:  out.SampleRows - rows[sketch.Train],
 		Size:     sample.Size,
@@ -159,7 +160,7 @@ func (m *Model) Status() web.ModelStatus {
 }
 
 // shardStatus is what the page shows of shards.
-func shardStatus(shards []role.ShardStatus) (list []web.ShardStatus) {
+func shardStatus(shards []role.ShardStatus) (list []statuspage.ShardStatus) {
 	at := func(t time.Time) *time.Time {
 		if t.IsZero() {
 			return nil
@@ -168,7 +169,7 @@ func shardStatus(shards []role.ShardStatus) (list []web.ShardStatus) {
 	}
 	for i := range shards {
 		s := &shards[i]
-		list = append(list, web.ShardStatus{Shard: i, Host: s.Host, Merged: at(s.Seen), Lag: s.Lag, Refused: s.Refused,
+		list = append(list, statuspage.ShardStatus{Shard: i, Host: s.Host, Merged: at(s.Seen), Lag: s.Lag, Refused: s.Refused,
 			Learned: at(s.Forwarded)})
 	}
 	return list
@@ -199,7 +200,7 @@ func (m *Model) waiting(train, rows int) string {
 func (m *Model) Curves() *curves.Ring { return m.curves }
 
 // Rejected returns the last records that were no events, newest first.
-func (m *Model) Rejected() []web.RejectedRecord { return m.reader.RefusedRecords() }
+func (m *Model) Rejected() []statuspage.RejectedRecord { return m.reader.RefusedRecords() }
 
 // Calibration compares what was predicted over the window with what came.
 func (m *Model) Calibration() report.Calibration { return m.cycle.Calibration() }

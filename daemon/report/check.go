@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // CheckSummary ends check config.
@@ -16,9 +17,9 @@ type CheckSummary struct {
 	Models     []string `json:"models"`                // names, in the order of the file
 	ConfigHash string   `json:"config_hash,omitempty"` // absent if the file has mistakes
 	// that the configuration may use; null if the file has mistakes
-	Memory *config.Memory   `json:"memory"`
-	Shards []ShardPlan      `json:"shards,omitempty"` // of each model, with --rate
-	Errors []config.Problem `json:"errors"`           // in the order of the file
+	Memory *config.Memory       `json:"memory"`
+	Shards []ShardPlan          `json:"shards,omitempty"` // of each model, with --rate
+	Errors []strictyaml.Problem `json:"errors"`           // in the order of the file
 }
 
 // ShardPlan is what a rate of input wants of the shards of a model, at half a processor of 2.25 GHz for each.

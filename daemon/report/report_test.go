@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // lines holds one full value of every type that is emitted.
@@ -216,7 +217,7 @@ func TestNestedContractNames(t *testing.T) {
 		"state progressive versions_promoted versions_kept champion": RunModel{},
 		"store model version payload_digest":                         SnapshotRef{},
 		"partition first last":                                       ReplayPartition{},
-		"line column key message suggestion":                         config.Problem{Suggestion: "x"},
+		"line column key message suggestion":                         strictyaml.Problem{Suggestion: "x"},
 		"budget_bytes total_bytes parts":                             config.Memory{},
 	} {
 		b, err := json.Marshal(v)

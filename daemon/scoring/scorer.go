@@ -19,6 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
@@ -236,8 +237,8 @@ func (s *Scorer) Trouble() string {
 }
 
 // Status is what the status page shows.
-func (s *Scorer) Status() *web.ScoringStatus {
-	out := &web.ScoringStatus{
+func (s *Scorer) Status() *statuspage.ScoringStatus {
+	out := &statuspage.ScoringStatus{
 		Topic:    s.Settings.Score.Topic,
 		Group:    s.Group,
 		Answered: s.answered.Load(),

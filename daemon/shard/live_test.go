@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -155,7 +155,7 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 
 	l.wait("the page to have batches of both shards", func() bool {
 		shards := l.shown()
-		return len(shards) == 2 && !slices.ContainsFunc(shards, func(s web.ShardStatus) bool {
+		return len(shards) == 2 && !slices.ContainsFunc(shards, func(s statuspage.ShardStatus) bool {
 			return s.Host == "" || s.Merged == nil || s.Learned == nil || s.Refused != "" ||
 				time.Since(*s.Merged) > time.Minute
 		})
@@ -208,7 +208,7 @@ func TestLossesMove(t *testing.T) {
 }
 
 // shown returns what the page of the trainer has of its shards.
-func (l *liveTeam) shown() []web.ShardStatus {
+func (l *liveTeam) shown() []statuspage.ShardStatus {
 	l.T.Helper()
 	answer, err := http.Get("http://" + l.trainer.Addr() + "/v1/models/ratings/state")
 	if err != nil {
@@ -216,7 +216,7 @@ func (l *liveTeam) shown() []web.ShardStatus {
 	}
 	defer answer.Body.Close()
 	var state struct {
-		Shards []web.ShardStatus `json:"shards"`
+		Shards []statuspage.ShardStatus `json:"shards"`
 	}
 	if err := json.NewDecoder(answer.Body).Decode(&state); err != nil || answer.StatusCode != http.StatusOK {
 		l.T.Fatalf("status %d, %v", answer.StatusCode, err)

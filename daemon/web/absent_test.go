@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -88,7 +90,7 @@ func TestAbsentFields(t *testing.T) {
 		var inferred inferAnswer
 		b.want(http.StatusOK, &inferred, "POST", "/v2/models/prices/infer", `{"inputs":[`+inputs+`]}`)
 		for _, o := range inferred.Outputs {
-			if o.Name == outputsTensor && o.Data[0] != want.Outputs[0] {
+			if o.Name == tensor.OutputsTensor && o.Data[0] != want.Outputs[0] {
 				t.Errorf("%s inferred: %v, want %v", test.event, o.Data, want.Outputs)
 			}
 		}
@@ -99,13 +101,13 @@ func TestAbsentFields(t *testing.T) {
 		"/v1/models/prices/topk":    `{"event":{"age":1},"over":"item"}`,
 		"/v2/models/prices/infer":   `{"inputs":[{"name":"user","shape":[2],"datatype":"BYTES","data":["u1",""]}]}`,
 	} {
-		var got failure
+		var got request.Failure
 		if b.want(http.StatusBadRequest, &got, "POST", path, body); got.Reason != "missing_field" ||
 			got.Field != "user" {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
-	var got failure
+	var got request.Failure
 	b.want(http.StatusBadRequest, &got, "POST", "/v2/models/prices/infer",
 		`{"inputs":[{"name":"item","shape":[1],"datatype":"BYTES","data":["i1"]}]}`)
 	if got.Error != `inputs: the tensor "user" is missing` {

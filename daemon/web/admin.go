@@ -2,6 +2,8 @@ package web
 
 import (
 	"fmt"
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"net/http"
 	"slices"
 )
@@ -45,7 +47,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	}
 	state := s.Daemon.Status()
 	if some {
-		state.Models = slices.DeleteFunc(state.Models, func(m ModelStatus) bool { return m.Name != named })
+		state.Models = slices.DeleteFunc(state.Models, func(m statuspage.ModelStatus) bool { return m.Name != named })
 	}
 	out := readiness{Reasons: append([]string{}, state.NotReady()...), Models: []modelReadiness{}}
 	for _, m := range state.Models {
@@ -68,7 +70,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if out.Ready = len(out.Reasons) == 0; out.Ready {
 		status = http.StatusOK
 	}
-	return answer(w, status, out)
+	return request.Answer(w, status, out)
 }
 
 // readyStatus answers a probe with the status of ready. Probes have no password, so the answer has neither reasons nor
@@ -91,9 +93,9 @@ type done struct {
 // reload takes up the configuration file as SIGHUP does: all of it or, with 422 and the reason, nothing.
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Lifecycle.Reload(r.Context()); err != nil {
-		return &requestError{http.StatusUnprocessableEntity, err.Error()}
+		return request.Refuse(http.StatusUnprocessableEntity, err.Error())
 	}
-	return answer(w, http.StatusOK, done{true})
+	return request.Answer(w, http.StatusOK, done{true})
 }
 
 // refit asks for a refit of the model that the query names, or of all, with 409 where another process does that.
@@ -107,8 +109,8 @@ func (s *Server) refit(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if err := s.Lifecycle.Refit(m.Name); err != nil {
-			return &requestError{http.StatusConflict, err.Error()}
+			return request.Refuse(http.StatusConflict, err.Error())
 		}
 	}
-	return answer(w, http.StatusAccepted, done{true})
+	return request.Answer(w, http.StatusAccepted, done{true})
 }

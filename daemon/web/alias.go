@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -65,7 +66,7 @@ func (s *Server) answerAlias(w http.ResponseWriter, r *http.Request, cache *mode
 	if r.Method != http.MethodPut && !isRenewed(r, p) && known(w, r, p.Version, p.ETag()) {
 		return nil
 	}
-	return answer(w, http.StatusOK, aliasEntry{cache.Name, r.PathValue("alias"), m.PayloadDigest, p})
+	return request.Answer(w, http.StatusOK, aliasEntry{cache.Name, r.PathValue("alias"), m.PayloadDigest, p})
 }
 
 // isOld reports whether a client that knows the version after has no news: the alias names it, by the same move if the
@@ -91,7 +92,7 @@ func (s *Server) await(w http.ResponseWriter, r *http.Request, cache *modelCache
 	case s.polls <- struct{}{}:
 		defer func() { <-s.polls }()
 	default:
-		return snapshot.Pointer{}, busy("too many clients wait for an alias")
+		return snapshot.Pointer{}, request.Busy("too many clients wait for an alias")
 	}
 	// The deadline of the answer begins when the wait ends. A writer without deadlines, as in tests, has nothing to
 	// move on.
@@ -127,14 +128,14 @@ func (s *Server) moveAlias(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var move aliasMove
-	if err := readJSON(r, &move); err != nil {
+	if err := request.ReadJSON(r, &move); err != nil {
 		return err
 	}
 	switch {
 	case move.Version < 1:
-		err = badRequest(`"version" is the number of a published version, from 1`)
+		err = request.BadRequest(`"version" is the number of a published version, from 1`)
 	case strings.TrimSpace(move.Why) == "" || len(move.Why) > maxWhyBytes:
-		err = badRequest(`"why" says why, in 1 to %d bytes: it is kept in the publish log`, maxWhyBytes)
+		err = request.BadRequest(`"why" says why, in 1 to %d bytes: it is kept in the publish log`, maxWhyBytes)
 	default:
 		err = s.move(r, cache, move.Version, move.Why)
 	}
@@ -185,12 +186,12 @@ func pollOf(r *http.Request) (after int64, wait time.Duration, err error) {
 	q := r.URL.Query()
 	if !q.Has("after") {
 		if q.Has("wait") {
-			return 0, 0, badRequest("wait needs after: the version that is known already, 0 for none")
+			return 0, 0, request.BadRequest("wait needs after: the version that is known already, 0 for none")
 		}
 		return -1, 0, nil
 	}
 	if after, err = strconv.ParseInt(q.Get("after"), 10, 64); err != nil || after < 0 {
-		return 0, 0, badRequest("after is a version, or 0 for none")
+		return 0, 0, request.BadRequest("after is a version, or 0 for none")
 	}
 	wait, err = waitOf(q)
 	return after, wait, err
@@ -203,7 +204,7 @@ func waitOf(q url.Values) (time.Duration, error) {
 	}
 	wait, err := time.ParseDuration(q.Get("wait"))
 	if err != nil || wait < 0 || wait > maxWait {
-		return 0, badRequest("wait is a duration from 0s to %s", maxWait)
+		return 0, request.BadRequest("wait is a duration from 0s to %s", maxWait)
 	}
 	return wait, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -81,10 +82,10 @@ func (s *modelCache) live() (*scorer, error) {
 	case err != nil:
 		return nil, err
 	case m == nil:
-		return nil, &requestError{
+		return nil, request.Refuse(
 			http.StatusNotFound,
 			"version live is not offered: set serve.live: true for this model",
-		}
+		)
 	}
 	v := s.lastLive.Load()
 	if v == nil || v.model != m {

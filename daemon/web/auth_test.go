@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // The password of the tests and its bcrypt hashes of cost 4 and of cost 10, which is what operators use.
@@ -204,7 +205,7 @@ func TestRouteMatrix(t *testing.T) {
 				withLifecycle(o)
 			}
 		})
-		b.fake.state = Status{Models: []ModelStatus{{Name: "ratings"}}}
+		b.fake.state = statuspage.Status{Models: []statuspage.ModelStatus{{Name: "ratings"}}}
 		addr, _ := b.listen(t)
 		client := newClient(t)
 		within(t, patience, "all champions", b.allServed)

@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -51,7 +52,7 @@ func (s *Server) showBelief(w http.ResponseWriter, r *http.Request) error {
 			b = &belief{Belief: diff.Believes(v.model), Relevance: diff.Relevance(v.model)}
 			v.learned.Store(b)
 		}
-		return answer(w, http.StatusOK, belief{v.answered(), b.Belief, b.Relevance})
+		return request.Answer(w, http.StatusOK, belief{v.answered(), b.Belief, b.Relevance})
 	})
 }
 
@@ -67,12 +68,12 @@ func (s *Server) showEntity(w http.ResponseWriter, r *http.Request) error {
 		q := r.URL.Query()
 		e, err := diff.Entity(v.model, q.Get("field"), q.Get("name"))
 		if errors.Is(err, diff.ErrNoField) {
-			return badRequest("field is none of the categorical and list fields of the version")
+			return request.BadRequest("field is none of the categorical and list fields of the version")
 		}
 		if err != nil {
 			return err
 		}
-		return answer(w, http.StatusOK, entity{v.answered(), *e})
+		return request.Answer(w, http.StatusOK, entity{v.answered(), *e})
 	})
 }
 
@@ -98,15 +99,15 @@ func (s *Server) showNames(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if limit > maxNames {
-		return badRequest("limit is a whole number up to %d", maxNames)
+		return request.BadRequest("limit is a whole number up to %d", maxNames)
 	}
 	w.Header().Set(versionHeader, v.header)
 	q := r.URL.Query()
 	names, err := diff.Names(v.model, q.Get("field"), q.Get("prefix"), int(cmp.Or(limit, 20)))
 	if err != nil {
-		return badRequest("field is none of the categorical and list fields of the version")
+		return request.BadRequest("field is none of the categorical and list fields of the version")
 	}
-	return answer(w, http.StatusOK, nameList{v.answered(), q.Get("field"), names})
+	return request.Answer(w, http.StatusOK, nameList{v.answered(), q.Get("field"), names})
 }
 
 // showDiff answers with how a version differs from another of its model, ?with, or from the one that it started from.
@@ -129,7 +130,7 @@ func (s *Server) showDiff(w http.ResponseWriter, r *http.Request) error {
 	}
 	if with == 0 {
 		if b.manifest.Parent == nil {
-			return badRequest("the version started from none: name the one to compare it with as with")
+			return request.BadRequest("the version started from none: name the one to compare it with as with")
 		}
 		with = *b.manifest.Parent
 	}
@@ -141,15 +142,15 @@ func (s *Server) showDiff(w http.ResponseWriter, r *http.Request) error {
 	return s.look(r, func() error {
 		d, err := diff.Between(a.model, b.model, fitted.VersionOf)
 		if errors.Is(err, diff.ErrIncomparable) {
-			return &requestError{
+			return request.Refuse(
 				http.StatusConflict,
 				"the versions predict different things or of other fields: they cannot be compared",
-			}
+			)
 		}
 		if err != nil {
 			return err
 		}
-		return answer(w, http.StatusOK, d)
+		return request.Answer(w, http.StatusOK, d)
 	})
 }
 

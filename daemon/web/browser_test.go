@@ -11,11 +11,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot/format"
 )
 
 // calm is a daemon with one model that does well.
-func calm(now time.Time) Status {
+func calm(now time.Time) statuspage.Status {
 	slices := &report.Slices{NewEntity: report.Scores{Published: metricsOf(1.1), Live: metricsOf(1.0)},
 		KnownEntity: report.Scores{Published: metricsOf(0.9), Live: metricsOf(0.9)}}
 	version := report.Version{
@@ -32,12 +33,12 @@ func calm(now time.Time) Status {
 		Form:          "convex",
 		PayloadDigest: "sha256:2",
 	}
-	return Status{
+	return statuspage.Status{
 		Now:     now,
 		Started: now.Add(-time.Hour),
-		Memory:  MemoryStatus{ResidentBytes: 300 << 20, ComputedBytes: 1 << 30, BudgetBytes: 2 << 30},
-		Disks:   []DiskStatus{{"/var/lib/refitd", 80 << 30, 512 << 20}},
-		Models: []ModelStatus{
+		Memory:  statuspage.MemoryStatus{ResidentBytes: 300 << 20, ComputedBytes: 1 << 30, BudgetBytes: 2 << 30},
+		Disks:   []statuspage.DiskStatus{{Path: "/var/lib/refitd", FreeBytes: 80 << 30, MinFreeBytes: 512 << 20}},
+		Models: []statuspage.ModelStatus{
 			{
 				Name:        "ratings",
 				Champion:    &version,
@@ -49,11 +50,11 @@ func calm(now time.Time) Status {
 				Lag:         41,
 				SampleRows:  55_000,
 				SampleBytes: 5 << 20,
-				Ranking: &RankingStatus{
+				Ranking: &statuspage.RankingStatus{
 					Published:  report.Metrics{N: 1000, Recall10: report.Some(0.19), NDCG10: report.Some(0.1)},
 					Popularity: report.Metrics{N: 1000, Recall10: report.Some(0.09), NDCG10: report.Some(0.05)},
 				},
-				Sample: SampleStatus{Train: 50_000, Holdout: 5000, Size: 50_000, Bytes: 5 << 20, MaxBytes: 64 << 20,
+				Sample: statuspage.SampleStatus{Train: 50_000, Holdout: 5000, Size: 50_000, Bytes: 5 << 20, MaxBytes: 64 << 20,
 					Ages: &report.SampleAges{
 						Rows: []int64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384},
 					}},
@@ -68,7 +69,7 @@ func calm(now time.Time) Status {
 					},
 					Parts: []report.Part{{Name: "fold_in", Weight: 1}},
 				},
-				Partitions: []PartitionStatus{
+				Partitions: []statuspage.PartitionStatus{
 					{
 						Topic:     "ratings",
 						Partition: 0,
@@ -108,7 +109,7 @@ func TestPageInABrowser(t *testing.T) {
 		t.Skip(".ci/page asks for it: REFITD_BROWSER names no browser")
 	}
 	now := time.Now()
-	served := func(state Status, models int, versions int) string {
+	served := func(state statuspage.Status, models int, versions int) string {
 		b := newBench(t, func(o *Options) {
 			store, dir := o.Models[0].Store, o.Models[0].Dir
 			if models > 0 {
@@ -125,8 +126,8 @@ func TestPageInABrowser(t *testing.T) {
 			withLifecycle(o)
 			for i := range o.Models {
 				o.Models[i].Curves = ring
-				o.Models[i].Rejected = func() []RejectedRecord {
-					return []RejectedRecord{{Topic: "ratings", Partition: 3, Offset: 1204330, Time: now, Bytes: 31,
+				o.Models[i].Rejected = func() []statuspage.RejectedRecord {
+					return []statuspage.RejectedRecord{{Topic: "ratings", Partition: 3, Offset: 1204330, Time: now, Bytes: 31,
 						Reason: "wrong_type", Field: "rating", Expected: "a number from 1 to 5", Got: "a string",
 						Outline: `{"user": <string of 2>, "rating": <string of 4>}`}}
 				}
@@ -171,17 +172,18 @@ func TestPageInABrowser(t *testing.T) {
 		tasked.Models = append(tasked.Models, one)
 	}
 	young := calm(now)
-	young.Models[0] = ModelStatus{Name: "ratings", Waiting: "no version yet: no event was read"}
+	young.Models[0] = statuspage.ModelStatus{Name: "ratings", Waiting: "no version yet: no event was read"}
 	dark := night(`<script>alert(1)</script>`)
 	dark.Models[0].Champion.Version = 2 // that there is
 	dark.Now, dark.Models[0].Published = now, now.Add(-9*time.Hour)
 	dark.Models[0].RefitFailure = "the sample has rows of one class alone"
-	dark.Models[0].Rejections = []Rejections{{"bad_type", "rating", 5000}, {"not_json", "", 12}}
-	dark.Models[0].Partitions = []PartitionStatus{
+	dark.Models[0].Rejections = []statuspage.Rejections{{Reason: "bad_type", Field: "rating", Records: 5000},
+		{Reason: "not_json", Records: 12}}
+	dark.Models[0].Partitions = []statuspage.PartitionStatus{
 		{Topic: "ratings", Partition: 3, Next: 1204331, End: 1300000, Lag: 95669, Halted: "the topic was made anew"},
 	}
 	heard := now.Add(-2 * time.Second)
-	dark.Models[0].Shards = []ShardStatus{
+	dark.Models[0].Shards = []statuspage.ShardStatus{
 		{Host: "refitd-0", Merged: &heard, Learned: &heard},
 		{Shard: 1, Host: "refitd-1", Merged: &heard, Lag: 88012},
 		{Shard: 2, Host: "refitd-2", Merged: &heard, Refused: "sample.seed is 2 there and 1 here"},
@@ -194,9 +196,9 @@ func TestPageInABrowser(t *testing.T) {
 		"night=" + served(dark, 0, 1),
 		"silent=" + served(silent, 0, 1),
 		"young=" + served(young, 0, 0),
-		"empty=" + served(Status{Now: now, Started: now}, 0, 0),
+		"empty=" + served(statuspage.Status{Now: now, Started: now}, 0, 0),
 		"tasks=" + served(tasked, 0, 0),
-		"many=" + served(Status{Now: now, Started: now}, 50, 1000),
+		"many=" + served(statuspage.Status{Now: now, Started: now}, 50, 1000),
 	}
 	cmd := exec.CommandContext(
 		t.Context(),

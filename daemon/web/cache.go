@@ -1,12 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -128,4 +130,12 @@ func (s *modelCache) alias(alias string) (*scorer, error) {
 		s.good.Store(c)
 	}
 	return c, err
+}
+
+// past returns the curves of a model, empty ones where it has none.
+func (s *modelCache) past() *curves.Ring {
+	if s == nil {
+		return new(curves.Ring)
+	}
+	return cmp.Or(s.Curves, new(curves.Ring))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -104,7 +105,7 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) error {
 		}
 		list.Models = append(list.Models, e)
 	}
-	return answer(w, http.StatusOK, list)
+	return request.Answer(w, http.StatusOK, list)
 }
 
 // showModel answers with a model, its champion and its aliases.
@@ -113,7 +114,7 @@ func (s *Server) showModel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, e)
+	return request.Answer(w, http.StatusOK, e)
 }
 
 // entry returns the model that the path names, and sets the version of the answer.
@@ -158,7 +159,7 @@ func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
 		entry.Summary = summaryOf(&m)
 		list.Versions = append(list.Versions, entry)
 	}
-	return answer(w, http.StatusOK, list)
+	return request.Answer(w, http.StatusOK, list)
 }
 
 // mostNamed is how many versions an error names.
@@ -209,7 +210,7 @@ func (s *Server) showVersion(w http.ResponseWriter, r *http.Request) error {
 	}
 	e := entryOf(&m, nil)
 	e.Manifest = &m
-	return answer(w, http.StatusOK, e)
+	return request.Answer(w, http.StatusOK, e)
 }
 
 // known sets the headers of a version and answers 304 if the client has the entity already.
@@ -230,10 +231,10 @@ const versionHeader = "X-Model-Version"
 func versionOf(r *http.Request) (int64, error) {
 	text := r.PathValue("version")
 	if text == liveVersion {
-		return 0, &requestError{
+		return 0, request.Refuse(
 			http.StatusNotFound,
 			"the live model is never published: it has neither manifest nor files, and only scores",
-		}
+		)
 	}
 	return parseVersion(text)
 }
@@ -242,7 +243,7 @@ func versionOf(r *http.Request) (int64, error) {
 func parseVersion(text string) (int64, error) {
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || v < 1 || strconv.FormatInt(v, 10) != text {
-		return 0, badRequest("a version is a whole number from 1")
+		return 0, request.BadRequest("a version is a whole number from 1")
 	}
 	return v, nil
 }

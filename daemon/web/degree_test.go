@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -49,7 +50,7 @@ func TestTriplesAreExplained(t *testing.T) {
 	if linear := explanationBytes(&in, &snapshot.Manifest{Degree: 3, NumOutputs: 1}); linear != pairs {
 		t.Errorf("without basis vectors %d bytes, want %d", linear, pairs)
 	}
-	if most := int64(121_485); triples < most*(6*nameBytes+numberBytes) {
+	if most := int64(121_485); triples < most*(6*request.NameBytes+request.NumberBytes) {
 		t.Errorf("%d bytes for %d triples of three names", triples, most)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -32,12 +33,12 @@ func (s *Server) deltas(w http.ResponseWriter, r *http.Request) error {
 	stream, err := s.awaitDeltas(w, r, cache, base, after, wait)
 	switch {
 	case errors.Is(err, snapshot.ErrChain):
-		return &requestError{
+		return request.Refuse(
 			http.StatusConflict,
-			"delta " + strconv.FormatInt(after+1,
-				10) + " does not follow in the chain of the version: read the version " +
+			"delta "+strconv.FormatInt(after+1,
+				10)+" does not follow in the chain of the version: read the version "+
 				"again, and its deltas from the first",
-		}
+		)
 	case err != nil:
 		return err
 	case stream == nil:
@@ -48,7 +49,7 @@ func (s *Server) deltas(w http.ResponseWriter, r *http.Request) error {
 		case s.downloads <- struct{}{}:
 			defer func() { <-s.downloads }()
 		default:
-			return busy("too many downloads")
+			return request.Busy("too many downloads")
 		}
 	}
 	h.Set(versionHeader, strconv.FormatInt(base, 10))
@@ -72,7 +73,7 @@ func (s *Server) awaitDeltas(w http.ResponseWriter, r *http.Request, cache *mode
 	case s.polls <- struct{}{}:
 		defer func() { <-s.polls }()
 	default:
-		return nil, busy("too many clients wait")
+		return nil, request.Busy("too many clients wait")
 	}
 	// The deadline of the answer begins when the wait ends. A writer without deadlines, as in tests, has nothing to
 	// move on.
@@ -90,13 +91,13 @@ func (s *Server) awaitDeltas(w http.ResponseWriter, r *http.Request, cache *mode
 func deltasOf(r *http.Request) (base, after int64, wait time.Duration, err error) {
 	q := r.URL.Query()
 	if base, err = strconv.ParseInt(q.Get("base"), 10, 64); err != nil || base < 1 {
-		return 0, 0, 0, badRequest("base is the version whose deltas are asked for, from 1")
+		return 0, 0, 0, request.BadRequest("base is the version whose deltas are asked for, from 1")
 	}
 	if !q.Has("after") {
 		q.Set("after", "0")
 	}
 	if after, err = strconv.ParseInt(q.Get("after"), 10, 64); err != nil || after < 0 {
-		return 0, 0, 0, badRequest("after is the number of a delta, or 0 for the version itself")
+		return 0, 0, 0, request.BadRequest("after is the number of a delta, or 0 for the version itself")
 	}
 	wait, err = waitOf(q)
 	return base, after, wait, err

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -200,9 +201,9 @@ func TestDeltasOverHTTP(t *testing.T) {
 	if *entry.Delta != 7 || *entry.Version != 1 {
 		t.Errorf("%+v", entry)
 	}
-	b.fake.state = Status{
+	b.fake.state = statuspage.Status{
 		Now:    time.Now().Add(90 * time.Second),
-		Models: []ModelStatus{{Name: "ratings", Applied: 1207}, {Name: "clicks"}, {Name: "other"}},
+		Models: []statuspage.ModelStatus{{Name: "ratings", Applied: 1207}, {Name: "clicks"}, {Name: "other"}},
 	}
 	page := b.want(http.StatusOK, nil, "GET", "/", nil).Body.String()
 	for _, want := range []string{"version 1 and 7 deltas, sha256:",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	models "github.com/refitd/refitd/snapshot/scorer"
 )
@@ -33,20 +34,20 @@ type explainAnswer struct {
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	return s.withVersion(w, r, func(v *scorer) (any, error) {
 		var ask explainRequest
-		if err := readJSON(r, &ask, atMost(0)); err != nil {
+		if err := request.ReadJSON(r, &ask, atMost(0)); err != nil {
 			return nil, err
 		}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
-		over, folded, err := v.over(ask.past, d, inflightOf(r))
+		over, folded, err := v.over(ask.past, d, request.InflightOf(r))
 		if err != nil {
 			return nil, err
 		}
 		in, rejection := d.decode(ask.Event, -1)
 		if rejection != nil {
-			return nil, &rejectedError{`"event"`, rejection}
+			return nil, request.Rejected(`"event"`, rejection)
 		}
-		if err := inflightOf(r).grow(explanationBytes(&in, &v.manifest)); err != nil {
+		if err := request.InflightOf(r).Grow(explanationBytes(&in, &v.manifest)); err != nil {
 			return nil, err
 		}
 		e, err := over.Explain(&in)
@@ -76,11 +77,12 @@ func explanationBytes(in *snapshot.Input, m *snapshot.Manifest) int64 {
 			text += int64(len(name))
 		}
 	}
-	each := 4*nameBytes + numberBytes*int64(m.NumOutputs)
+	each := 4*request.NameBytes + request.NumberBytes*int64(m.NumOutputs)
 	if m.Degree == 3 && m.NumBasis > 0 {
 		features = min(features+1, models.MaxTripled) // with the constant
-		return eventBytes + features*(features+1)*(features+2)/6*(each+2*nameBytes) + nameCopies*features*features*text
+		return request.EventBytes + features*(features+1)*(features+2)/6*(each+2*request.NameBytes) +
+			request.NameCopies*features*features*text
 	}
 	features = min(features, snapshot.MaxExplained)
-	return eventBytes + features*(features+1)/2*each + nameCopies*features*text
+	return request.EventBytes + features*(features+1)/2*each + request.NameCopies*features*text
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -30,7 +31,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
 	case s.downloads <- struct{}{}:
 		defer func() { <-s.downloads }()
 	default:
-		return busy("too many downloads")
+		return request.Busy("too many downloads")
 	}
 	return s.download(w, r)
 }
@@ -66,7 +67,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if !listed {
-		return &requestError{http.StatusNotFound, "the version has no such file: it has " + strings.Join(there, ", ")}
+		return request.Refuse(http.StatusNotFound, "the version has no such file: it has "+strings.Join(there, ", "))
 	}
 	f, err := openIn(cache.Dir, path.Join(cache.Name, strconv.FormatInt(version, 10), name))
 	if err != nil {
@@ -129,7 +130,7 @@ type chunkWriter struct {
 // WriteHeader answers a range that the file does not have as every other mistake.
 func (w *chunkWriter) WriteHeader(status int) {
 	if w.refused = status == http.StatusRequestedRangeNotSatisfiable; w.refused {
-		fail(w.ResponseWriter, status, "the file has no such range: its size is in Content-Range")
+		request.Fail(w.ResponseWriter, status, "the file has no such range: its size is in Content-Range")
 		return
 	}
 	w.ResponseWriter.WriteHeader(status)

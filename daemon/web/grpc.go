@@ -3,10 +3,8 @@ package web
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/web/inference"
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"google.golang.org/grpc"
@@ -38,7 +38,7 @@ type inferenceService struct {
 
 // newGRPC returns what decodes and answers requests of gRPC. It starts no goroutine.
 func newGRPC(s *Server) *grpc.Server {
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(maxBody), grpc.UnaryInterceptor(
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(request.MaxBody), grpc.UnaryInterceptor(
 		func(ctx context.Context, ask any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			answer, err := handle(ctx, ask)
 			return answer, s.grpcError(ctx, askedModel(ask), err)
@@ -64,15 +64,15 @@ func isGRPC(r *http.Request) bool {
 		strings.HasPrefix(r.URL.Path, grpcMethods)
 }
 
-// heldKey is the key of an *inflight in the context of a gRPC request: grpc-go hands on nothing else of it.
+// heldKey is the key of a *request.Inflight in the context of a gRPC request: grpc-go hands on nothing else of it.
 type heldKey struct{}
 
 // serveGRPC answers a request of gRPC.
 func (s *Server) serveGRPC(w http.ResponseWriter, r *http.Request) {
-	in := inflightOf(r)
-	body, err := in.read()
+	in := request.InflightOf(r)
+	body, err := in.ReadAll()
 	if err == nil {
-		err = in.grow(objectBytes * int64(messageFields(body)))
+		err = in.Grow(request.ObjectBytes * int64(messageFields(body)))
 	}
 	if err != nil {
 		of := status.Convert(s.grpcError(r.Context(), "", err))
@@ -129,12 +129,12 @@ func (s *Server) grpcError(ctx context.Context, model string, err error) error {
 	if _, ok := status.FromError(err); ok { // nil is one
 		return err
 	}
-	if rejected, ok := errors.AsType[*rejectedError](err); ok {
+	if rejected, ok := errors.AsType[*request.RejectedError](err); ok {
 		return status.Error(codes.InvalidArgument, rejected.Error())
 	}
-	if bad, ok := errors.AsType[*requestError](err); ok {
+	if bad, ok := errors.AsType[*request.Error](err); ok {
 		code := codes.InvalidArgument
-		switch bad.status {
+		switch bad.Status {
 		case http.StatusNotFound:
 			code = codes.NotFound
 		case http.StatusServiceUnavailable:
@@ -144,7 +144,7 @@ func (s *Server) grpcError(ctx context.Context, model string, err error) error {
 		case http.StatusRequestTimeout:
 			code = codes.DeadlineExceeded
 		}
-		return status.Error(code, bad.text)
+		return status.Error(code, bad.Text)
 	}
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
@@ -195,7 +195,7 @@ func (g *inferenceService) ServerReady(context.Context,
 func (g *inferenceService) ModelReady(_ context.Context,
 	ask *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
 	_, err := g.named(ask.Name, ask.Version)
-	if _, bad := errors.AsType[*requestError](err); bad {
+	if _, bad := errors.AsType[*request.Error](err); bad {
 		return nil, err
 	}
 	return &inference.ModelReadyResponse{Ready: err == nil}, nil
@@ -223,7 +223,7 @@ func (g *inferenceService) ModelMetadata(_ context.Context,
 	for _, n := range versions {
 		out.Versions = append(out.Versions, strconv.FormatInt(n, 10))
 	}
-	described := func(list []tensorMetadata) (out []*inference.ModelMetadataResponse_TensorMetadata) {
+	described := func(list []tensor.TensorMetadata) (out []*inference.ModelMetadataResponse_TensorMetadata) {
 		for _, t := range list {
 			out = append(
 				out,
@@ -236,7 +236,7 @@ func (g *inferenceService) ModelMetadata(_ context.Context,
 		}
 		return out
 	}
-	out.Inputs, out.Outputs = described(inputTensors(v.model.Schema())), described(outputTensors(v.model))
+	out.Inputs, out.Outputs = described(tensor.Inputs(v.model.Schema())), described(tensor.Outputs(v.model))
 	return out, nil
 }
 
@@ -274,21 +274,21 @@ func (g *inferenceService) ModelInfer(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	inputs, err := inputsOf(ask)
+	inputs, err := tensor.FromMessage(ask)
 	if err != nil {
 		return nil, err
 	}
-	tensors := outputTensors(v.model)
+	tensors := tensor.Outputs(v.model)
 	if len(ask.Outputs) > 0 {
-		names := new(inferRequest)
+		names := new(tensor.InferRequest)
 		for _, o := range ask.Outputs {
-			names.Outputs = append(names.Outputs, requestOutput{Name: o.Name})
+			names.Outputs = append(names.Outputs, tensor.RequestOutput{Name: o.Name})
 		}
-		if tensors, _, err = chooseTensors(tensors, names, false); err != nil {
+		if tensors, _, err = tensor.Choose(tensors, names, false); err != nil {
 			return nil, err
 		}
 	}
-	held, _ := ctx.Value(heldKey{}).(*inflight)
+	held, _ := ctx.Value(heldKey{}).(*request.Inflight)
 	predictions, _, err := g.s.predicted(v, inputs, past{}, held)
 	if err != nil {
 		return nil, err
@@ -300,61 +300,9 @@ func (g *inferenceService) ModelInfer(ctx context.Context,
 		out.Outputs = append(out.Outputs,
 			&inference.ModelInferResponse_InferOutputTensor{Name: t.Name, Datatype: t.Datatype, Shape: shape})
 		out.RawOutputContents = append(out.RawOutputContents,
-			appendElements(nil, tensorValues(t, v.model.Schema(), predictions)))
+			tensor.AppendElements(nil, tensor.Values(t, v.model.Schema(), predictions)))
 	}
 	durations.Observe(g.s.metrics.seconds.WithLabelValues(v.manifest.Model), time.Since(began),
 		prometheus.Labels{"version": v.header})
 	return out, nil
-}
-
-// inputsOf returns the inputs of a request, whose elements are in raw_input_contents or in the tensors themselves.
-func inputsOf(ask *inference.ModelInferRequest) ([]requestTensor, error) {
-	raw := ask.RawInputContents
-	if len(raw) > 0 && len(raw) != len(ask.Inputs) {
-		return nil, badRequest("raw_input_contents has %d elements for %d inputs", len(raw), len(ask.Inputs))
-	}
-	var inputs []requestTensor
-	for i, in := range ask.Inputs {
-		t := requestTensor{Name: in.Name, Datatype: in.Datatype, binary: []byte{}}
-		for _, n := range in.Shape {
-			if n != int64(int(n)) {
-				return nil, badRequest("inputs: the tensor %q has the shape %v", in.Name, in.Shape)
-			}
-			t.Shape = append(t.Shape, int(n))
-		}
-		switch {
-		case len(raw) > 0 && in.Contents != nil:
-			return nil, badRequest("inputs: the tensor %q has contents, and raw_input_contents is there, too", in.Name)
-		case len(raw) == 0:
-			t.binary = appendContents(t.binary, in)
-		case len(raw[i]) > 0:
-			t.binary = raw[i]
-		}
-		inputs = append(inputs, t)
-	}
-	return inputs, nil
-}
-
-// appendContents appends the contents of a tensor as raw_input_contents has them.
-func appendContents(b []byte, in *inference.ModelInferRequest_InferInputTensor) []byte {
-	c := in.Contents
-	switch in.Datatype {
-	case "BYTES":
-		for _, v := range c.GetBytesContents() {
-			b = append(binary.LittleEndian.AppendUint32(b, uint32(len(v))), v...)
-		}
-	case "INT64":
-		for _, v := range c.GetInt64Contents() {
-			b = binary.LittleEndian.AppendUint64(b, uint64(v))
-		}
-	case "FP64":
-		for _, v := range c.GetFp64Contents() {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-		}
-	case "FP32":
-		for _, v := range c.GetFp32Contents() {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-	}
-	return b
 }

@@ -196,7 +196,7 @@ func TestGRPCRefuses(t *testing.T) {
 			t.Errorf("%v, want %v %q", err, c.code, text)
 		}
 	}
-	within(t, patience, "all memory given back", func() bool { return b.budget.held.Load() == 0 })
+	within(t, patience, "all memory given back", func() bool { return b.budget.InUse() == 0 })
 	// The same over HTTP/1 is no gRPC.
 	res, err := newClient(
 		t).Post("http://"+addr+grpcMethods+"ServerLive", "application/grpc", strings.NewReader("\x00\x00\x00\x00\x00"))

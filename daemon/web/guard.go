@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"github.com/refitd/refitd/daemon/web/request"
 	"net"
 	"net/http"
 	"net/netip"
@@ -28,9 +29,9 @@ var securityHeaders = map[string]string{
 func (s *Server) guard(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		t := turnOf(r.Context())
+		t := request.TurnOf(r.Context())
 		w := &statusWriter{ResponseWriter: out, turn: t}
-		defer t.end()
+		defer t.End()
 		defer func() { s.metrics.requests.WithLabelValues(strconv.Itoa(w.code())).Inc() }()
 		for name, value := range securityHeaders {
 			w.Header().Set(name, value)
@@ -39,36 +40,36 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		if !s.isAllowedHost(r.Host) {
-			fail(w, http.StatusMisdirectedRequest,
+			request.Fail(w, http.StatusMisdirectedRequest,
 				fmt.Sprintf("requests to the host %q are not answered: add it to web.allowed_hosts", hostOf(r.Host)))
 			return
 		}
 		if err := crossOrigin.Check(r); err != nil {
-			fail(w, http.StatusForbidden, "requests from pages of another origin are refused")
+			request.Fail(w, http.StatusForbidden, "requests from pages of another origin are refused")
 			return
 		}
 		if p := r.URL.Path; p != "/" && strings.TrimSuffix(p, "/") != path.Clean(p) ||
 			strings.ContainsAny(p, "\\\x00") {
-			fail(w, http.StatusBadRequest, "the path is not clean: no //, .., backslash or zero byte")
+			request.Fail(w, http.StatusBadRequest, "the path is not clean: no //, .., backslash or zero byte")
 			return
 		}
 		if r.ContentLength == 0 {
-			t.begin()
+			t.Begin()
 			next.ServeHTTP(w, r)
 			return
 		}
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			w.Header().Set("Connection", "close") // the body is not read
-			fail(w, http.StatusRequestEntityTooLarge, r.Method+" takes no body")
+			request.Fail(w, http.StatusRequestEntityTooLarge, r.Method+" takes no body")
 			return
 		}
-		in, err := s.budget.admit(out, r, t)
+		in, err := s.budget.Admit(out, r, t)
 		if err != nil {
 			w.Header().Set("Connection", "close") // the body is not read
 			s.failWith(w, r, err)
 			return
 		}
-		defer in.shrink(0)
+		defer in.Shrink(0)
 		r.Body = in
 		next.ServeHTTP(w, r)
 	})
@@ -98,7 +99,7 @@ func cutUnix(address string) (path string, ok bool) { return strings.CutPrefix(a
 // statusWriter remembers the status of an answer, and when the client took some of it.
 type statusWriter struct {
 	http.ResponseWriter
-	turn   *turn
+	turn   *request.Turn
 	status int
 }
 
@@ -107,14 +108,14 @@ func (w *statusWriter) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
 	}
-	w.turn.end()
+	w.turn.End()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write writes some of the answer.
 func (w *statusWriter) Write(b []byte) (int, error) {
-	w.turn.end()
-	defer w.turn.touch()
+	w.turn.End()
+	defer w.turn.Touch()
 	return w.ResponseWriter.Write(b)
 }
 

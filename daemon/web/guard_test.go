@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/web/request"
 )
 
 // TestHeaders: every answer, good or bad, forbids what a browser could do with it.
@@ -115,7 +116,7 @@ func TestHostileConnections(t *testing.T) {
 		}
 	}
 	big := fmt.Sprintf("POST /v1/models/ratings/score HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n", host, 100<<20)
-	if got := talk(big + `{"events":["` + strings.Repeat("x", maxBody)); !strings.Contains(got, " 413 ") {
+	if got := talk(big + `{"events":["` + strings.Repeat("x", request.MaxBody)); !strings.Contains(got, " 413 ") {
 		t.Errorf("a body of 100 MiB: %q", got)
 	}
 
@@ -134,7 +135,7 @@ func TestHostileConnections(t *testing.T) {
 			}
 		}
 	}
-	if n := b.places.len(); n > DefaultMaxConnections {
+	if n := b.places.Len(); n > DefaultMaxConnections {
 		t.Errorf("%d connections are held", n)
 	}
 	answersAgain(t, addr)

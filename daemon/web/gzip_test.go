@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -77,12 +78,12 @@ func TestGzipBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := b.send("/v2/models/ratings/infer", gzipped(t, string(text)+string(tail)), "gzip", inferenceHeader,
+	got := b.send("/v2/models/ratings/infer", gzipped(t, string(text)+string(tail)), "gzip", tensor.LengthHeader,
 		strconv.Itoa(len(text)))
 	if got.Code != http.StatusOK {
 		t.Errorf("binary tensors: %d %s", got.Code, got.Body)
 	}
-	if held := b.budget.held.Load(); held != 0 {
+	if held := b.budget.InUse(); held != 0 {
 		t.Errorf("%d bytes are held after all requests", held)
 	}
 }
@@ -94,7 +95,7 @@ func TestGzipBombs(t *testing.T) {
 	if got := b.send("/v1/models/ratings/score", bomb, "gzip"); got.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}
-	if held := b.budget.held.Load(); held != 0 {
+	if held := b.budget.InUse(); held != 0 {
 		t.Errorf("%d bytes are held after the request", held)
 	}
 }

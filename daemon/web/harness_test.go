@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -209,13 +210,13 @@ func within(t testing.TB, limit time.Duration, what string, f func() bool) {
 
 // fakeDaemon records what it is asked to do.
 type fakeDaemon struct {
-	state   Status
+	state   statuspage.Status
 	reload  error
 	reloads int
 	refits  []string
 }
 
-func (d *fakeDaemon) Status() Status { return d.state }
+func (d *fakeDaemon) Status() statuspage.Status { return d.state }
 func (d *fakeDaemon) Reload(context.Context) error {
 	d.reloads++
 	return d.reload

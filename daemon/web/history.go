@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -57,7 +58,7 @@ func bounded[T ~[]jsontext.Value](limit int, text string) *jsonv2.Unmarshalers {
 		*list = T{}
 		for in.PeekKind() != ']' {
 			if len(*list) == limit {
-				return badRequest("%s", text)
+				return request.BadRequest("%s", text)
 			}
 			value, err := in.ReadValue()
 			if err != nil {
@@ -71,10 +72,10 @@ func bounded[T ~[]jsontext.Value](limit int, text string) *jsonv2.Unmarshalers {
 }
 
 // over returns the version with a history, or the version itself without one. held is charged for what that takes.
-func (s *scorer) over(of past, d *decoding, held *inflight) (predictor, folded, error) {
+func (s *scorer) over(of past, d *decoding, held *request.Inflight) (predictor, folded, error) {
 	h := of.History
 	if of.HistoryHeld < 0 || of.HistoryHeld > len(h) {
-		return nil, folded{}, badRequest(`"history_held" is %d: a whole number from 0 to %d, the events of "history"`,
+		return nil, folded{}, request.BadRequest(`"history_held" is %d: a whole number from 0 to %d, the events of "history"`,
 			of.HistoryHeld, len(h))
 	}
 	if len(h) == 0 {
@@ -83,29 +84,29 @@ func (s *scorer) over(of past, d *decoding, held *inflight) (predictor, folded, 
 	by := s.model.HistoryField()
 	if by == "" {
 		_, err := s.model.Fold(make([]snapshot.LabelledEvent, 1))
-		return nil, folded{}, badRequest(`"history": %v`, err)
+		return nil, folded{}, request.BadRequest(`"history": %v`, err)
 	}
 	field := slices.Index(s.model.Schema().Categorical, by)
 	events, names := make([]snapshot.LabelledEvent, len(h)), make(map[string]bool)
 	for i, value := range h {
-		if err := held.grow(eventBytes + nameCopies*int64(len(value))); err != nil {
+		if err := held.Grow(request.EventBytes + request.NameCopies*int64(len(value))); err != nil {
 			return nil, folded{}, err
 		}
 		if r := d.labelled.Decode(&d.event, value, 0); r != nil {
-			return nil, folded{}, &rejectedError{fmt.Sprintf(`"history" element %d`, i), r}
+			return nil, folded{}, request.Rejected(fmt.Sprintf(`"history" element %d`, i), r)
 		}
 		events[i] = labelledEvent(&d.event)
 		events[i].Held = i < of.HistoryHeld
 		if name := d.event.Categorical[field]; !names[name] {
 			names[name] = true
-			if err := held.grow(s.model.EntityBytes()); err != nil {
+			if err := held.Grow(s.model.EntityBytes()); err != nil {
 				return nil, folded{}, err
 			}
 		}
 	}
 	over, err := s.model.Fold(events)
 	if errors.Is(err, snapshot.ErrInput) {
-		return nil, folded{}, badRequest(`"history": %v`, err)
+		return nil, folded{}, request.BadRequest(`"history": %v`, err)
 	}
 	return over, folded{len(h)}, err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -222,7 +223,7 @@ func TestHistoryIsRefused(t *testing.T) {
 		for path, ask := range map[string]map[string]any{"score": {"events": []any{event}}, "explain": {"event": event},
 			"topk": {"event": event, "over": "item"}} {
 			ask["history"] = history
-			var got failure
+			var got request.Failure
 			if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/"+path, ask); !strings.Contains(
 				got.Error, want) {
 				t.Errorf("%s: %q, want %q", path, got.Error, want)
@@ -230,13 +231,13 @@ func TestHistoryIsRefused(t *testing.T) {
 		}
 		body := rowsBody()
 		body["parameters"] = map[string]any{"history": history}
-		var got failure
+		var got request.Failure
 		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(got.Error,
 			want) {
 			t.Errorf("infer: %q, want %q", got.Error, want)
 		}
 	}
-	var got failure
+	var got request.Failure
 	body := rowsBody()
 	body["parameters"] = 7
 	b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body)

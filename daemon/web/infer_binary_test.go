@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -65,7 +66,7 @@ func (b *bench) post(object map[string]any, tail []byte, length string) *httptes
 	}
 	r := httptest.NewRequest("POST", "/v2/models/ratings/infer", bytes.NewReader(append(text, tail...)))
 	r.Host = "localhost"
-	r.Header.Set(inferenceHeader, length)
+	r.Header.Set(tensor.LengthHeader, length)
 	w := httptest.NewRecorder()
 	b.ServeHTTP(w, r)
 	return w
@@ -113,7 +114,7 @@ func TestBinaryTensors(t *testing.T) {
 			body["outputs"] = c.outputs
 		}
 		w := b.post(body, nil, "")
-		n, err := strconv.Atoi(w.Header().Get(inferenceHeader))
+		n, err := strconv.Atoi(w.Header().Get(tensor.LengthHeader))
 		if w.Code != http.StatusOK || err != nil || w.Header().Get("Content-Type") != "application/octet-stream" ||
 			w.Header().Get("Content-Length") != strconv.Itoa(w.Body.Len()) {
 			t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)

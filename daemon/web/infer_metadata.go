@@ -3,31 +3,22 @@ package web
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 
-	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/tensor"
 )
 
 // platform names the kind of model in its metadata.
 const platform = "refitd_interaction"
 
-// tensorMetadata describes a tensor; -1 means a size that varies.
-type tensorMetadata struct {
-	Name     string `json:"name"`               // field, or outputs, prediction, probabilities
-	Datatype string `json:"datatype"`           // BYTES, FP64 or BOOL
-	Shape    []int  `json:"shape"`              // rows first
-	Optional bool   `json:"optional,omitempty"` // input: events may lack it, and requests may leave it out
-}
-
 // modelMetadata is the answer about a model. The identity is an addition to the protocol.
 type modelMetadata struct {
-	Name     string           `json:"name"`     // of the model
-	Versions []string         `json:"versions"` // numbers, oldest first
-	Platform string           `json:"platform"` // refitd_interaction
-	Inputs   []tensorMetadata `json:"inputs"`   // one for each field of the schema
-	Outputs  []tensorMetadata `json:"outputs"`  // what an answer has
+	Name     string                  `json:"name"`     // of the model
+	Versions []string                `json:"versions"` // numbers, oldest first
+	Platform string                  `json:"platform"` // refitd_interaction
+	Inputs   []tensor.TensorMetadata `json:"inputs"`   // one for each field of the schema
+	Outputs  []tensor.TensorMetadata `json:"outputs"`  // what an answer has
 	answered
 }
 
@@ -43,7 +34,7 @@ var extensions = []string{"binary_tensor_data"}
 
 // serverMetadata answers with the name and version of the program.
 func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, serverMetadata{"refitd", s.Version, extensions})
+	return request.Answer(w, http.StatusOK, serverMetadata{"refitd", s.Version, extensions})
 }
 
 // serverHealth is the answer to both health requests: the protocol's own page names the field of readiness "live", its
@@ -55,7 +46,7 @@ type serverHealth struct {
 
 // live answers that the server runs, and whether it could infer.
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, serverHealth{Live: true, Ready: s.allServed()})
+	return request.Answer(w, http.StatusOK, serverHealth{Live: true, Ready: s.allServed()})
 }
 
 // serverReady answers whether every model has a champion to infer with.
@@ -64,7 +55,7 @@ func (s *Server) serverReady(w http.ResponseWriter, _ *http.Request) error {
 	if !h.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	return answer(w, status, h)
+	return request.Answer(w, status, h)
 }
 
 // allServed reports whether every model has a champion to infer with.
@@ -91,14 +82,14 @@ func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
 	}
 	status := http.StatusOK
 	v, err := s.chosen(r)
-	if _, bad := errors.AsType[*requestError](err); bad { // no version has such a number
+	if _, bad := errors.AsType[*request.Error](err); bad { // no version has such a number
 		return err
 	} else if err != nil {
 		status = http.StatusServiceUnavailable
 	} else {
 		w.Header().Set(versionHeader, v.header)
 	}
-	return answer(w, status, modelReadyAnswer{cache.Name, err == nil})
+	return request.Answer(w, status, modelReadyAnswer{cache.Name, err == nil})
 }
 
 // modelMetadata answers with the input and output tensors of the champion, or of the version of the path.
@@ -119,15 +110,15 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
 		Name:     cache.Name,
 		Versions: []string{},
 		Platform: platform,
-		Inputs:   inputTensors(v.model.Schema()),
-		Outputs:  outputTensors(v.model),
+		Inputs:   tensor.Inputs(v.model.Schema()),
+		Outputs:  tensor.Outputs(v.model),
 		answered: v.answered(),
 	}
 	for _, n := range versions {
 		m.Versions = append(m.Versions, strconv.FormatInt(n, 10))
 	}
 	w.Header().Set(versionHeader, v.header)
-	return answer(w, http.StatusOK, m)
+	return request.Answer(w, http.StatusOK, m)
 }
 
 // repositoryRequest asks which models there are. A request without a body is one, too.
@@ -149,11 +140,11 @@ type modelIndex struct {
 func (s *Server) repositoryIndex(w http.ResponseWriter, r *http.Request) error {
 	var ask repositoryRequest
 	if r.ContentLength != 0 {
-		if err := readJSON(r, &ask); err != nil {
+		if err := request.ReadJSON(r, &ask); err != nil {
 			return err
 		}
 	}
-	return answer(w, http.StatusOK, s.index(ask.Ready))
+	return request.Answer(w, http.StatusOK, s.index(ask.Ready))
 }
 
 // index returns the models, those without a champion unless only ready ones are asked for.
@@ -169,52 +160,4 @@ func (s *Server) index(ready bool) []modelIndex {
 		list = append(list, one)
 	}
 	return list
-}
-
-func inputTensors(s *snapshot.Schema) []tensorMetadata {
-	var list []tensorMetadata
-	add := func(name, datatype string, shape ...int) {
-		list = append(list, tensorMetadata{name, datatype, shape, slices.Contains(s.Optional, name)})
-	}
-	for _, name := range s.Categorical {
-		add(name, "BYTES", -1)
-	}
-	for _, f := range s.Numeric {
-		add(f.Name, "FP64", -1)
-	}
-	for _, name := range s.Multi {
-		add(name, "BYTES", -1, -1)
-	}
-	return list
-}
-
-// outputTensors describes what a version answers with, as far as its link has it.
-func outputTensors(m *snapshot.Model) []tensorMetadata {
-	list := []tensorMetadata{{Name: outputsTensor, Datatype: "FP64", Shape: []int{-1, m.NumOutputs()}}}
-	manifest := m.Manifest()
-	switch m.Schema().Task {
-	case format.Multiclass:
-		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BYTES", Shape: []int{-1}})
-	case format.Multilabel:
-		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BOOL", Shape: []int{-1, m.NumOutputs()}})
-	default:
-		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "FP64", Shape: []int{-1}})
-	}
-	if n := numProbabilities(m.Schema(), manifest.Link, m.NumOutputs()); n > 0 {
-		list = append(list, tensorMetadata{Name: probabilitiesTensor, Datatype: "FP64", Shape: []int{-1, n}})
-	}
-	return list
-}
-
-// numProbabilities returns the length of format.Prediction.Probabilities.
-func numProbabilities(s *snapshot.Schema, link string, outputs int) int {
-	switch {
-	case link == format.Softmax, link == format.Logistic && s.Task == format.Multilabel:
-		return outputs
-	case link == format.Logistic && s.Task == format.Binary:
-		return 2
-	case link == format.OrdinalLink:
-		return s.Levels
-	}
-	return 0
 }

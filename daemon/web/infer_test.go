@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -55,13 +57,13 @@ func TestInferIsTheLibrary(t *testing.T) {
 			var meta struct {
 				Name, Platform string
 				Versions       []string
-				Inputs         []tensorMetadata
-				Outputs        []tensorMetadata
+				Inputs         []tensor.TensorMetadata
+				Outputs        []tensor.TensorMetadata
 			}
 			b.want(http.StatusOK, &meta, "GET", "/v2/models/"+name+form, nil)
 			if meta.Name != name || !reflect.DeepEqual(meta.Versions, []string{"1"}) || meta.Platform == "" ||
 				!reflect.DeepEqual(meta.Inputs,
-					inputTensors(m.Schema())) {
+					tensor.Inputs(m.Schema())) {
 				t.Errorf("%s%s: metadata %+v", name, form, meta)
 			}
 			var got inferAnswer
@@ -75,7 +77,7 @@ func TestInferIsTheLibrary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if has := got.Outputs[len(got.Outputs)-1].Name == probabilitiesTensor; has != (p.Probabilities != nil) {
+			if has := got.Outputs[len(got.Outputs)-1].Name == tensor.ProbabilitiesTensor; has != (p.Probabilities != nil) {
 				t.Errorf("%s%s: a tensor of probabilities: %v, the library has %v", name, form, has, p.Probabilities)
 			}
 			for o, out := range got.Outputs {
@@ -109,17 +111,17 @@ func valuesOf(t *testing.T, name string, s *snapshot.Schema, p *snapshot.Predict
 	t.Helper()
 	var v any = p.Outputs
 	switch {
-	case name == probabilitiesTensor:
+	case name == tensor.ProbabilitiesTensor:
 		v = p.Probabilities
-	case name == predictionTensor && s.Task == format.Multiclass:
+	case name == tensor.PredictionTensor && s.Task == format.Multiclass:
 		v = p.Classes
-	case name == predictionTensor && s.Task == format.Multilabel:
+	case name == tensor.PredictionTensor && s.Task == format.Multilabel:
 		set := make([]bool, len(s.Classes))
 		for i, c := range s.Classes {
 			set[i] = strings.Contains(" "+strings.Join(p.Classes, " ")+" ", " "+c+" ")
 		}
 		v = set
-	case name == predictionTensor:
+	case name == tensor.PredictionTensor:
 		v = []float64{p.Value}
 	}
 	b, err := json.Marshal(v)
@@ -207,7 +209,7 @@ func TestInferenceProtocol(t *testing.T) {
 	} {
 		body := rowsBody()
 		change(body, body["inputs"].([]any)[0].(map[string]any))
-		var got failure
+		var got request.Failure
 		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(got.Error,
 			text) {
 			t.Errorf("%q, want %q", got.Error, text)

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/refitd/refitd/daemon/durations"
+	"github.com/refitd/refitd/daemon/web/request"
 )
 
 // metrics are those of the requests.
@@ -18,17 +19,17 @@ type metrics struct {
 	absent   *prometheus.CounterVec
 }
 
-func newMetrics(r prometheus.Registerer, b *budget, p *places) *metrics {
+func newMetrics(r prometheus.Registerer, b *request.Budget, p *request.Places) *metrics {
 	f := promauto.With(r)
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "refitd_http_inflight_bytes",
 		Help: "Memory that requests with a body hold of web.max_inflight_bytes: bodies, what is decoded from them, answers."},
-		func() float64 { return float64(b.held.Load()) })
+		func() float64 { return float64(b.InUse()) })
 	f.NewGaugeFunc(
 		prometheus.GaugeOpts{
 			Name: "refitd_http_connections",
 			Help: "Connections of the HTTP listener, idle ones included.",
 		},
-		func() float64 { return float64(p.len()) },
+		func() float64 { return float64(p.Len()) },
 	)
 	return &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_http_requests_total",

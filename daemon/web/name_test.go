@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -109,19 +108,6 @@ func TestTensorsOfWholeNumbers(t *testing.T) {
 		}
 	}
 	b.want(http.StatusBadRequest, nil, "POST", path, body("BYTES", []float64{5.5, 4}, [][]int{{1006}, {7}}))
-	numbers := func(list ...int64) (out []byte) {
-		for _, n := range list {
-			out = binary.LittleEndian.AppendUint64(out, uint64(n))
-		}
-		return out
-	}
-	inputs := []requestTensor{{Name: "user", Datatype: "INT64", Shape: []int{2}, binary: numbers(5, 4)},
-		{Name: "item", Datatype: "INT64", Shape: []int{2}, binary: numbers(1006, -7)}}
-	for i, want := range [][]string{{"5", "4"}, {"1006", "-7"}} {
-		if got, err := elements[string](&inputs[i], 2, nil); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %q, %v, want %q", inputs[i].Name, got, err, want)
-		}
-	}
 }
 
 // TestBinaryNames: a binary label that has names is answered by them, with the names in the order of the probabilities;

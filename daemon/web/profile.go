@@ -1,6 +1,7 @@
 package web
 
 import (
+	"github.com/refitd/refitd/daemon/web/request"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -17,7 +18,7 @@ func addProfiles(mux *http.ServeMux) {
 		case name == "trace":
 			pprof.Trace(w, r)
 		case name == "cmdline" || name == "symbol" || strings.Contains(name, "/"):
-			fail(w, http.StatusNotFound, "nothing is served at this path")
+			request.Fail(w, http.StatusNotFound, "nothing is served at this path")
 		default:
 			pprof.Index(w, r) // an unknown name is not found
 		}

@@ -8,6 +8,9 @@ import (
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/statuspage"
+	"github.com/refitd/refitd/daemon/web/tensor"
 )
 
 // maxScrapes is how many scrapes are answered at a time; the others get 503.
@@ -155,7 +158,7 @@ var Routes = []Route{
 		Paths:   "/v1/status",
 		Serve:   (*Server).showStatus,
 		Summary: "The daemon and its models, as the status page shows them",
-		Gives:   overview{},
+		Gives:   statuspage.Overview{},
 	},
 	{
 		Methods: "GET",
@@ -188,7 +191,7 @@ var Routes = []Route{
 		Paths:   v1 + "/state",
 		Serve:   (*Server).showState,
 		Summary: "How a model does",
-		Gives:   modelState{},
+		Gives:   statuspage.ModelState{},
 		Refuses: ofStore[:1],
 	},
 	{
@@ -380,11 +383,11 @@ var Routes = []Route{
 		Paths:   v2 + "/infer " + v2 + byVersion + "/infer",
 		Serve:   (*Server).infer,
 		Summary: "Predict tensors",
-		Takes:   inferRequest{},
+		Takes:   tensor.InferRequest{},
 		Gives:   inferResponse{},
 		Refuses: ofVersion,
-		Params:  []string{inferenceHeader},
-		Headers: []string{versionHeader, inferenceHeader},
+		Params:  []string{tensor.LengthHeader},
+		Headers: []string{versionHeader, tensor.LengthHeader},
 	},
 	{
 		Methods: "POST",
@@ -397,8 +400,8 @@ var Routes = []Route{
 }
 
 // errLifecycle refuses what changes the daemon or a store unless it was switched on.
-var errLifecycle error = &requestError{http.StatusForbidden,
-	"endpoints that change something are off: start refitd run with --web.enable-lifecycle"}
+var errLifecycle error = request.Refuse(http.StatusForbidden,
+	"endpoints that change something are off: start refitd run with --web.enable-lifecycle")
 
 // patterns returns method and path of each form, as http.ServeMux takes them.
 func (r *Route) patterns() (list []string) {
@@ -444,9 +447,9 @@ func (s *Server) mux() http.Handler {
 		h.ServeHTTP(&none, r) // sets the status and, for a wrong method, Allow
 		switch none.status {
 		case http.StatusMethodNotAllowed:
-			fail(w, none.status, r.Method+" is not served here, only "+w.Header().Get("Allow"))
+			request.Fail(w, none.status, r.Method+" is not served here, only "+w.Header().Get("Allow"))
 		default:
-			fail(w, http.StatusNotFound, "nothing is served at this path: "+nearPaths(r.URL.Path))
+			request.Fail(w, http.StatusNotFound, "nothing is served at this path: "+nearPaths(r.URL.Path))
 		}
 	})
 }
@@ -505,5 +508,5 @@ func (s *Server) noModel() error {
 	for i, m := range s.Models {
 		names[i] = m.Name
 	}
-	return &requestError{http.StatusNotFound, "there is no such model: there is " + strings.Join(names, ", ")}
+	return request.Refuse(http.StatusNotFound, "there is no such model: there is "+strings.Join(names, ", "))
 }

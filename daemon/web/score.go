@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"go.opentelemetry.io/otel/propagation"
@@ -93,13 +95,13 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 		durations.Observe(s.metrics.seconds.WithLabelValues(v.manifest.Model), time.Since(began),
 			prometheus.Labels{"version": v.header, "trace_id": traceOf(r)})
 	}()
-	status, text := encoded(http.StatusOK, body)
+	status, text := request.Encoded(http.StatusOK, body)
 	if with, ok := body.(interface{ tail() []byte }); ok && status == http.StatusOK && len(with.tail()) > 0 {
-		sendWithTail(w, text, with.tail())
+		tensor.Send(w, text, with.tail())
 		return nil
 	}
-	inflightOf(r).shrink(int64(len(text))) // a client that takes its time holds no more than that
-	send(w, status, text)
+	request.InflightOf(r).Shrink(int64(len(text))) // a client that takes its time holds no more than that
+	request.Send(w, status, text)
 	return nil
 }
 
@@ -132,14 +134,14 @@ type scoreAnswer struct {
 func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 	return s.withVersion(w, r, func(v *scorer) (any, error) {
 		var ask scoreRequest
-		if err := readJSON(r, &ask, atMost(s.Limits(v.manifest.Model).MaxEvents)); err != nil {
+		if err := request.ReadJSON(r, &ask, atMost(s.Limits(v.manifest.Model).MaxEvents)); err != nil {
 			return nil, err
 		}
 		if ask.Events == nil {
-			return nil, badRequest(`"events" is missing: a list of events`)
+			return nil, request.BadRequest(`"events" is missing: a list of events`)
 		}
-		held := inflightOf(r)
-		if err := held.grow(int64(len(ask.Events)) * v.predictionBytes); err != nil {
+		held := request.InflightOf(r)
+		if err := held.Grow(int64(len(ask.Events)) * v.predictionBytes); err != nil {
 			return nil, err
 		}
 		d := v.decoders.Get().(*decoding)
@@ -153,13 +155,13 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 		for i, value := range ask.Events {
 			in, rejection := d.decode(value, -1)
 			if rejection != nil {
-				return nil, &rejectedError{fmt.Sprintf(`"events" element %d`, i), rejection}
+				return nil, request.Rejected(fmt.Sprintf(`"events" element %d`, i), rejection)
 			}
 			p, err := over.Predict(&in)
 			if err != nil {
 				return nil, err
 			}
-			if err := held.growForNames(p.Unseen, p.Absent); err != nil {
+			if err := held.GrowForNames(p.Unseen, p.Absent); err != nil {
 				return nil, err
 			}
 			unseen, absent = unseen+len(p.Unseen), absent+len(p.Absent)

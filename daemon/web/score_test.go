@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -126,7 +127,7 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/models/ratings/versions/-1/score", `{"events":[]}`, 400, "whole number"},
 		{"/v1/models/ratings/versions/99999999999999999999/score", `{"events":[]}`, 400, "whole number"},
 	} {
-		var got failure
+		var got request.Failure
 		w := b.want(test.status, &got, "POST", test.path, test.body)
 		if !strings.Contains(got.Error, test.text) {
 			t.Errorf("%s %.80s: %q, want %q", test.path, test.body, got.Error, test.text)
@@ -138,14 +139,14 @@ func TestBadRequests(t *testing.T) {
 	for path, body := range map[string]string{"score": `{"events":[{"user":"u1","item":"i1","age":"secret","tags":[]}]}`,
 		"explain": `{"event":{"user":"u1","item":"i1","age":"secret","tags":[]}}`,
 		"topk":    `{"event":{"user":"u1","age":"secret","tags":[]},"over":"item","k":3}`} {
-		var got failure
+		var got request.Failure
 		b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/"+path, body)
 		if got.Reason != "wrong_type" || got.Field != "age" || got.Expected != "a number" || got.Got != "a string" ||
 			strings.Contains(got.Error, "secret") {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
-	got := b.ask("POST", "/v1/models/ratings/score", `{"events":["`+strings.Repeat("x", maxBody)+`"]}`)
+	got := b.ask("POST", "/v1/models/ratings/score", `{"events":["`+strings.Repeat("x", request.MaxBody)+`"]}`)
 	if got.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body over the limit: %d", got.Code)
 	}
@@ -256,7 +257,7 @@ func TestTopKIsTheLibrary(t *testing.T) {
 		`{"over":"item"}`:                                                     `not an object`,
 		`{"event":{"user":"u1","age":1,"tags":[]},"over":"item","class":"x"}`: `"class" is "x"`,
 	} {
-		var got failure
+		var got request.Failure
 		if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk", body); !strings.Contains(got.Error,
 			text) {
 			t.Errorf("%s: %q, want %q", body, got.Error, text)

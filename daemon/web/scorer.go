@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -40,11 +42,11 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 	s := &scorer{model: m, manifest: m.Manifest(), decoders: new(sync.Pool), learned: new(atomic.Pointer[belief])}
 	s.header = strconv.FormatInt(s.manifest.Version, 10)
 	schema := m.Schema()
-	numbers := m.NumOutputs() + numProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
-	s.predictionBytes = eventBytes + numberBytes*int64(numbers)
+	numbers := m.NumOutputs() + tensor.NumProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
+	s.predictionBytes = request.EventBytes + request.NumberBytes*int64(numbers)
 	if schema.Task == format.Multiclass {
 		for _, name := range schema.Classes { // ranked
-			s.predictionBytes += nameBytes + nameCopies*int64(len(name))
+			s.predictionBytes += request.NameBytes + request.NameCopies*int64(len(name))
 		}
 	}
 	fields := event.Schema{

@@ -24,6 +24,8 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	watchmetrics "github.com/refitd/refitd/snapshot/metrics"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -33,19 +35,17 @@ import (
 // Limits of the listeners. A client that is slower or wants more is cut off or refused.
 const (
 	headerTimeout = 5 * time.Second  // for the request line and headers, so also for a connection that says nothing
-	readTimeout   = 10 * time.Second // for the whole request
 	writeTimeout  = 60 * time.Second // for the answer; downloads and long polls move it on as they go
 	idleTimeout   = 60 * time.Second // between two requests
 	closeTimeout  = 5 * time.Second  // for requests under way when the daemon stops
 	maxHeader     = 16 << 10         // bytes of request line and headers
-	maxBody       = 16 << 20         // bytes of a request body, as for a batch from Kafka
 	maxHealth     = 32               // connections of the health listener
 )
 
 // Daemon is what the surface asks of the running daemon. Its methods may be called from any goroutine.
 type Daemon interface {
 	// Status is what the status page and /-/ready show.
-	Status() Status
+	Status() statuspage.Status
 }
 
 // Lifecycle changes the running daemon. Its methods may be called from any goroutine.
@@ -74,7 +74,7 @@ type Model struct {
 	// goroutine.
 	Calibration func() report.Calibration
 	// Rejected, if not nil, returns the last records that were no events, newest first. It is called from any goroutine.
-	Rejected func() []RejectedRecord
+	Rejected func() []statuspage.RejectedRecord
 }
 
 // The bounds of Options without a value.
@@ -116,15 +116,15 @@ type Server struct {
 	metrics   *metrics
 	scrapes   http.Handler
 	grpc      *grpc.Server
-	budget    *budget
-	places    *places
+	budget    *request.Budget
+	places    *request.Places
 	downloads chan struct{} // a place for each file on its way
 	polls     chan struct{} // a place for each long poll
 	listeners chan struct{} // a place for each stream
 	looks     chan struct{} // the one place for what costs the processor up to seconds
 
 	looking sync.Mutex // guards what follows; held while the models are looked at
-	seen    *Status
+	seen    *statuspage.Status
 	looked  time.Time
 }
 
@@ -133,8 +133,8 @@ func New(o Options) *Server {
 	if o.Limits == nil {
 		o.Limits = func(string) Limits { return DefaultLimits() }
 	}
-	b := &budget{limit: cmp.Or(o.MaxInflightBytes, DefaultMaxInflightBytes)}
-	p := newPlaces(cmp.Or(o.MaxConnections, DefaultMaxConnections), newConnectionMetrics(o.Registry))
+	b := request.NewBudget(cmp.Or(o.MaxInflightBytes, DefaultMaxInflightBytes))
+	p := request.NewPlaces(cmp.Or(o.MaxConnections, DefaultMaxConnections), newConnectionMetrics(o.Registry))
 	s := &Server{
 		Options:   o,
 		caches:    make(map[string]*modelCache),
@@ -205,7 +205,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
+		ReadTimeout:       request.ReadTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
@@ -218,7 +218,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	addresses, systemd, file := []string{listener.Addr().String()}, false, s.ConfigFile
 	return serve(ctx, server, func() error {
-		return withoutValues(toolkit.Serve(&boundedListener{listener, s.places}, server,
+		return withoutValues(toolkit.Serve(s.places.Listen(listener), server,
 			&toolkit.FlagConfig{WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file}, log))
 	})
 }
@@ -248,12 +248,12 @@ func (s *Server) ServeHealth(ctx context.Context, listener net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
 	return serve(ctx, server,
-		func() error { return server.Serve(&boundedListener{listener, newPlaces(maxHealth, nil)}) })
+		func() error { return server.Serve(request.NewPlaces(maxHealth, nil).Listen(listener)) })
 }
 
 // serve runs a server until ctx is done. Requests under way see ctx, so that those that wait end at once.
 func serve(ctx context.Context, server *http.Server, run func() error) error {
-	server.ConnContext = withPlace
+	server.ConnContext = request.WithPlace
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	var wg sync.WaitGroup
 	wg.Add(1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // descriptors counts the open files of this process.
@@ -26,7 +27,7 @@ func metricsOf(rmse float64) *report.Metrics {
 }
 
 // night is a daemon with something wrong everywhere, in the words of text.
-func night(text string) Status {
+func night(text string) statuspage.Status {
 	now := time.Date(2026, 11, 21, 3, 14, 15, 0, time.UTC)
 	one := report.Version{
 		Model:         "ratings",
@@ -51,15 +52,15 @@ func night(text string) Status {
 		BasisGapRelative: report.Some(2e-5),
 		Gate:             metricsOf(0.97),
 	}
-	return Status{
+	return statuspage.Status{
 		Now:     now,
 		Started: now.Add(-26 * time.Hour),
-		Reload:  ReloadStatus{At: now.Add(-time.Hour), Error: "refitd.yaml:3:1: " + text},
-		Disks: []DiskStatus{
-			{"/var/lib/refitd/" + text, 100 << 20, 512 << 20},
-			{"/srv/snapshots", 80 << 30, 512 << 20},
+		Reload:  statuspage.ReloadStatus{At: now.Add(-time.Hour), Error: "refitd.yaml:3:1: " + text},
+		Disks: []statuspage.DiskStatus{
+			{Path: "/var/lib/refitd/" + text, FreeBytes: 100 << 20, MinFreeBytes: 512 << 20},
+			{Path: "/srv/snapshots", FreeBytes: 80 << 30, MinFreeBytes: 512 << 20},
 		},
-		Models: []ModelStatus{{Name: "ratings", NotReady: []Reason{{"reading", text}},
+		Models: []statuspage.ModelStatus{{Name: "ratings", NotReady: []statuspage.Reason{{Cause: "reading", Text: text}},
 			Champion: &one, Published: now.Add(-9 * time.Hour), Judged: &last, LastRefit: now.Add(-40 * time.Second),
 			Progressive: report.Progressive{
 				Window: report.Scores{Published: metricsOf(1.0312), Live: metricsOf(0.9341)},
@@ -80,7 +81,8 @@ func night(text string) Status {
 				},
 			},
 			Events: 1204331, Lag: 88012, SampleRows: 220000, SampleBytes: 44 << 20,
-			Halted: []HaltedPartition{{"ratings", 3, 1204331, text}}}, {Name: "clicks", Lag: 5}},
+			Halted: []statuspage.HaltedPartition{{Topic: "ratings", Partition: 3, Offset: 1204331,
+				Reason: text}}}, {Name: "clicks", Lag: 5}},
 	}
 }
 
@@ -130,7 +132,7 @@ func TestStatusPage(t *testing.T) {
 		strings.Contains(css.Body.String(), "url(") {
 		t.Errorf("style sheet %v", css.Header())
 	}
-	b.fake.state = Status{}
+	b.fake.state = statuspage.Status{}
 	if page := b.want(http.StatusOK, nil, "GET", "/", nil).Body.String(); !strings.Contains(page, "<h2>Ready</h2>") {
 		t.Errorf("a daemon without models:\n%s", page)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/refitd/refitd/daemon/web/request"
 	"net/http"
 	"strconv"
 	"time"
@@ -36,7 +37,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	case s.listeners <- struct{}{}:
 		defer func() { <-s.listeners }()
 	default:
-		return busy("too many pages are open")
+		return request.Busy("too many pages are open")
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // of proxies
@@ -47,16 +48,16 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	out := http.NewResponseController(w)
 	for round := int64(1); ; round++ {
 		var text bytes.Buffer
-		state := s.recent()
+		view := s.view(s.recent())
 		send := func(event string, v any) {
 			b, err := json.Marshal(v)
 			if err == nil { // every type of this package can be encoded
 				fmt.Fprintf(&text, "event: %s\ndata: %s\n\n", event, b)
 			}
 		}
-		send("status", s.overviewOf(state))
+		send("status", view.Overview())
 		if cache != nil {
-			send("state", s.modelStateOf(state, name))
+			send("state", view.ModelState(name))
 			past := cache.past().Since(after)
 			if n := len(past.At); n > 0 {
 				after = past.At[n-1]
@@ -90,7 +91,7 @@ func countOf(r *http.Request, name string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(q.Get(name), 10, 64)
 	if err != nil || n < 0 {
-		return 0, badRequest("%s is a whole number from 0", name)
+		return 0, request.BadRequest("%s is a whole number from 0", name)
 	}
 	return n, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	eventdata "github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -19,11 +20,11 @@ type topRequest struct {
 	Event   jsontext.Value `json:"event"`            // what it has in the field Over does not matter
 	Over    string         `json:"over"`             // categorical field whose names are ranked
 	K       int            `json:"k,omitzero"`       // how many, 10 unless said otherwise
-	Exclude []name         `json:"exclude,omitzero"` // names to leave out: strings or whole numbers, as in events
+	Exclude []request.Name `json:"exclude,omitzero"` // names to leave out: strings or whole numbers, as in events
 	// conditions on what tables say of the names: a name, true or false, a list of them, or {"min": …, "max": …}
 	Where map[string]any `json:"where,omitzero"`
 	// of multiclass and multilabel models: the name of the class to rank by
-	Class name `json:"class,omitzero"`
+	Class request.Name `json:"class,omitzero"`
 	past
 	// ExcludeHistory leaves out the names that events of the history have in the field Over: what was seen already.
 	ExcludeHistory bool `json:"exclude_history,omitzero"`
@@ -46,7 +47,7 @@ type topAnswer struct {
 func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 	return s.withVersion(w, r, func(v *scorer) (any, error) {
 		ask := topRequest{K: defaultItems}
-		if err := readJSON(r, &ask, atMost(0)); err != nil {
+		if err := request.ReadJSON(r, &ask, atMost(0)); err != nil {
 			return nil, err
 		}
 		class := string(ask.Class)
@@ -63,20 +64,20 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
-		held := inflightOf(r)
+		held := request.InflightOf(r)
 		over, folded, err := v.over(ask.past, d, held)
 		if err != nil {
 			return nil, err
 		}
 		if fold := v.manifest.FoldIn; folded.Folded > 0 && fold != nil && fold.Fields[0].Name == ask.Over {
-			return nil, badRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
+			return nil, request.BadRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
 		}
 		exclude := ask.excluded(v.model.Schema(), d)
 		in, rejection := d.decode(event, -1)
 		if rejection != nil {
-			return nil, &rejectedError{`"event"`, rejection}
+			return nil, request.Rejected(`"event"`, rejection)
 		}
-		if err := held.grow(int64(ask.K) * (nameBytes + numberBytes)); err != nil {
+		if err := held.Grow(int64(ask.K) * (request.NameBytes + request.NumberBytes)); err != nil {
 			return nil, err
 		}
 		d.items, err = over.TopK(d.items[:0],
@@ -86,7 +87,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		}
 		out := topAnswer{v.answered(), folded, make([]topItem, len(d.items))}
 		for i, item := range d.items {
-			if err := held.grow(nameCopies * int64(len(item.Name))); err != nil {
+			if err := held.Grow(request.NameCopies * int64(len(item.Name))); err != nil {
 				return nil, err
 			}
 			out.Items[i] = topItem{item.Name, report.Number(item.Value)}
@@ -103,13 +104,13 @@ func (t *topRequest) check(schema *snapshot.Schema, maxItems int) error {
 	class := string(t.Class)
 	switch {
 	case !slices.Contains(schema.Categorical, t.Over):
-		return badRequest(`"over" is %q: one of the categorical fields %q`, t.Over, schema.Categorical)
+		return request.BadRequest(`"over" is %q: one of the categorical fields %q`, t.Over, schema.Categorical)
 	case t.K < 1 || t.K > maxItems:
-		return badRequest(`"k" is %d: a whole number from 1 to %d (serve.max_items)`, t.K, maxItems)
+		return request.BadRequest(`"k" is %d: a whole number from 1 to %d (serve.max_items)`, t.K, maxItems)
 	case class != "" && !slices.Contains(schema.Classes, class):
-		return badRequest(`"class" is %q: one of %q`, class, schema.Classes)
+		return request.BadRequest(`"class" is %q: one of %q`, class, schema.Classes)
 	case class == "" && len(schema.Classes) > 0:
-		return badRequest(`"class" is missing: one of %q`, schema.Classes)
+		return request.BadRequest(`"class" is missing: one of %q`, schema.Classes)
 	}
 	return nil
 }
@@ -142,7 +143,7 @@ func withField(event jsontext.Value, name string) ([]byte, error) {
 	}
 	var fields map[string]jsontext.Value
 	if err := jsonv2.Unmarshal(event, &fields, eventdata.HalfPairs); err != nil || fields == nil {
-		return nil, badRequest(`"event" is not an object`)
+		return nil, request.BadRequest(`"event" is not an object`)
 	}
 	fields[name] = jsontext.Value(`"-"`)
 	b, err := jsonv2.Marshal(fields, eventdata.HalfPairs)

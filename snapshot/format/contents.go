@@ -43,7 +43,7 @@ const (
 //	o(x)_c = Σ_r Weights[r,c] K(h_r, x) + Σ_j Linear[j,c] x_j + Σ_j MapWeights[j,c] φ_j(x) + Bias[c]
 //
 // with d = NumFeatures columns, m = NumOutputs outputs, k = NumBasis basis vectors and the D columns φ of
-// Schema.FeatureMap.
+// Schema.FeatureMap, plus what Trees add.
 type Contents struct {
 	Schema      Schema
 	Kernel      string // anova or homogeneous
@@ -62,6 +62,7 @@ type Contents struct {
 	// which names are chosen together, for lists; nil for none
 	CoChoices *CoChoices
 	Tables    []*Table // what is known of entities, which events need not say; nil for nothing
+	Trees     *Trees   // rules that are added to the outputs; nil for none
 	// how rows of entities are made from their events; nil for not at all. Part of the manifest, as far as it has room
 	FoldIn   *FoldIn
 	NoFoldIn string // why FoldIn is nil, for people
@@ -118,6 +119,12 @@ func (c *Contents) Validate() error {
 	if err := ValidateTables(c.Tables, &c.Schema); err != nil {
 		return err
 	}
+	if err := c.Trees.Validate(c); err != nil {
+		return err
+	}
+	if err := c.CheckSaid(); err != nil {
+		return err
+	}
 	return c.FoldIn.Validate(c)
 }
 
@@ -136,7 +143,7 @@ func (c *Contents) CheckVocabulary() error {
 	return nil
 }
 
-// CheckParameters checks how many parameters there are, that they are finite, and that they say something.
+// CheckParameters checks how many parameters there are, and that they are finite.
 func (c *Contents) CheckParameters() error {
 	d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis
 	linear := d * m // below 2^47
@@ -150,7 +157,6 @@ func (c *Contents) CheckParameters() error {
 		}
 		mapped = fm.NumColumns() * m
 	}
-	nonzero := false
 	for _, t := range []struct {
 		name   string
 		values []float64
@@ -164,12 +170,22 @@ func (c *Contents) CheckParameters() error {
 		if i := notFinite(t.values); i >= 0 {
 			return fmt.Errorf("%s[%d] is %g: parameters have to be finite", t.name, i, t.values[i])
 		}
-		nonzero = nonzero || t.name != "basis" && slices.ContainsFunc(t.values, func(v float64) bool { return v != 0 })
-	}
-	if !nonzero && c.Link != Identity { // where an output is the label, 0 says as much as 3
-		return fmt.Errorf("all weights, linear terms and biases are zero: the model says nothing")
 	}
 	return nil
+}
+
+// CheckSaid checks that the model says something: where an output is the label, 0 says as much as 3.
+func (c *Contents) CheckSaid() error {
+	nonzero := func(v float64) bool { return v != 0 }
+	for _, values := range [][]float64{c.Weights, c.Linear, c.Bias, c.MapWeights} {
+		if slices.ContainsFunc(values, nonzero) {
+			return nil
+		}
+	}
+	if c.Link == Identity || c.Trees.SaysSomething() {
+		return nil
+	}
+	return fmt.Errorf("all weights, linear terms and biases are zero: the model says nothing")
 }
 
 // notFinite returns the position of the first number that is not finite, or -1.

@@ -10,6 +10,7 @@
 //	schema.go      Schema: fields, task, crosses, weights of lists; featuremap.go and foldin.go: its larger parts
 //	manifest.go    Manifest: metrics, cut, digests, its one form in bytes; form.go: older manifests; cut.go: large cuts
 //	tensors.go     model.safetensors; vocabulary.go the names; cochoices.go which of them are chosen together
+//	trees.go       Trees: rules of if and else
 //	tables.go      Table: what is known of entities; tablerow.go: rows that deltas have changed
 //	input.go       Input, LabelledEvent, Query, Item: what a model is asked; prediction.go what it answers
 //	keys.go        Keys, Signer, signatures of manifests; pointer.go aliases, renewal.go until when they may be used
@@ -19,12 +20,12 @@
 //
 // With the columns x of an event (see Schema), the m outputs are
 //
-//	o(x)_c = Σ_r V[r,c] K(h_r, x) + Σ_j w[j,c] x_j + Σ_j u[j,c] φ_j(x) + b_c
+//	o(x)_c = Σ_r V[r,c] K(h_r, x) + Σ_j w[j,c] x_j + Σ_j u[j,c] φ_j(x) + Σ_t L_t[leaf_t(x),c] + b_c
 //	K(h, x) = Σ_{i<j} h_i x_i h_j x_j   (anova)    or   ⟨h, x⟩²   (homogeneous), or
 //	          Σ_{i<j<l} h_i x_i h_j x_j h_l x_l         or   ⟨h, x⟩³   where the degree in the manifest is 3
 //
-// (Blondel, Niculae, Otsuka and Ueda 2017), where φ are the columns of the schema's FeatureMap, if it has one, and the
-// link of the manifest turns them into a prediction. Names that the vocabulary does not have contribute nothing, are
+// (Blondel, Niculae, Otsuka and Ueda 2017), where φ are the columns of the schema's FeatureMap and L_t the leaves of
+// Trees, if it has them, and the link of the manifest turns them into a prediction. Names that the vocabulary does not have contribute nothing, are
 // counted by Score and named by Predict and Explain. So do fields that an event lacks, which Predict and Explain name;
 // where the schema says which fields are optional (Schema.Optional), an event that lacks another one is refused with
 // ErrInput.
@@ -39,6 +40,8 @@
 //	                                             and of a feature map map_weights D×m with map_frequencies D×p, map_phases D or map_edges p×(B−1)
 //	<store>/<model>/<version>/vocabulary         a line ["field","name"] for each column that has a name, in column order
 //	<store>/<model>/<version>/cochoices          names that are chosen together, for lists, if there are some: see CoChoices
+//	<store>/<model>/<version>/trees              rules of if and else, if there are some, see Trees: a line {"version":1,"trees":…}, then for each tree
+//	                                             a line {"splits":[{"field":…,"at_least":…},{"field":…,"is":…},…],"leaves":[…]}
 //	<store>/<model>/<version>/tables             what is known of entities, if there are tables: see Table
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
 //	<store>/<model>/<version>/deltas/<sequence>.seg  what changed since, if deltas are published: frames one after another, from the one of that number on
@@ -91,7 +94,7 @@
 //
 // # Promise
 //
-// Formats 1 to 6 stay readable by every later build. A writer may add fields to the manifest outside its schema without
+// Formats 1 to 7 stay readable by every later build. A writer may add fields to the manifest outside its schema without
 // a new format number; anything that changes scores, or the last line of the manifest, gets one, and a build that does
 // not know it says so (ErrFormat). OutputLimit is the one exception: it clips outputs twice as far away as those of the
 // rows that a model was made of, and a build that does not know it scores all other events the same. CoChoices change
@@ -110,5 +113,6 @@
 //	5  kernels of degree 3 (Contents.Degree); versions of degree 2 are written as before. Older builds refuse it by its number
 //	6  the names of lists may weigh 1/√n (Schema.MultiWeights); versions in which all weigh 1/n are written as before. Since then with a limit of outputs
 //	   (output_limit)
+//	7  there may be trees (Contents.Trees), whose file is in the payload digest; versions without them are written as before
 //	8  there may be tables (Contents.Tables), whose file is in the payload digest; versions without them are written as before
 package format

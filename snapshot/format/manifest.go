@@ -200,6 +200,8 @@ type Manifest struct {
 	CutFile *File `json:"cut_file,omitempty"`
 	// has what lists know of names that are chosen together; scoring does not need it
 	CoChoices *File `json:"co_choices,omitempty"`
+	// has rules of if and else that scores depend on
+	Trees *File `json:"trees,omitempty"`
 	// has what is known of entities, which scores depend on
 	Tables        *File  `json:"tables,omitempty"`
 	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents
@@ -214,7 +216,7 @@ type Manifest struct {
 // NewManifest describes contents; model, version and digests are filled in by Publish.
 func NewManifest(c *Contents) Manifest {
 	m := Manifest{
-		Format:      formatOf(&c.Schema, c.degree(), c.Tables != nil),
+		Format:      formatOf(&c.Schema, c.degree(), c.Trees != nil, c.Tables != nil),
 		Meta:        c.Meta,
 		Kernel:      c.Kernel,
 		Degree:      c.degree(),
@@ -323,9 +325,9 @@ func DecodeManifest(b []byte) (Manifest, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", disk.ErrFormat, err)
 	}
-	if needs := formatOf(&m.Schema, m.Degree, m.Tables != nil); m.Format < needs {
+	if needs := formatOf(&m.Schema, m.Degree, m.Trees != nil, m.Tables != nil); m.Format < needs {
 		return m, fmt.Errorf(
-			"manifest.json: %w: what schema and kernel have is of format %d, not %d: publish the version again",
+			"manifest.json: %w: what the version has is of format %d, not %d: publish it again",
 			disk.ErrFormat, needs, m.Format)
 	}
 	m.Digest = "sha256:" + sum
@@ -365,8 +367,8 @@ func (m *Manifest) CheckPayload() error {
 		digest)
 }
 
-// PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and
-// parameters. OutputLimit is not in it: the digest of the manifest covers that. It depends on neither times, versions
+// PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary,
+// parameters and trees. OutputLimit is not in it: the digest of the manifest covers that. It depends on neither times, versions
 // nor metrics, so two runs that learned the same have the same digest. It returns ErrContents.
 func PayloadDigest(c *Contents) (string, error) {
 	c = c.Rounded()
@@ -382,6 +384,13 @@ func PayloadDigest(c *Contents) (string, error) {
 		return "", fmt.Errorf("snapshot: %w: %w", disk.ErrContents, err)
 	}
 	m := NewManifest(c)
+	if c.Trees != nil {
+		b, err := c.Trees.Encode(&c.Schema)
+		if err != nil {
+			return "", fmt.Errorf("snapshot: %w: %w", disk.ErrContents, err)
+		}
+		m.AddTrees(b)
+	}
 	if c.Tables != nil {
 		b, err := EncodeTables(c.Tables)
 		if err != nil {
@@ -392,13 +401,18 @@ func PayloadDigest(c *Contents) (string, error) {
 	return m.DigestPayload(disk.HexSum(tensors), disk.HexSum(names))
 }
 
+// AddTrees notes the file of the trees.
+func (m *Manifest) AddTrees(b []byte) {
+	m.Trees = &File{Name: TreesFile, Bytes: int64(len(b)), SHA256: disk.HexSum(b)}
+}
+
 // AddTables notes the file of the tables.
 func (m *Manifest) AddTables(b []byte) {
 	m.Tables = &File{Name: TablesFile, Bytes: int64(len(b)), SHA256: disk.HexSum(b)}
 }
 
 // DigestPayload is the SHA-256 of three lines: the scoring fields of the manifest as JSON, and the hex digests of the
-// two files; and of another line, "tables" and the digest of that file, where there are tables.
+// two files; and of further lines where there are such files: that of the trees, and "tables" with that of the tables.
 func (m *Manifest) DigestPayload(tensors, names string) (string, error) {
 	head, err := json.Marshal(struct {
 		Kernel      string `json:"kernel"`
@@ -413,6 +427,9 @@ func (m *Manifest) DigestPayload(tensors, names string) (string, error) {
 		return "", err
 	}
 	text := fmt.Appendf(nil, "%s\n%s\n%s\n", head, tensors, names)
+	if m.Trees != nil {
+		text = fmt.Appendf(text, "%s\n", m.Trees.SHA256)
+	}
 	if m.Tables != nil {
 		text = fmt.Appendf(text, "tables %s\n", m.Tables.SHA256)
 	}

@@ -264,13 +264,17 @@ const (
 	formatCrosses = 4
 	formatDegree  = 5 // 3 of the kernel
 	formatWeights = 6 // of lists
-	formatTables  = 8 // 7 is of another block
+	formatTrees   = 7
+	formatTables  = 8
 )
 
-// formatOf returns the version of the format that a schema, a kernel of a degree and tables need.
-func formatOf(s *Schema, degree int, tables bool) int {
-	if tables {
+// formatOf returns the version of the format that a schema, a kernel of a degree, trees and tables need.
+func formatOf(s *Schema, degree int, trees, tables bool) int {
+	switch {
+	case tables:
 		return formatTables
+	case trees:
+		return formatTrees
 	}
 	if degree > quadratic {
 		return max(formatDegree, s.format())

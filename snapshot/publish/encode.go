@@ -44,6 +44,14 @@ func encodeVersion(model string, c *format.Contents) (format.Manifest, []disk.St
 		manifest.CoChoices = &format.File{Name: format.CoChoicesFile, Bytes: int64(len(b)), SHA256: disk.HexSum(b)}
 		files = append(files, disk.StagedFile{Name: format.CoChoicesFile, Content: b})
 	}
+	if x := c.Trees; x != nil {
+		b, err := x.Encode(&c.Schema)
+		if err != nil {
+			return format.Manifest{}, nil, fmt.Errorf("%w: %w", disk.ErrContents, err)
+		}
+		manifest.AddTrees(b)
+		files = append(files, disk.StagedFile{Name: format.TreesFile, Content: b})
+	}
 	if c.Tables != nil {
 		b, err := format.EncodeTables(c.Tables)
 		if err != nil {

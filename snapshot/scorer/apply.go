@@ -142,7 +142,7 @@ func (m *Model) saysSomething() error {
 	c := &m.contents
 	nonzero := func(v float64) bool { return v != 0 }
 	if c.Link == format.Identity || slices.ContainsFunc(c.Bias, nonzero) || slices.ContainsFunc(c.Weights, nonzero) ||
-		slices.ContainsFunc(c.MapWeights, nonzero) {
+		slices.ContainsFunc(c.MapWeights, nonzero) || c.Trees.SaysSomething() {
 		return nil
 	}
 	if c.Linear != nil {

@@ -17,6 +17,9 @@ const Constant = "(constant)"
 // Mapped names what a fourier feature map adds: one function of all numeric fields.
 const Mapped = "(fourier)"
 
+// Ruled names what trees add, with the fields that they ask behind it.
+const Ruled = "(trees)"
+
 // MaxExplained bounds the columns of an event that is explained: their pairs are 131,328. MaxTripled does with a kernel
 // of degree 3: their triples are 121,485.
 const (
@@ -28,7 +31,7 @@ const (
 type Term struct {
 	// Features are none for the bias, one for a linear term, two for an interaction, of a kernel of degree 3 three, and
 	// the same one twice for a square: "user=u1" for a name, "age" for a number, "age=bin3" for a bin of one, Constant,
-	// Mapped.
+	// Mapped. Of trees they are the fields that these ask, behind Ruled.
 	Features     []string
 	Contribution []float64 // to each output
 }
@@ -62,6 +65,7 @@ func (m *Model) explainOver(over *Overlay, in *format.Input) (Explanation, error
 		return Explanation{}, fmt.Errorf("snapshot: explain: %w", err)
 	}
 	var s Scratch
+	in = m.join(in, &s)
 	m.encodeOver(over, in, &s)
 	most, isCubic := MaxExplained, m.contents.Degree == format.Cubic && m.contents.NumBasis > 0
 	if isCubic {
@@ -88,6 +92,7 @@ func (m *Model) explainOver(over *Overlay, in *format.Input) (Explanation, error
 		m.explainPairs(&e, names, &s)
 	}
 	m.explainMap(&e, &s)
+	m.explainTrees(&e, in)
 	slices.SortStableFunc(
 		e.Terms,
 		func(a, b Term) int {
@@ -140,6 +145,37 @@ func (m *Model) explainMap(e *Explanation, s *Scratch) {
 	}
 	if len(s.phi) > 0 && c.Schema.FeatureMap.Kind == format.Fourier {
 		e.add(sum, Mapped)
+	}
+}
+
+// explainTrees adds what trees contribute: a term for each set of fields that trees ask.
+func (m *Model) explainTrees(e *Explanation, in *format.Input) {
+	c := &m.contents
+	if c.Trees == nil {
+		return
+	}
+	shares, order := make(map[string][]float64), []string(nil)
+	fieldsOf := make(map[string][]string)
+	for i := range c.Trees.List {
+		t := &c.Trees.List[i]
+		fields := make([]string, 0, len(t.Splits))
+		for d := range t.Splits {
+			fields = append(fields, t.Splits[d].FieldName(&c.Schema))
+		}
+		slices.Sort(fields)
+		fields = slices.Compact(fields)
+		key := fmt.Sprintf("%q", fields)
+		if shares[key] == nil {
+			shares[key], fieldsOf[key] = make([]float64, c.NumOutputs), fields
+			order = append(order, key)
+		}
+		at := t.Leaf(in.Categorical, in.Numeric) * c.NumOutputs
+		for o, v := range t.Leaves[at : at+c.NumOutputs] {
+			shares[key][o] += v
+		}
+	}
+	for _, key := range order {
+		e.add(shares[key], append([]string{Ruled}, fieldsOf[key]...)...)
 	}
 }
 

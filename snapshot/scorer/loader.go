@@ -10,7 +10,7 @@ import (
 
 // Loader makes a model of the files of a version. The caller has verified them: a Loader asks only whether they make
 // a model that scores as published. Form comes first; Parameters and Names may run at the same time; then
-// CoChoices, Tables, FoldIn and Golden. After an error the model is not to be used.
+// CoChoices, Tables, Trees, FoldIn and Golden. After an error the model is not to be used.
 type Loader struct{ m *Model }
 
 // NewLoader begins a version, given its manifest, the key that signed it and when it expires.
@@ -99,6 +99,26 @@ func (l *Loader) Tables(b []byte) error {
 	}
 	l.m.contents.Tables = tables
 	l.m.indexTables()
+	return nil
+}
+
+// Trees reads the file of that name; nil is none. The model then has to say something.
+func (l *Loader) Trees(b []byte) error {
+	c := &l.m.contents
+	if b != nil {
+		x, err := format.DecodeTrees(b, &c.Schema)
+		if err != nil {
+			return err
+		}
+		if err := x.Validate(c); err != nil {
+			return fmt.Errorf("%w: %w", disk.ErrFormat, err)
+		}
+		c.Trees = x
+		l.m.indexTrees()
+	}
+	if err := c.CheckSaid(); err != nil {
+		return fmt.Errorf("model.safetensors: %w: %w", disk.ErrFormat, err)
+	}
 	return nil
 }
 

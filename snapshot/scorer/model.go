@@ -21,6 +21,7 @@ type Model struct {
 	first    []int32            // the column of the first name of each
 	crosses  [][]int            // the categorical fields of each cross
 	screens  []*lazyScreen      // per categorical field
+	asked    [][]string         // per categorical field: the names that trees ask for; nil without trees
 	signedBy string
 	expires  time.Time // zero is never
 
@@ -57,7 +58,18 @@ func BuildModel(c *format.Contents) (*Model, error) {
 		return nil, err
 	}
 	m.indexTables()
+	m.indexTrees()
 	return m, nil
+}
+
+// indexTrees notes the names that trees ask for.
+func (m *Model) indexTrees() {
+	if x := m.contents.Trees; x != nil {
+		m.asked = make([][]string, len(m.contents.Schema.Categorical))
+		for f := range m.asked {
+			m.asked[f] = x.NamesOf(f)
+		}
+	}
 }
 
 // indexNames numbers the columns of the vocabulary.
@@ -137,6 +149,7 @@ type Scratch struct {
 	kern  []float64          // Σ (h_r,j x_j)², then K(h_r, x)
 	pairs []float64          // of the ANOVA kernel of degree 3: Σ_{i<j} h_r,i x_i h_r,j x_j
 	phi   []float64          // columns of the feature map; empty where an event has none
+	ruled []float64          // what trees add to the outputs; empty without trees
 	own   *foldrow.FoldedRow // of an overlay: its entity's row, which has no column in index; nil for none
 
 	joined []byte      // the name of a cross
@@ -149,6 +162,7 @@ type Scratch struct {
 	base                []float64
 	cross, square, cube []float64
 	excluded            []uint64
+	apart               []int32 // columns of names that trees ask for
 	heap                []scored
 	numbers             []float64  // of the event without what tables say of the ranked field
 	lists               [][]string // the same
@@ -253,6 +267,11 @@ func (m *Model) encode(in *format.Input, s *Scratch) (unseen int) {
 			s.phi = s.phi[:0]
 		}
 	}
+	if s.ruled = s.ruled[:0]; m.contents.Trees != nil {
+		s.ruled = rowmath.Resized(s.ruled, m.contents.NumOutputs)
+		clear(s.ruled)
+		m.contents.Trees.AddTo(s.ruled, in.Categorical, in.Numeric)
+	}
 	return unseen
 }
 
@@ -293,6 +312,9 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 				dst[o] += w * x
 			}
 		}
+	}
+	for o, v := range s.ruled {
+		dst[o] += v
 	}
 	rowmath.AddKernels(dst, s.kern, c.Weights)
 }

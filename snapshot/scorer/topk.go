@@ -25,7 +25,7 @@ const (
 // it cannot be among the best. That takes O(n·k) for n names, by Scratch.Workers goroutines. A field of some thousand
 // names that is ranked for the eighth time gets a table of a byte for every number of its rows, which rules names out
 // several times as fast; making it takes that one call as long as some thirty rankings. Models after deltas share it.
-// In a field that is part of a cross each name takes as long as Score. Values are computed from the outputs of Score
+// In a field that is part of a cross each name takes as long as Score, and so do those that trees ask for. Values are computed from the outputs of Score
 // and what CoChoices add to them.
 // Nothing is allocated once s and dst have grown and there is the table. It returns ErrInput.
 //
@@ -92,7 +92,11 @@ func (m *Model) topK(over *Overlay, dst []format.Item, q *format.Query, s *Scrat
 	if m.isCrossed(field) || m.isOfTable(field) {
 		err = m.crossedCandidates(over, field, output, by, k, &event, where, s)
 	} else {
+		m.setApart(field, s)
 		err = m.candidates(field, output, by, k, s)
+		for i := 0; i < len(s.apart) && err == nil; i++ {
+			err = m.exactCandidate(over, field, s.apart[i], output, by, k, &event, s)
+		}
 	}
 	if err != nil {
 		return dst, err
@@ -179,24 +183,48 @@ var errTooFar = fmt.Errorf("%w: an output is not finite: a numeric field is too 
 func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *format.Input,
 	where []asked, s *Scratch) error {
 	s.heap = s.heap[:0]
-	try := func(j int32) error {
-		event.Categorical[field] = m.nameOf(field, j)
-		m.encodeOver(over, event, s)
-		m.outputs(s.base, s)
-		s.base[output] += m.liftOf(field, j, s)
-		key := m.keyOf(by, output, s.base)
-		if math.IsNaN(key) {
-			return errTooFar
-		}
-		if x := (scored{key: key, column: j}); len(s.heap) < k || s.heap[0].worse(x) {
-			s.heap = pushed(s.heap, x, k)
-		}
-		return nil
-	}
+	try := func(j int32) error { return m.exactCandidate(over, field, j, output, by, k, event, s) }
 	if len(where) > 0 {
 		return m.eachWhere(field, where, s, try)
 	}
 	return m.eachName(field, s, try)
+}
+
+// setApart sets the names of a field apart that trees ask for: all others have the same answers, those of no name.
+// They are then excluded.
+func (m *Model) setApart(field int, s *Scratch) {
+	s.apart = s.apart[:0]
+	if m.asked == nil {
+		return
+	}
+	for _, name := range m.asked[field] {
+		j, ok := m.column(field, name)
+		if !ok {
+			continue
+		}
+		if i := m.exclusion(field, j); s.excluded[i/64]&(1<<(i%64)) == 0 {
+			s.excluded[i/64] |= 1 << (i % 64)
+			s.apart = append(s.apart, j)
+		}
+	}
+}
+
+// exactCandidate adds a name to those that candidates found, scored as Score does: one of a field of a cross, whose
+// names bring other columns with them, or one that trees ask for.
+func (m *Model) exactCandidate(over *Overlay, field int, j int32, output int, by ranking, k int, event *format.Input,
+	s *Scratch) error {
+	event.Categorical[field] = m.nameOf(field, j)
+	m.encodeOver(over, event, s)
+	m.outputs(s.base, s)
+	s.base[output] += m.liftOf(field, j, s)
+	key := m.keyOf(by, output, s.base)
+	if math.IsNaN(key) {
+		return errTooFar
+	}
+	if x := (scored{key: key, column: j}); len(s.heap) < k || s.heap[0].worse(x) {
+		s.heap = pushed(s.heap, x, k)
+	}
+	return nil
 }
 
 // matrix stores, for all outputs in groups of lanes, what a candidate's row of the basis, its squares and its cubes are

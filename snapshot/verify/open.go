@@ -144,13 +144,22 @@ func ReadFiles(read FileReader, m *format.Manifest, use [3]func(b []byte) error)
 
 // readCoChoices returns the file with the co-choices of a version, verified; nil where it has none.
 func readCoChoices(read FileReader, m *format.Manifest) ([]byte, error) {
-	f := m.CoChoices
+	return readBlock(read, m.CoChoices, format.CoChoicesFile, format.MaxCoChoicesBytes)
+}
+
+// readTrees returns the file with the trees of a version, verified; nil where it has none.
+func readTrees(read FileReader, m *format.Manifest) ([]byte, error) {
+	return readBlock(read, m.Trees, format.TreesFile, format.MaxTreesBytes)
+}
+
+// readBlock returns a file that a version may have, of a name and a size at most; nil where it has none.
+func readBlock(read FileReader, f *format.File, name string, most int64) ([]byte, error) {
 	if f == nil {
 		return nil, nil
 	}
-	if f.Name != format.CoChoicesFile || f.Bytes < 1 || f.Bytes > format.MaxCoChoicesBytes {
+	if f.Name != name || f.Bytes < 1 || f.Bytes > most {
 		return nil, fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d",
-			disk.ErrFormat, f.Name, f.Bytes, format.CoChoicesFile, format.MaxCoChoicesBytes)
+			disk.ErrFormat, f.Name, f.Bytes, name, most)
 	}
 	return readVouched(read, f)
 }

@@ -75,6 +75,13 @@ func (t Trust) loader(model string, p format.Pointer, read FileReader) (*scorer.
 	if err != nil {
 		return nil, err
 	}
+	trees, err := readTrees(read, &h.manifest)
+	if err == nil {
+		err = l.Trees(trees)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err := l.FoldIn(); err != nil {
 		return nil, err
 	}
@@ -106,6 +113,9 @@ func (t Trust) VerifyFiles(model string, p format.Pointer, files map[string][]by
 	}
 	if err == nil {
 		_, err = readTables(read, &h.manifest)
+	}
+	if err == nil {
+		_, err = readTrees(read, &h.manifest)
 	}
 	if err != nil {
 		return fmt.Errorf("snapshot: files of %s version %d: %w", model, p.Version, err)

@@ -68,6 +68,7 @@ func VocabularyOf(schema *event.Schema, c *format.Contents) (v *Vocabulary, ok b
 		Numeric: c.Schema.Numeric,
 		Augment: c.Schema.Augment,
 		Map:     c.Schema.FeatureMap,
+		Trees:   c.Trees,
 		Schema:  schema,
 	}
 	var own []event.Cross

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
@@ -28,6 +29,11 @@ func (v *Vocabulary) AddMapped(dst []float64, model *solver.Model, numeric, colu
 		model.AddMapped(dst, columns)
 	}
 	return columns
+}
+
+// AddTrees adds what trees of a version contribute to the outputs of an event.
+func (v *Vocabulary) AddTrees(dst []float64, ev *event.Event) {
+	v.Trees.AddTo(dst, ev.Categorical, ev.Numeric)
 }
 
 // Numbers returns those of a training row, nil unless they were kept.

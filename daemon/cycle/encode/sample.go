@@ -174,6 +174,7 @@ func (e *Encoded) Each(t *Target, model *solver.Model, f func(i int, outputs, ta
 		index, value := e.X.Row(i)
 		model.Predict(outputs, work, index, value)
 		phi = e.vocab.AddMapped(outputs, model, e.Events[i].Numeric, phi)
+		e.vocab.AddTrees(outputs, &e.Events[i])
 		f(i, outputs, e.Targets[i*m:i*m+m])
 	}
 }

@@ -1,6 +1,8 @@
 package experts
 
 import (
+	"slices"
+
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/trees"
@@ -34,9 +36,10 @@ type Boosted struct {
 	fitter  trees.Fitter
 	each    [len(boostedFits)]boosted
 	experts Weights
+	marked  markedTrees // of the newest update
 
-	inUse    [len(boostedFits)]*trees.Ensemble // scratch of refit
-	codes    []uint8                           // of the event in hand
+	inUse    [2 * len(boostedFits)]*trees.Ensemble // scratch of refit
+	codes    []uint8                               // of the event in hand
 	mixed    []float64
 	residual []float64
 	target   []float64
@@ -58,11 +61,11 @@ var boostedKind = Kind{
 	Lasting: true,
 	Applies: func(s *Setting) bool { return s.learnsNumbers() && boostedRows(s) >= boostedFits[0].Rows },
 	New: onNumbers(PartBoosted, func(s *Setting, n *encode.NumberScale, t *encode.Target) Learner {
-		return newBoosted(n, t, len(s.Schema.Categorical), boostedRows(s))
+		return newBoosted(n, t, s.Schema.NumGiven(), boostedRows(s))
 	}),
 	Footprint: func(s *Setting) int64 {
-		return trees.Footprint(boostedRows(s), len(s.Schema.Numeric), len(s.Schema.Categorical),
-			s.numberTarget().Outputs(), s.maxName(), boostedFits[:])
+		return trees.Footprint(boostedRows(s), len(s.Schema.Numeric), s.Schema.NumGiven(),
+			s.numberTarget().Outputs(), s.maxName(), slices.Concat(boostedFits[:], boostedFits[:]))
 	},
 }
 
@@ -73,7 +76,7 @@ func boostedRows(s *Setting) int {
 		return 0
 	}
 	most := boostedFits[len(boostedFits)-1].Rows
-	return min(most, 2*boostedCells/((len(s.Schema.Numeric)+len(s.Schema.Categorical))*(m+1)))
+	return min(most, 2*boostedCells/((len(s.Schema.Numeric)+s.Schema.NumGiven())*(m+1)))
 }
 
 func newBoosted(n *encode.NumberScale, t *encode.Target, names, rows int) *Boosted {
@@ -91,7 +94,7 @@ func newBoosted(n *encode.NumberScale, t *encode.Target, names, rows int) *Boost
 }
 
 func (l *Boosted) Gather(ev *event.Event) {
-	l.window.Codes(l.codes, ev.Categorical)
+	l.window.Codes(l.codes, l.given(ev))
 	l.experts.Weigh()
 	clear(l.mixed)
 	for e := range l.each {
@@ -115,13 +118,18 @@ func (l *Boosted) Learn(ev *event.Event, targets []float64, weight float64) {
 		loss, _ := l.judge.of(l.residual, l.each[e].outputs, l.target)
 		l.experts.Add(e, loss)
 	}
+	loss, _ := l.judge.of(l.residual, l.mixed, l.target)
+	l.marked.compare(l, ev, loss)
 	l.judge.of(l.residual, l.mixed, l.target)
 	l.judge.add(l.residual[0])
-	l.window.Add(ev.Numeric, ev.Categorical, l.target, min(weight, heaviest))
+	l.window.Add(ev.Numeric, l.given(ev), l.target, min(weight, heaviest))
 	for e := range l.each {
 		l.refit(e)
 	}
 }
+
+// given returns the names of an event but for those of crosses: trees ask for both of two names by themselves.
+func (l *Boosted) given(ev *event.Event) []string { return ev.Categorical[:len(l.codes)] }
 
 // setTarget stores targets in units.
 func (l *Boosted) setTarget(targets []float64) {
@@ -142,7 +150,7 @@ func (l *Boosted) refit(e int) {
 	}
 	x.since = 0
 	for o := range l.each { // this one's codes may go
-		l.inUse[o] = l.each[o].ensemble
+		l.inUse[o], l.inUse[len(l.each)+o] = l.each[o].ensemble, l.marked.each[o]
 	}
 	l.inUse[e] = nil
 	l.window.Forget(leastOfName, l.inUse[:]...)
@@ -162,6 +170,6 @@ func (l *Boosted) slope(dst, outputs, targets []float64) float64 {
 func (l *Boosted) Correct(of *Correction) {
 	if of.Counts.IsShared() {
 		l.setTarget(of.To)
-		l.window.Correct(int(of.Since), of.Is.Categorical, l.target)
+		l.window.Correct(int(of.Since), l.given(of.Is), l.target)
 	}
 }

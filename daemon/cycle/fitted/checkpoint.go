@@ -45,6 +45,7 @@ func (ch *Fitted) Contents(m *config.Model) *format.Contents {
 		NumOutputs: model.NumOutputs,
 		NumBasis:   model.NumBasis, Basis: model.Basis, Weights: model.Weights, Linear: model.Linear, Bias: model.Bias,
 		Vocabulary: v.Names,
+		Trees:      v.Trees,
 	}
 	c.Schema.Derived, c.Tables = DerivedFields(&m.Schema), versionTables(ch.Tables)
 	if ch.Popular != nil {
@@ -206,6 +207,7 @@ type Checkpoint struct {
 	Link          *encode.LevelLink
 	Dual          *RowDual        // nil of algorithms that keep none
 	Scale         float64         // of the outputs of an algorithm of margins
+	Factor        float64         // of temperature scaling
 	Precisions    PrecisionChoice // nothing in what earlier builds kept: both ways are compared
 	Popular       *PopularWeights // that its snapshot adds to the model; nil for none
 	PopularOnly   bool
@@ -230,6 +232,7 @@ func (ch *Fitted) Checkpoint() ([]byte, error) {
 		k.Convex = ch.Convex
 	}
 	k.HeldOut, k.Link, k.Precisions, k.Dual, k.Scale = ch.HeldOut, ch.Link, ch.Precisions, ch.Dual, ch.Scale
+	k.Factor = ch.Factor
 	k.Popular, k.PopularOnly = ch.Popular, ch.PopularOnly
 	if ch.WithoutHoldout != nil {
 		k.Clean, k.CleanGaussian = ch.WithoutHoldout.Posterior, ch.WithoutHoldout.Gaussian
@@ -291,7 +294,7 @@ func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, err
 	}
 	ch.Lambda, ch.Posterior, ch.Gaussian, ch.Convex, ch.Horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(
 		max(k.Horizon, 0), len(HalfLives)-1)
-	ch.Dual, ch.Scale = k.Dual, k.Scale
+	ch.Dual, ch.Scale, ch.Factor = k.Dual, k.Scale, k.Factor
 	if k.Clean != nil {
 		ch.WithoutHoldout = &WithoutHoldout{k.Clean, k.CleanGaussian}
 	}

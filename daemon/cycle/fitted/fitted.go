@@ -46,6 +46,7 @@ type Fitted struct {
 	Link    *encode.LevelLink // for gaussian; nil without
 	Dual    *RowDual          // of an algorithm that keeps one; nil without
 	Scale   float64           // what calibration multiplied the outputs with; 0 without
+	Factor  float64           // what temperature scaling did, with those of the map; 0 without
 	// of an update: the live posterior whose mean it is; nil of a refit and where the model is none
 	Folded     *posterior.State
 	Means      *BaselineMeans
@@ -107,6 +108,7 @@ func (s *Scorer) Outputs(dst []float64, ev *event.Event) {
 	s.index, s.value = s.Vocab.Encode(s.index[:0], s.value[:0], ev)
 	s.Model.Predict(dst, s.work, s.index, s.value)
 	s.phi = s.Vocab.AddMapped(dst, s.Model, ev.Numeric, s.phi)
+	s.Vocab.AddTrees(dst, ev)
 	format.Limit(dst, s.Limit)
 }
 

@@ -46,3 +46,17 @@ func HalfLife(horizon int) int64 {
 	}
 	return int64(HalfLives[horizon])
 }
+
+// EffectiveRows returns the effective sample size of weights (Kish 1965): the number of rows of equal weight that inform
+// as much as these. It is 0 without a weight above 0.
+func EffectiveRows(weights []float64) float64 {
+	sum, square := 0.0, 0.0
+	for _, w := range weights {
+		sum += w
+		square += w * w
+	}
+	if square == 0 {
+		return 0
+	}
+	return sum * sum / square
+}

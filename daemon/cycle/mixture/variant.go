@@ -15,6 +15,7 @@ const (
 	FormNames                  // the learner on names
 	FormAdaGrad                // the learner by AdaGrad on numbers and names
 	FormBayes                  // naive Bayes on names
+	FormTrees                  // boosted trees
 	FormMixed                  // the fold-in as mixed for the next event; of GaussianTarget where the model has that
 	FormBlend                  // a sum of fold-ins and of baselines
 	NumForms

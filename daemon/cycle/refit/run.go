@@ -198,6 +198,7 @@ func challenger(ctx context.Context, j *task.Task, best *task.Candidate, variati
 		v.Solver += "+map"
 		v.FeatureMap = encode.MapText(j.Vocab.Map)
 	}
+	temper(j, ch)
 	by := j.Judging()
 	if by.Criteria.Lists != nil {
 		if ch.PopularOnly = !by.Lifts(ch.Model); ch.PopularOnly {
@@ -210,6 +211,17 @@ func challenger(ctx context.Context, j *task.Task, best *task.Candidate, variati
 		by.ListsOf(by.Rows.Gate, by.Listed(ch, ch.Model), j.Vocab).Hits.AddTo(v.Gate)
 	}
 	return ch
+}
+
+// temper multiplies the outputs of a model that is no mean of a posterior: those of a posterior are as sure as it is.
+func temper(j *task.Task, ch *fitted.Fitted) {
+	if ch.Version.Form == format.FormVariational {
+		return
+	}
+	if factor := j.InverseTemperature(ch.Model); factor != 1 {
+		ch.Model, ch.Factor = task.Scaled(ch.Model, factor), factor
+		ch.Version.Solver += "+temperature"
+	}
 }
 
 // prefers reports whether the variational stage predicts the select rows no worse than the best model of the convex

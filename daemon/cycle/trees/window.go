@@ -102,6 +102,14 @@ func (d *dictionary) add(name string) uint8 {
 	return code
 }
 
+// Name returns the name that a split asks for, of an ensemble in use; empty for one on a number.
+func (w *Window) Name(s *Split) string {
+	if s.Field >= 0 {
+		return ""
+	}
+	return w.names[-1-s.Field].nameOf[s.code]
+}
+
 // Forget takes back the codes of names with fewer than least rows that no ensemble in use asks for, in fields that have
 // few codes left. Names that come later get them.
 func (w *Window) Forget(least int, inUse ...*Ensemble) {

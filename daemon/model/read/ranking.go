@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
@@ -135,7 +135,7 @@ func (r *Ranking) hits() (out [len(curves.Lists)]choices.Hits) {
 }
 
 // Status is what the status page shows of it; nil without any choice that was looked at.
-func (r *Ranking) Status() *web.RankingStatus {
+func (r *Ranking) Status() *statuspage.RankingStatus {
 	if r == nil {
 		return nil
 	}
@@ -148,5 +148,5 @@ func (r *Ranking) Status() *web.RankingStatus {
 		of[i].N = hits[i].N()
 		hits[i].AddTo(&of[i])
 	}
-	return &web.RankingStatus{Published: of[0], Popularity: of[1]}
+	return &statuspage.RankingStatus{Published: of[0], Popularity: of[1]}
 }

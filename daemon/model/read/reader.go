@@ -24,7 +24,7 @@ import (
 	"github.com/refitd/refitd/daemon/model/state"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -421,10 +421,10 @@ func (r *Reader) Rate() float64 {
 func (r *Reader) Rejected() int64 { return r.rejected.Load() }
 
 // Refused returns the same by cause, most frequent first.
-func (r *Reader) Refused() []web.Rejections { return r.refused.list() }
+func (r *Reader) Refused() []statuspage.Rejections { return r.refused.list() }
 
 // RefusedRecords returns the last records that were no events, newest first.
-func (r *Reader) RefusedRecords() []web.RejectedRecord { return r.refused.kept() }
+func (r *Reader) RefusedRecords() []statuspage.RejectedRecord { return r.refused.kept() }
 
 // TrueUnit returns the unit that event times have as it seems, "" where that is schema.time_unit.
 func (r *Reader) TrueUnit() string {

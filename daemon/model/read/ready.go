@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/daemon/model/part"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // NotReady says why nothing is read.
-func (r *Reader) NotReady() (list []web.Reason) {
+func (r *Reader) NotReady() (list []statuspage.Reason) {
 	if text := r.Role.Trouble(); text != "" {
-		list = append(list, web.Reason{Cause: part.CauseShards, Text: text})
+		list = append(list, statuspage.Reason{Cause: part.CauseShards, Text: text})
 	}
 	if r.Role.Merges() {
 		return list
@@ -23,7 +23,7 @@ func (r *Reader) NotReady() (list []web.Reason) {
 		}
 	}
 	if halted > 0 && halted == len(status.Partitions) {
-		list = append(list, web.Reason{Cause: part.CauseHalted,
+		list = append(list, statuspage.Reason{Cause: part.CauseHalted,
 			Text: fmt.Sprintf("halted: each of its %d partitions waits for an operator, the first one because %s",
 				halted, status.Partitions[0].Halted)})
 	}
@@ -31,10 +31,10 @@ func (r *Reader) NotReady() (list []web.Reason) {
 		return list
 	}
 	if len(status.Reasons) == 0 {
-		return append(list, web.Reason{Cause: part.CauseReading, Text: "connecting"})
+		return append(list, statuspage.Reason{Cause: part.CauseReading, Text: "connecting"})
 	}
 	for _, text := range status.Reasons {
-		list = append(list, web.Reason{Cause: part.CauseReading, Text: text})
+		list = append(list, statuspage.Reason{Cause: part.CauseReading, Text: text})
 	}
 	return list
 }

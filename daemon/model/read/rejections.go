@@ -7,7 +7,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/ingest"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // maxKept is how many of the last rejected records are kept, of at most a kilobyte each. Chosen by hand.
@@ -18,7 +18,7 @@ const maxKept = 200
 type rejections struct {
 	mu     sync.Mutex
 	causes map[event.Cause]int64
-	last   []web.RejectedRecord // oldest first
+	last   []statuspage.RejectedRecord // oldest first
 }
 
 // keep keeps those of a batch.
@@ -27,7 +27,7 @@ func (r *rejections) keep(c *ingest.Counts) {
 	defer r.mu.Unlock()
 	for i := range c.Rejects {
 		x := &c.Rejects[i]
-		r.last = append(r.last, web.RejectedRecord{Topic: c.Topic, Partition: c.Partition, Offset: x.Offset,
+		r.last = append(r.last, statuspage.RejectedRecord{Topic: c.Topic, Partition: c.Partition, Offset: x.Offset,
 			Time: time.UnixMilli(x.Time).UTC(), Bytes: x.Size, Reason: string(x.Rejection.Reason), Field: x.Rejection.Field,
 			Expected: x.Rejection.Expected, Got: x.Rejection.Got, Outline: x.Outline})
 	}
@@ -37,7 +37,7 @@ func (r *rejections) keep(c *ingest.Counts) {
 }
 
 // kept returns the last ones, newest first.
-func (r *rejections) kept() []web.RejectedRecord {
+func (r *rejections) kept() []statuspage.RejectedRecord {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := slices.Clone(r.last)
@@ -58,12 +58,12 @@ func (r *rejections) add(causes map[event.Cause]int64) {
 }
 
 // list returns them, most frequent first.
-func (r *rejections) list() (list []web.Rejections) {
+func (r *rejections) list() (list []statuspage.Rejections) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for cause, n := range r.causes {
-		list = append(list, web.Rejections{Reason: string(cause.Reason), Field: cause.Field, Records: n})
+		list = append(list, statuspage.Rejections{Reason: string(cause.Reason), Field: cause.Field, Records: n})
 	}
-	slices.SortFunc(list, web.Rejections.Compare)
+	slices.SortFunc(list, statuspage.Rejections.Compare)
 	return list
 }

@@ -7,17 +7,17 @@ import (
 
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/publish"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 )
 
 // NotReady says why consumers do not get a version, or not the last one.
-func (v *Versions) NotReady(now time.Time) (list []web.Reason) {
+func (v *Versions) NotReady(now time.Time) (list []statuspage.Reason) {
 	serving := v.serving.Load()
 	if serving != nil && !serving.expires.IsZero() && !now.Before(serving.expires) {
 		list = append(
 			list,
-			web.Reason{
+			statuspage.Reason{
 				Cause: part.CauseExpired,
 				Text: fmt.Sprintf("expired: consumers refuse version %d since %s (publish.expires_after)",
 					serving.version.Version, serving.expires.UTC().Format(time.RFC3339)),
@@ -27,12 +27,12 @@ func (v *Versions) NotReady(now time.Time) (list []web.Reason) {
 	if trouble := v.trouble.Load(); trouble != nil {
 		list = append(list, *trouble)
 	} else if lost := v.lost.Load(); lost != nil {
-		list = append(list, web.Reason{Cause: part.CauseStore, Text: *lost})
+		list = append(list, statuspage.Reason{Cause: part.CauseStore, Text: *lost})
 	} else if unread := v.unread.Load(); unread != nil {
-		list = append(list, web.Reason{Cause: part.CauseStore, Text: *unread})
+		list = append(list, statuspage.Reason{Cause: part.CauseStore, Text: *unread})
 	}
 	if why := v.fruitless.Load(); why != nil && serving == nil {
-		list = append(list, web.Reason{Cause: part.CauseNoVersion, Text: "no version: " + *why})
+		list = append(list, statuspage.Reason{Cause: part.CauseNoVersion, Text: "no version: " + *why})
 	}
 	return list
 }
@@ -43,14 +43,14 @@ func (v *Versions) troubled(err error) {
 	case errors.Is(err, snapshot.ErrConflict):
 	case errors.Is(err, snapshot.ErrContents), errors.Is(err, snapshot.ErrGolden), part.StackOf(err) != "":
 		v.trouble.Store(
-			&web.Reason{
+			&statuspage.Reason{
 				Cause: part.CauseUnpublishable,
 				Text:  fmt.Sprintf("publishing: the last version is none that can be published: %v", err),
 			},
 		)
 	default:
 		v.trouble.Store(
-			&web.Reason{
+			&statuspage.Reason{
 				Cause: part.CauseStore,
 				Text:  fmt.Sprintf("store: %s did not take the last version: %v", v.settings.Publish.Store, err),
 			},

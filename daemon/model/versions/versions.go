@@ -20,7 +20,7 @@ import (
 	publishing "github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
-	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/publish"
 	"go.opentelemetry.io/otel/trace"
@@ -52,8 +52,8 @@ type Versions struct {
 	serving  atomic.Pointer[dated] // what consumers have
 	judged   atomic.Pointer[dated] // the last version of this run
 
-	trouble atomic.Pointer[web.Reason] // why the last version could not be published, nil if it was
-	lost    atomic.Pointer[string]     // what publisher.Lost() is about, nil where it is false
+	trouble atomic.Pointer[statuspage.Reason] // why the last version could not be published, nil if it was
+	lost    atomic.Pointer[string]            // what publisher.Lost() is about, nil where it is false
 	// why consumers have no version that can be read, nil if they have or none was published
 	unread    atomic.Pointer[string]
 	checks    deltaChecks
@@ -178,7 +178,7 @@ func (v *Versions) Unread() string {
 }
 
 // Trouble returns why the last version could not be published, nil if it was.
-func (v *Versions) Trouble() *web.Reason { return v.trouble.Load() }
+func (v *Versions) Trouble() *statuspage.Reason { return v.trouble.Load() }
 
 // Tally returns how many versions of this run were promoted and kept back, and which one consumers have, nil if none.
 // Call it when the trainer has ended.

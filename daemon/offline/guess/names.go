@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/daemon/dataset"
 )
 
@@ -172,7 +173,7 @@ func nearest(text string, columns []*dataset.Column) string {
 				continue
 			}
 			a, b := strings.ToLower(text), strings.ToLower(c.Name)
-			distance := config.EditDistance(a, b)
+			distance := strictyaml.EditDistance(a, b)
 			for i := range min(len(a), len(b)) {
 				if a[i] != b[i] {
 					break

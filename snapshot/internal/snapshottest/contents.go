@@ -245,6 +245,28 @@ func TestInputs() []format.Input {
 	}
 }
 
+// WithTrees gives a model of TestContents trees of one to three questions, on its number and its fields of names, of
+// which one is of a name that the vocabulary does not have.
+func WithTrees(c *format.Contents) *format.Contents {
+	rng := rand.New(rand.NewPCG(9, 1))
+	of := *c
+	of.Trees = new(format.Trees)
+	splits := []format.Split{{Field: 0, Edge: 30}, {Field: -2, Name: "i2"}, {Field: -1, Name: "u1"}, {Field: 0, Edge: 41.5},
+		{Field: -2, Name: "i9"}, {Field: -2, Name: "i1"}, {Field: -1, Name: "u9"}, {Field: 0, Edge: -55.25}}
+	for i := range splits {
+		t := format.Tree{Splits: splits[i:min(i+1+i%3, len(splits))]}
+		for range c.NumOutputs << len(t.Splits) {
+			t.Leaves = append(t.Leaves, rng.NormFloat64())
+		}
+		of.Trees.List = append(of.Trees.List, t)
+	}
+	of.Golden = nil
+	for _, g := range c.Golden {
+		of.Golden = append(of.Golden, format.Golden{Input: g.Input, Outputs: SlowOutputs(&of, &g.Input)})
+	}
+	return &of
+}
+
 // WithCrosses gives a model of TestContents crosses: one of its fields by each other, of which some pairs are known.
 func WithCrosses(s Shape) *format.Contents {
 	c := TestContents(s)

@@ -63,6 +63,9 @@ func SlowOutputs(c *format.Contents, in *format.Input) []float64 {
 				out[o] += c.MapWeights[j*c.NumOutputs+o] * v
 			}
 		}
+		for _, leaf := range slowLeaves(c, in) {
+			out[o] += leaf[o]
+		}
 		for r := range c.NumBasis {
 			kernel := 0.0
 			for i := range x {
@@ -86,6 +89,38 @@ func SlowOutputs(c *format.Contents, in *format.Input) []float64 {
 		}
 	}
 	return out
+}
+
+// slowLeaves returns the leaves of an event by the definition of Trees: each tree is walked from its first question,
+// which parts the leaves into those at even and odd places.
+func slowLeaves(c *format.Contents, in *format.Input) (found [][]float64) {
+	if c.Trees == nil {
+		return nil
+	}
+	for _, t := range c.Trees.List {
+		var leaves [][]float64
+		for l := 0; l < len(t.Leaves); l += c.NumOutputs {
+			leaves = append(leaves, t.Leaves[l:l+c.NumOutputs])
+		}
+		for _, s := range t.Splits {
+			yes := 0
+			switch {
+			case s.Field < 0:
+				if in.Categorical != nil && in.Categorical[-s.Field-1] == s.Name {
+					yes = 1
+				}
+			case in.Numeric != nil && !math.IsInf(in.Numeric[s.Field], 0) && in.Numeric[s.Field] >= s.Edge:
+				yes = 1
+			}
+			var rest [][]float64
+			for l := yes; l < len(leaves); l += 2 {
+				rest = append(rest, leaves[l])
+			}
+			leaves = rest
+		}
+		found = append(found, leaves[0])
+	}
+	return found
 }
 
 // SlowMapColumns is FeatureMap.Columns by its definition, one column at a time.

@@ -21,11 +21,12 @@ class Row:
     index: Indexes
     value: Array
     mapped: Optional[Array]
+    ruled: Optional[Array] = None  #: what trees add to the outputs
 
     def without(self, column: int) -> Row:
         """Returns the row without a column."""
         keep = self.index != column
-        return Row(self.index[keep], self.value[keep], self.mapped)
+        return Row(self.index[keep], self.value[keep], self.mapped, self.ruled)
 
 
 class Columns:
@@ -50,6 +51,7 @@ class Columns:
         self._first_multi = len(schema.categorical) + len(schema.cross)
         self._num_features = num_features
         self._tables = contents.tables
+        self._trees = contents.trees
 
     def column(self, field: int, name: str) -> int:
         """Returns the column of a name of a field, or -1."""
@@ -108,7 +110,10 @@ class Columns:
         mapped = None
         if self.schema.feature_map is not None and not all(map(math.isnan, event.numeric)):
             mapped = self.mapped(self.schema.feature_map, np.array([event.numeric]))[0]
-        return Row(np.array(index, dtype=np.int64), np.array(value), mapped)
+        ruled = None
+        if self._trees is not None:
+            ruled = sum((leaf for _, leaf in self._trees.leaves(event.categorical, event.numeric)), np.zeros(1))
+        return Row(np.array(index, dtype=np.int64), np.array(value), mapped, ruled)
 
     def mapped(self, m: FeatureMap, numeric: Array) -> Array:
         """Returns the columns of the feature map of several events, given their numbers in rows; those of an event without any number are 0."""

@@ -13,6 +13,7 @@ from ._errors import FormatError
 from ._foldin import check_fold_in
 from ._json import loads
 from ._manifest import MAX_MODEL_BYTES, Manifest
+from ._trees import Trees, decode
 
 TYPES: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4")}
 
@@ -30,6 +31,7 @@ class Contents:
     vocabulary: tuple[tuple[str, ...], ...] = ()  #: names per field of Schema.named, in column order
     added: tuple[tuple[int, str], ...] = ()  #: field and name of columns that deltas added behind all others
     kind: str = "F64"  #: type in which the numbers are stored
+    trees: Optional[Trees] = None  #: rules that are added to the outputs
 
 
 def tensor_header(manifest: Manifest, linear: bool, kind: str) -> tuple[bytes, list[tuple[str, tuple[int, ...]]]]:
@@ -101,8 +103,8 @@ def _decode_vocabulary(manifest: Manifest, content: bytes) -> tuple[tuple[str, .
     return tuple(map(tuple, names.values()))
 
 
-def decode_contents(manifest: Manifest, tensors: bytes, names: bytes) -> Contents:
-    """Reads parameters and names. Raises FormatError unless they fit each other and the manifest."""
+def decode_contents(manifest: Manifest, tensors: bytes, names: bytes, trees: Optional[bytes] = None) -> Contents:
+    """Reads parameters, names and trees, if there are some. Raises FormatError unless they fit each other and the manifest."""
     manifest.check_shape()
     kind, found = _decode_tensors(manifest, tensors)
     vocabulary = _decode_vocabulary(manifest, names)
@@ -115,7 +117,11 @@ def decode_contents(manifest: Manifest, tensors: bytes, names: bytes) -> Content
     for field, list_ in zip(manifest.schema.named, vocabulary):
         if "" in list_ or len(set(list_)) != len(list_):
             raise FormatError(f"vocabulary: field {field!r} has an empty or repeated name")
-    if manifest.link != "identity" and not any(np.any(v) for name, v in found.items() if name in ("weights", "linear", "bias", "map_weights")):
+    rules = None if trees is None else decode(trees, manifest.schema, manifest.num_outputs)
+    said = any(np.any(v) for name, v in found.items() if name in ("weights", "linear", "bias", "map_weights"))
+    if rules is not None:
+        said = said or any(np.any(tree.leaves) for tree in rules.trees)
+    if manifest.link != "identity" and not said:
         raise FormatError("all weights, linear terms and biases are zero: the model says nothing")
     if manifest.fold_in is not None:
         check_fold_in(manifest.fold_in, manifest.schema, manifest.link, manifest.kernel, manifest.degree, found["weights"])
@@ -128,4 +134,5 @@ def decode_contents(manifest: Manifest, tensors: bytes, names: bytes) -> Content
         tables=found,
         vocabulary=vocabulary,
         kind=kind,
+        trees=rules,
     )

@@ -48,6 +48,13 @@ def explain(scorer: Scorer, event: Event) -> Explanation:
             found.append((("(fourier)",), share.sum(0)))
         else:
             found += [(_factors(m.schema, j), share[j]) for j in range(len(share))]
+    if c.trees is not None:
+        shares: dict[tuple[str, ...], Array] = {}
+        for tree, leaf in c.trees.leaves(x.categorical, x.numeric):
+            fields = {m.schema.categorical[-1 - s.field] if s.field < 0 else m.schema.numeric[s.field].name for s in tree.splits}
+            key = ("(trees)", *sorted(fields))
+            shares[key] = shares.get(key, np.zeros(m.num_outputs)) + leaf
+        found += list(shares.items())
     found = [(features, share) for features, share in found if np.abs(share).max(initial=0) > 0]
     found.sort(key=lambda term: -float(np.abs(term[1]).max()))
     return Explanation(prediction, tuple(Term(features, tuple(map(float, share))) for features, share in found))

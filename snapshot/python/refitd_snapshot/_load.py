@@ -15,7 +15,7 @@ from ._errors import DigestError, ExpiredError, FormatError, GoldenError, InputE
 from ._events import parse_event
 from ._json import Fields, loads
 from ._keys import Keys
-from ._manifest import MAX_MANIFEST_BYTES, decode_manifest
+from ._manifest import MAX_MANIFEST_BYTES, File, decode_manifest
 from ._model import Model
 
 _MAX_SIGNATURE_BYTES = 512
@@ -61,10 +61,10 @@ class Trust:
             f.verify(content)
             files.append(content)
         manifest.check_payload()
-        contents, together = decode_contents(manifest, files[0], files[1]), None
-        if (block := manifest.co_choices) is not None:
-            content = _present(block.name, read(block.name, block.size))
-            block.verify(content)
+        trees = None if manifest.trees is None else _block(read, manifest.trees)
+        contents, together = decode_contents(manifest, files[0], files[1], trees), None
+        if manifest.co_choices is not None:
+            content = _block(read, manifest.co_choices)
             together = _cochoices.decode(content, manifest.schema, contents.vocabulary)
         loaded = Model(manifest, contents, signed_by, expires, co_choices=together)
         check_golden(loaded, files[2])
@@ -75,6 +75,13 @@ def expiry(pointer: Pointer, expires: Optional[datetime]) -> Optional[datetime]:
     """Returns until when a version may be used: what its manifest says, or the renewal if that is later. None is for ever."""
     renewed = pointer.renewal.expires
     return renewed if expires is not None and renewed is not None and renewed > expires else expires
+
+
+def _block(read: Read, f: File) -> bytes:
+    """Returns a file that a version may have, verified."""
+    content = _present(f.name, read(f.name, f.size))
+    f.verify(content)
+    return content
 
 
 def _present(name: str, content: Optional[bytes]) -> bytes:

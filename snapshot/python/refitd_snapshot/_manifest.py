@@ -8,15 +8,16 @@ from typing import Any, Mapping, Optional
 
 import numpy as np
 
-from . import _cochoices
+from . import _cochoices, _trees
 from ._arrays import Array
 from ._errors import DigestError, FormatError
 from ._foldin import FoldIn, read_fold_in
 from ._json import Fields, loads, sha256, write
 from ._schema import MAX_OUTPUTS, Schema, read_schema
 
-FORMAT_VERSION = 6  # the newest version of the format that this build reads
+FORMAT_VERSION = 7  # the newest version of the format that this build reads
 _DEGREE_FORMAT = 5  # of kernels of degree 3
+_TREES_FORMAT = 7
 MAX_MANIFEST_BYTES = 64 << 10
 MAX_MODEL_BYTES = 256 << 20
 _MAX_HEADER_BYTES = 1 << 10
@@ -78,6 +79,7 @@ class Manifest:
     files: tuple[File, ...]
     cut_file: Optional[File]
     co_choices: Optional[File]  #: has what lists know of names that are chosen together
+    trees: Optional[File]  #: has rules of if and else
     payload_digest: str
 
     def limited(self, outputs: Array) -> Array:
@@ -91,9 +93,9 @@ class Manifest:
         for f, (name, most) in zip(self.files, FILES.items()):
             if f.name != name or not 0 <= f.size <= most:
                 raise FormatError(f"manifest.json: file {f.name!r} of {f.size} bytes, want {name} of at most {most}")
-        x = self.co_choices
-        if x is not None and (x.name != _cochoices.FILE or not 0 < x.size <= _cochoices.MAX_BYTES):
-            raise FormatError(f"manifest.json: file {x.name!r} of {x.size} bytes, want {_cochoices.FILE} of at most {_cochoices.MAX_BYTES}")
+        for x, name, most in ((self.co_choices, _cochoices.FILE, _cochoices.MAX_BYTES), (self.trees, _trees.FILE, _trees.MAX_BYTES)):
+            if x is not None and (x.name != name or not 0 < x.size <= most):
+                raise FormatError(f"manifest.json: file {x.name!r} of {x.size} bytes, want {name} of at most {most}")
         c = self.cut_file
         if c is not None and (c.name != "cut.json" or not 0 <= c.size <= MAX_CUT_BYTES):
             raise FormatError(f"manifest.json: file {c.name!r} of {c.size} bytes, want cut.json of at most {MAX_CUT_BYTES}")
@@ -110,6 +112,8 @@ class Manifest:
             "schema": self.schema.digested,
         }
         text = f"{write(head)}\n{tensors}\n{names}\n"
+        if self.trees is not None:
+            text += f"{self.trees.sha256}\n"
         return "sha256:" + sha256(text.encode("utf-8", "replace"))
 
     def check_payload(self) -> None:
@@ -166,9 +170,9 @@ def decode_manifest(content: bytes) -> Manifest:
     if version < 1:
         raise FormatError(f"{what}: format {version}, this build reads 1 to {FORMAT_VERSION}: publish the version again")
     schema = read_schema(Fields("schema", f.value.get("schema") or {}))
-    needs = max(_DEGREE_FORMAT if f.whole("degree") > 2 else 1, schema.format)
+    needs = max(_DEGREE_FORMAT if f.whole("degree") > 2 else 1, schema.format, 1 if f.value.get("trees") is None else _TREES_FORMAT)
     if version < needs:
-        raise FormatError(f"{what}: what schema and kernel have is of format {needs}, not {version}: publish the version again")
+        raise FormatError(f"{what}: what the version has is of format {needs}, not {version}: publish it again")
     return Manifest(
         fields=_settled(f.value),
         digest="sha256:" + digest,
@@ -191,6 +195,7 @@ def decode_manifest(content: bytes) -> Manifest:
         files=tuple(map(_file, f.objects("files"))),
         cut_file=None if f.value.get("cut_file") is None else _file(Fields(f"{what}: cut_file", f.value["cut_file"])),
         co_choices=None if f.value.get("co_choices") is None else _file(Fields(f"{what}: co_choices", f.value["co_choices"])),
+        trees=None if f.value.get("trees") is None else _file(Fields(f"{what}: trees", f.value["trees"])),
         payload_digest=f.text("payload_digest"),
     )
 

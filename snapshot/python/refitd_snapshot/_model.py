@@ -176,6 +176,8 @@ class Scorer:
                 o += own.linear
             if row.mapped is not None and c.map_weights is not None:
                 o += row.mapped @ c.map_weights
+            if row.ruled is not None:
+                o += row.ruled
             a = c.basis[row.index] * row.value[:, None]
             total = a.sum(0)
             if own is not None:

@@ -40,7 +40,7 @@ class Prediction:
 @dataclass(frozen=True)
 class Term:
     """What some features of an event add to the outputs: none for the bias, one for a linear term, two for an interaction, of a kernel of degree
-    3 three."""
+    3 three; of trees "(trees)" and the fields that they ask."""
 
     features: tuple[str, ...]
     contribution: tuple[float, ...]

@@ -36,6 +36,7 @@ class _Encoded:
     lists: list[_Lists]
     numbers: list[tuple[int, Array]]  #: column and values of each numeric field and of the constant one
     mapped: Optional[Array]  #: the numeric fields in columns, where the model has a feature map of them
+    ruled: Optional[Array]  #: what trees add to the outputs
     own: Optional[Indexes]  #: which of the replaced rows an event has
     own_basis: Array
     own_linear: Array
@@ -76,7 +77,10 @@ def _encode(scorer: Scorer, x: Inputs) -> _Encoded:
     mapped = None
     if schema.feature_map is not None and scorer._contents.map_weights is not None:
         mapped = np.stack(x.numeric, axis=1)
-    return _Encoded(names, lists, numbers, mapped, own, own_basis, own_linear)
+    ruled = None
+    if (trees := scorer._contents.trees) is not None:
+        ruled = trees.added(x.categorical, x.numeric, x.count)
+    return _Encoded(names, lists, numbers, mapped, ruled, own, own_basis, own_linear)
 
 
 def _lists(scorer: Scorer, field: int, lists: list[list[str]]) -> _Lists:
@@ -165,6 +169,8 @@ def _outputs(scorer: Scorer, x: _Encoded, begin: int, end: int) -> Array:
         total[rows] += h
     if x.mapped is not None and c.map_weights is not None and m.schema.feature_map is not None:
         outputs += scorer._columns.mapped(m.schema.feature_map, x.mapped[begin:end]) @ c.map_weights
+    if x.ruled is not None:
+        outputs += x.ruled[begin:end]
     if triple:
         kernel = triples
     elif m.degree == 3:

@@ -183,6 +183,7 @@ class LibraryTest(Comparison):
                 self.assertEqual(bool(model.signed_by), w["keys"] is not None, w["name"])
             except SnapshotError as error:
                 found = type(error).__name__
+                self.assertIn(w["says"], str(error))
             self.assertEqual(found, w["error"], w)
             seen.add(found)
         self.assertGreaterEqual(len(seen), 7 if SIGNED else 6)

@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/consumer/registry/registrytest"
 	"github.com/refitd/refitd/daemon/broker"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/daemon/offline/guess"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -222,7 +223,7 @@ func TestLookProtobuf(t *testing.T) {
 			if err := os.WriteFile(path, []byte(proto), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			var p *config.Problem
+			var p *strictyaml.Problem
 			if file, p = config.ReadSchemaFile(path); p != nil {
 				t.Fatal(p)
 			}

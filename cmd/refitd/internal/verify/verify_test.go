@@ -17,6 +17,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/config/scalar"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -432,7 +433,7 @@ func TestSignIn(t *testing.T) {
 		{"scram-sha-512", "x", "wrong", report.ExitBroker}, {"none", "", "", report.ExitBroker}} {
 		o := b.options()
 		o.Kafka = &config.Kafka{BootstrapServers: secured.ListenAddrs(), ClientID: "c",
-			SASL: config.SASL{Mechanism: c.mechanism, Username: c.user, Password: config.NewSecret(c.password)}}
+			SASL: config.SASL{Mechanism: c.mechanism, Username: c.user, Password: scalar.NewSecret(c.password)}}
 		if r, err := Run(b.context(), o); report.CodeOf(
 			err,
 		) != c.code { // the other broker's topic is empty, so that nothing is proved

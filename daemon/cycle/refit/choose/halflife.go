@@ -97,7 +97,7 @@ func RecentWeights(j *task.Task) []float64 {
 // horizonRows of equal weight, and LeastOfLabel of either binary label. Nearly all of the difference between two models
 // of rare labels is in the few rows that have one.
 func halfLivesDiffer(j *task.Task, weight []float64) bool {
-	if enough := effective(weight) >= horizonRows; !enough || j.Target.Task != event.Binary {
+	if enough := fitted.EffectiveRows(weight) >= horizonRows; !enough || j.Target.Task != event.Binary {
 		return enough
 	}
 	var of [2][]float64
@@ -108,7 +108,7 @@ func halfLivesDiffer(j *task.Task, weight []float64) bool {
 		}
 		of[label] = append(of[label], weight[i])
 	}
-	return effective(of[0]) >= gate.LeastOfLabel && effective(of[1]) >= gate.LeastOfLabel
+	return fitted.EffectiveRows(of[0]) >= gate.LeastOfLabel && fitted.EffectiveRows(of[1]) >= gate.LeastOfLabel
 }
 
 // next returns the half-life before or after h, -1 at the end of the list. Half-lives longer than the age of the oldest
@@ -124,16 +124,6 @@ func next(j *task.Task, h, step int) int {
 		return 0
 	}
 	return -1
-}
-
-// effective returns the effective sample size: the number of rows of equal weight that inform as much as these.
-func effective(weights []float64) float64 {
-	sum, square := 0.0, 0.0
-	for _, w := range weights {
-		sum += w
-		square += w * w
-	}
-	return sum * sum / square
 }
 
 // lossesAt returns the losses on the select rows of what the last model becomes by a few steps over rows that fade with

@@ -91,7 +91,7 @@ func PathBy(ctx context.Context, j *task.Task, p *solver.Problem, lambdas []floa
 // versions hold only the model of the convex stage. Of a model by another kernel only the linear term is kept; an
 // update of a fold-in that an operator made champion has one.
 func ModelOn(j *task.Task, ch *fitted.Fitted, v *encode.Vocabulary) *solver.Model {
-	m := MapModel(ch.Model, ch.Vocabulary, v)
+	m := MapModel(task.Untempered(ch), ch.Vocabulary, v)
 	if !j.Model.Train.ConvexAlone() {
 		return m
 	}

@@ -39,7 +39,7 @@ func Continuing(j *task.Task, v *encode.Vocabulary) (*task.WarmStart, *experts.F
 		Version:    ch.Version.Version,
 		Scales:     ch.Vocabulary.Numeric,
 		FeatureMap: ch.Vocabulary.Map,
-		MapWeights: ch.Model.Map,
+		MapWeights: task.Untempered(ch).Map,
 		MapRidge:   ch.MapRidge,
 	}
 	j.InParallel(func() {

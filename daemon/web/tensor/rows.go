@@ -1,4 +1,4 @@
-package web
+package tensor
 
 import (
 	"bytes"
@@ -10,29 +10,30 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 )
 
-// rowsOf turns the input tensors into events. held takes what they have in the fields of tensors that the body left
-// out.
-func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int, held *inflight) ([]snapshot.Input, error) {
-	byName := make(map[string]*requestTensor, len(inputs))
+// Rows turns the input tensors into events, at most limit of them. held takes what they have in the fields of tensors
+// that the body left out. Its errors are a *request.Error or a *request.RejectedError.
+func Rows(s *snapshot.Schema, inputs []RequestTensor, limit int, held *request.Inflight) ([]snapshot.Input, error) {
+	byName := make(map[string]*RequestTensor, len(inputs))
 	for i := range inputs {
 		t := &inputs[i]
 		if byName[t.Name] != nil {
-			return nil, badRequest("inputs: the tensor %q is there twice", t.Name)
+			return nil, request.BadRequest("inputs: the tensor %q is there twice", t.Name)
 		}
 		byName[t.Name] = t
 	}
 	var rows []snapshot.Input
-	wanted := inputTensors(s)
+	wanted := Inputs(s)
 	for i, want := range wanted {
 		t := byName[want.Name]
 		if t == nil && want.Optional {
 			continue
 		}
 		if t == nil {
-			return nil, badRequest("inputs: the tensor %q is missing", want.Name)
+			return nil, request.BadRequest("inputs: the tensor %q is missing", want.Name)
 		}
 		delete(byName, want.Name)
 		n, width, err := t.size(&want)
@@ -41,31 +42,31 @@ func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int, held *infligh
 		}
 		if rows == nil {
 			if n > limit {
-				return nil, badRequest("inputs: %d rows, serve.max_events allows %d", n, limit)
+				return nil, request.BadRequest("inputs: %d rows, serve.max_events allows %d", n, limit)
 			}
-			if err := held.grow(valueBytes * int64(n) * int64(max(0, len(wanted)-len(inputs)))); err != nil {
+			if err := held.Grow(request.ValueBytes * int64(n) * int64(max(0, len(wanted)-len(inputs)))); err != nil {
 				return nil, err
 			}
 			rows = newRows(s, n)
 		}
 		if n != len(rows) {
-			return nil, badRequest("inputs: the tensor %q has %d rows, others have %d", t.Name, n, len(rows))
+			return nil, request.BadRequest("inputs: the tensor %q has %d rows, others have %d", t.Name, n, len(rows))
 		}
 		if err := t.store(s, &want, rows, i, width); err != nil {
 			return nil, err
 		}
 	}
 	if rows == nil {
-		return nil, badRequest("inputs: there is no tensor, so the number of rows is not known")
+		return nil, request.BadRequest("inputs: there is no tensor, so the number of rows is not known")
 	}
 	for name := range byName {
-		return nil, badRequest("inputs: the model has no tensor %q", name)
+		return nil, request.BadRequest("inputs: the model has no tensor %q", name)
 	}
 	return rows, nil
 }
 
 // store stores a tensor in the rows; i is the place of its field in the lists of the schema, one after the other.
-func (t *requestTensor) store(s *snapshot.Schema, want *tensorMetadata, rows []snapshot.Input, i, width int) error {
+func (t *RequestTensor) store(s *snapshot.Schema, want *TensorMetadata, rows []snapshot.Input, i, width int) error {
 	field := i // within the schema's list: categorical, numeric, multi
 	if i < len(s.Categorical) {
 		return t.categorical(rows, field, s.IsOptional(want.Name))
@@ -94,10 +95,10 @@ func newRows(s *snapshot.Schema, n int) []snapshot.Input {
 
 // size returns the rows of a tensor and the elements of each. A tensor with one element in each row may have the shape
 // [n] or [n, 1].
-func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) {
+func (t *RequestTensor) size(want *TensorMetadata) (rows, width int, err error) {
 	if t.Datatype != want.Datatype && !(want.Datatype == "FP64" && t.Datatype == "FP32") &&
 		!(want.Datatype == "BYTES" && t.Datatype == "INT64") {
-		return 0, 0, badRequest("inputs: the tensor %q has the datatype %q, the model takes %s", t.Name, t.Datatype,
+		return 0, 0, request.BadRequest("inputs: the tensor %q has the datatype %q, the model takes %s", t.Name, t.Datatype,
 			want.Datatype)
 	}
 	width = 1
@@ -108,14 +109,14 @@ func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) 
 		want.Shape) ||
 		width < 0 ||
 		width > event.DefaultLimits().MaxMulti {
-		return 0, 0, badRequest("inputs: the tensor %q has the shape %v, the model takes %v", t.Name, t.Shape,
+		return 0, 0, request.BadRequest("inputs: the tensor %q has the shape %v, the model takes %v", t.Name, t.Shape,
 			want.Shape)
 	}
 	return t.Shape[0], width, nil
 }
 
 // names hands each row the names that a tensor has for it.
-func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *snapshot.Input, list []string)) error {
+func (t *RequestTensor) names(rows []snapshot.Input, width int, set func(row *snapshot.Input, list []string)) error {
 	list, err := elements[string](t, len(rows)*width, nil)
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *sn
 	longest := event.DefaultLimits().MaxIDBytes
 	for i, name := range list {
 		if len(name) > longest {
-			return badRequest("inputs: the tensor %q has an element of %d bytes at %d, at most %d are allowed", t.Name,
+			return request.BadRequest("inputs: the tensor %q has an element of %d bytes at %d, at most %d are allowed", t.Name,
 				len(name), i, longest)
 		}
 	}
@@ -134,21 +135,21 @@ func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *sn
 }
 
 // categorical stores the names of a tensor in a categorical field.
-func (t *requestTensor) categorical(rows []snapshot.Input, field int, optional bool) error {
+func (t *RequestTensor) categorical(rows []snapshot.Input, field int, optional bool) error {
 	err := t.names(rows, 1, func(row *snapshot.Input, list []string) { row.Categorical[field] = list[0] })
 	for i := range rows {
 		if err == nil && rows[i].Categorical[field] == "" && !optional {
-			err = &rejectedError{
+			err = request.Rejected(
 				fmt.Sprintf("inputs: row %d", i),
 				&event.Rejection{Reason: event.MissingField, Field: t.Name, Expected: "a name", Got: "nothing"},
-			}
+			)
 		}
 	}
 	return err
 }
 
 // numbers stores the numbers of a tensor in a numeric field; null is none.
-func (t *requestTensor) numbers(rows []snapshot.Input, field int, optional bool) error {
+func (t *RequestTensor) numbers(rows []snapshot.Input, field int, optional bool) error {
 	var absent *float64
 	if optional {
 		absent = new(math.NaN())
@@ -160,7 +161,7 @@ func (t *requestTensor) numbers(rows []snapshot.Input, field int, optional bool)
 	largest := event.DefaultLimits().MaxNumber
 	for i, v := range list {
 		if math.Abs(v) > largest {
-			return badRequest("inputs: the tensor %q has a number of magnitude above %g at %d", t.Name, largest, i)
+			return request.BadRequest("inputs: the tensor %q has a number of magnitude above %g at %d", t.Name, largest, i)
 		}
 		rows[i].Numeric[field] = v
 	}
@@ -176,17 +177,17 @@ func distinct(list []string) []string {
 
 // elements returns the elements of a tensor, which may be nested by rows or flat. It ends at the first one that its
 // shape has no place for. null means absent or, if that is nil, is refused.
-func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, error) {
+func elements[T string | float64](t *RequestTensor, want int, absent *T) ([]T, error) {
 	if t.binary != nil {
 		return binaryElements(t, want, absent)
 	}
-	notList := badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row",
-		t.Name, t.Datatype)
+	notList := request.BadRequest(
+		"inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
 	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data), event.HalfPairs) // which was found to be JSON
 	list, rows := make([]T, 0, min(want, len(t.Data))), 0
 	next := func() error {
 		if len(list) == want {
-			return badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name,
+			return request.BadRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name,
 				want, t.Shape)
 		}
 		token, err := in.ReadToken()
@@ -198,7 +199,7 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 			return nil
 		}
 		if token.Kind() == 'n' { // it is no element, and would else be read as the zero of its type
-			return badRequest("inputs: the tensor %q has a null at %d", t.Name, len(list))
+			return request.BadRequest("inputs: the tensor %q has a null at %d", t.Name, len(list))
 		}
 		v, ok := element[T](token)
 		if !ok {
@@ -228,7 +229,7 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 		if nested {
 			_, _ = in.ReadToken()
 			if rows++; len(t.Shape) != 2 || len(list)-before != t.Shape[1] {
-				return nil, badRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", rows-1,
+				return nil, request.BadRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", rows-1,
 					t.Name, t.Shape)
 			}
 		}
@@ -237,7 +238,7 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 		return nil, notList
 	}
 	if len(list) != want {
-		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list),
+		return nil, request.BadRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list),
 			t.Shape, want)
 	}
 	return list, nil
@@ -248,7 +249,7 @@ func element[T string | float64](token jsontext.Token) (v T, ok bool) {
 	switch p := any(&v).(type) {
 	case *string:
 		if *p, ok = token.String(), token.Kind() == '"'; token.Kind() == '0' {
-			*p, ok = wholeName([]byte(*p))
+			*p, ok = request.WholeName([]byte(*p))
 		}
 	case *float64:
 		var err error

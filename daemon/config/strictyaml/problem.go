@@ -1,7 +1,8 @@
-package config
+package strictyaml
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -22,15 +23,17 @@ type FileError struct {
 	Problems []Problem
 
 	source []byte
-	parsed bool // the file is YAML
+	parsed bool         // the file is YAML
+	root   reflect.Type // of the whole file
 }
 
 // Error returns, for each mistake, file:line:column, the key, what is wrong, the line itself with a caret, and the
 // suggestion.
 func (e *FileError) Error() string {
 	lines := strings.Split(strings.ReplaceAll(string(e.source), "\r\n", "\n"), "\n")
-	strange := !e.parsed || slices.ContainsFunc(e.Problems, isStrangeSignIn)
-	from := hide(lines, strange)
+	strange := !e.parsed || slices.ContainsFunc(e.Problems,
+		func(p Problem) bool { return isStrangeSignIn(p, e.root) })
+	from := hide(lines, e.root, strange)
 	var b strings.Builder
 	for i, p := range e.Problems {
 		if i > 0 {
@@ -43,7 +46,7 @@ func (e *FileError) Error() string {
 		b.WriteString(p.Message)
 		if 0 < p.Line && p.Line <= len(lines) {
 			text, column := excerpt(
-				visible(lines[p.Line-1], from[p.Line-1], p.Key[strings.LastIndexByte(p.Key, '.')+1:]), p.Column)
+				visible(lines[p.Line-1], from[p.Line-1], p.Key[strings.LastIndexByte(p.Key, '.')+1:], e.root), p.Column)
 			fmt.Fprintf(&b, "\n%6d | %s\n       | %s^", p.Line, text, strings.Repeat(" ", column-1))
 		}
 		if p.Suggestion != "" {
@@ -74,9 +77,9 @@ func excerpt(line string, column int) (string, int) {
 	return line, column
 }
 
-// nearest returns the known key that key most likely means, or "". Kafka's dotted spelling, dashes and camel case
+// Nearest returns the known key that key most likely means, or "". Kafka's dotted spelling, dashes and camel case
 // count as the snake case they correspond to.
-func nearest(key string, known []string) string {
+func Nearest(key string, known []string) string {
 	snake := snakeCase(key)
 	best, bestDistance := "", max(2, len(snake)/3)+1
 	for _, k := range known {

@@ -1,4 +1,7 @@
-package config
+// Package strictyaml reads one YAML document into a struct, strictly: every mistake at once, each with its line, its
+// key and what to write, and no secret in any message. It knows no key and checks no value; package config does.
+// A Decoder belongs to one goroutine.
+package strictyaml
 
 import (
 	"encoding"
@@ -12,31 +15,47 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/refitd/refitd/daemon/config/scalar"
 )
 
-// decoder fills a Config from YAML by reflection over the json tags. Unlike the library's strict decoding it
-// continues after a mistake. It remembers the position of each key for the validation that follows.
-type decoder struct {
+// Decoder fills a struct from YAML by reflection over the json tags. Unlike the library's strict decoding it continues
+// after a mistake. It remembers the position of each key for the validation that follows.
+type Decoder struct {
+	root      reflect.Type // of the whole file
 	lookupEnv func(string) (string, bool)
 	at        map[string]position
-	suggested map[string]bool // keys that an unknown one probably means: they are not reported as missing
-	parsed    bool            // the file is YAML
-	problems  []Problem
+	Suggested map[string]bool // keys that an unknown one probably means: they are not reported as missing
+	Parsed    bool            // the file is YAML
+	Problems  []Problem       // in the order in which they were found
 }
 
 type position struct{ line, column int }
 
-func newDecoder(lookupEnv func(string) (string, bool)) *decoder {
-	return &decoder{lookupEnv: lookupEnv, at: make(map[string]position), suggested: make(map[string]bool)}
+// entryDecoder is a struct with entries of another form than its fields have.
+type entryDecoder interface {
+	// DecodeEntry decodes the value of a key of the struct, or returns false for the decoder to do so.
+	DecodeEntry(d *Decoder, key string, value ast.Node, path string) bool
+	// Decoded is called after the last entry.
+	Decoded()
 }
 
-func (d *decoder) decode(src []byte, c *Config) {
+// defaulter is an element of a list that does not begin at its zero.
+type defaulter interface{ SetDefaults() }
+
+// NewDecoder returns a decoder of files that are a struct of type root. lookupEnv resolves ${NAME} in secrets; nil is
+// for what is decoded from no file.
+func NewDecoder(root reflect.Type, lookupEnv func(string) (string, bool)) *Decoder {
+	return &Decoder{root: root, lookupEnv: lookupEnv, at: make(map[string]position), Suggested: make(map[string]bool)}
+}
+
+// Decode fills what into points to, a struct of the decoder's root, and notes what is wrong with the file.
+func (d *Decoder) Decode(src []byte, into any) {
 	if isUTF16(src) {
-		d.add(position{1, 1}, "", "the file is UTF-16: save it in UTF-8", "")
+		d.Add(position{1, 1}, "", "the file is UTF-16: save it in UTF-8", "")
 		return
 	}
 	if err := checkComplexity(src); err != nil {
-		d.add(position{1, 1}, "", err.Error()+": write a smaller file", "")
+		d.Add(position{1, 1}, "", err.Error()+": write a smaller file", "")
 		return
 	}
 	file, err := parser.ParseBytes(src, 0, parser.AllowDuplicateMapKey())
@@ -49,34 +68,62 @@ func (d *decoder) decode(src []byte, c *Config) {
 				at = position{t.Position.Line, t.Position.Column}
 			}
 		}
-		d.add(at, "", "not YAML: "+quoted.ReplaceAllString(message, redacted), "")
+		d.Add(at, "", "not YAML: "+Quoted.ReplaceAllString(message, scalar.Redacted), "")
 		return
 	}
 	docs := slices.DeleteFunc(slices.Clone(file.Docs), func(doc *ast.DocumentNode) bool { return doc.Body == nil })
 	if len(docs) != 1 {
-		d.add(position{1, 1}, "", fmt.Sprintf("the file has %d documents: write exactly one", len(docs)), "")
+		d.Add(position{1, 1}, "", fmt.Sprintf("the file has %d documents: write exactly one", len(docs)), "")
 		return
 	}
-	d.parsed = true
-	d.value(docs[0].Body, reflect.ValueOf(c).Elem(), "")
+	d.Parsed = true
+	d.value(docs[0].Body, reflect.ValueOf(into).Elem(), "")
+}
+
+// Into decodes a node into what a pointer points to.
+func (d *Decoder) Into(node ast.Node, pointer any, path string) {
+	d.value(node, reflect.ValueOf(pointer).Elem(), path)
+}
+
+// Note remembers the place of a key or entry.
+func (d *Decoder) Note(path string, node ast.Node) { d.at[path] = place(node) }
+
+// Has reports whether the file has a key.
+func (d *Decoder) Has(path string) bool {
+	_, ok := d.at[path]
+	return ok
+}
+
+// FileError returns an error with problems of the file src.
+func (d *Decoder) FileError(path string, src []byte, problems []Problem) *FileError {
+	return &FileError{Path: path, Problems: problems, source: src, parsed: d.Parsed, root: d.root}
+}
+
+// ByteOrderMark begins text that some editors write. It is no part of the text.
+const ByteOrderMark = "\ufeff"
+
+// isUTF16 reports whether text is UTF-16: by its mark, or by the zeros in its first letter.
+func isUTF16(src []byte) bool {
+	begin := string(src[:min(len(src), 2)])
+	return begin == "\xff\xfe" || begin == "\xfe\xff" || len(begin) == 2 && (begin[0] == 0) != (begin[1] == 0)
 }
 
 // value decodes node into dst and records its place under path.
-func (d *decoder) value(node ast.Node, dst reflect.Value, path string) {
+func (d *Decoder) value(node ast.Node, dst reflect.Value, path string) {
 	switch n := node.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		d.add(place(node), path, "anchors, aliases and merge keys are not read: write the value out", "")
+		d.Add(place(node), path, "anchors, aliases and merge keys are not read: write the value out", "")
 		return
 	case *ast.TagNode:
-		d.add(place(node), path, "tags are not read: write the plain value", "")
+		d.Add(place(node), path, "tags are not read: write the plain value", "")
 		return
 	case *ast.NullNode:
 		if dst.Kind() != reflect.Pointer {
-			d.add(d.locate(path), path, "has no value: write one, or leave the key out for its default", "")
+			d.Add(d.Locate(path), path, "has no value: write one, or leave the key out for its default", "")
 		}
 		return
 	case *ast.CommentGroupNode:
-		d.add(place(node), path, "has no value: write one, or leave the key out for its default", "")
+		d.Add(place(node), path, "has no value: write one, or leave the key out for its default", "")
 		return
 	case *ast.MappingValueNode:
 		node = &ast.MappingNode{BaseNode: n.BaseNode, Start: n.Start, Values: []*ast.MappingValueNode{n}}
@@ -85,16 +132,16 @@ func (d *decoder) value(node ast.Node, dst reflect.Value, path string) {
 		dst.Set(reflect.New(dst.Type().Elem()))
 		dst = dst.Elem()
 	}
-	if s, ok := dst.Addr().Interface().(*Secret); ok {
+	if s, ok := dst.Addr().Interface().(*scalar.Secret); ok {
 		d.secret(node, s, path)
 		return
 	}
 	if t, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		text, ok := scalar(node)
+		text, ok := singleValue(node)
 		if !ok {
 			d.wrongType(node, path, "a single value")
 		} else if err := t.UnmarshalText([]byte(text)); err != nil {
-			d.add(place(node), path, fmt.Sprintf("%q %s", text, err), "")
+			d.Add(place(node), path, fmt.Sprintf("%q %s", text, err), "")
 		}
 		return
 	}
@@ -108,28 +155,28 @@ func (d *decoder) value(node ast.Node, dst reflect.Value, path string) {
 	}
 }
 
-func (d *decoder) mapping(node ast.Node, dst reflect.Value, path string) {
+func (d *Decoder) mapping(node ast.Node, dst reflect.Value, path string) {
 	n, ok := node.(*ast.MappingNode)
 	if !ok {
-		d.wrongType(node, path, "a mapping of keys: "+strings.Join(keys(dst.Type()), ", "))
+		d.wrongType(node, path, "a mapping of keys: "+strings.Join(Keys(dst.Type()), ", "))
 		return
 	}
 	seen := make(map[string]position)
 	for _, entry := range n.Values {
 		at := place(entry.Key)
-		key, ok := scalar(entry.Key)
+		key, ok := singleValue(entry.Key)
 		if !ok {
 			d.value(entry.Key, dst, path)
 			continue
 		}
-		child := join(path, key)
-		i := slices.Index(keys(dst.Type()), key)
+		child := Join(path, key)
+		i := slices.Index(Keys(dst.Type()), key)
 		if i < 0 {
 			d.unknown(at, path, key, dst.Type())
 			continue
 		}
 		if first, ok := seen[key]; ok {
-			d.add(at, child, fmt.Sprintf("is written twice, first in line %d: keep one", first.line), "")
+			d.Add(at, child, fmt.Sprintf("is written twice, first in line %d: keep one", first.line), "")
 			continue
 		}
 		seen[key] = at
@@ -137,66 +184,24 @@ func (d *decoder) mapping(node ast.Node, dst reflect.Value, path string) {
 		if entry.Value.Type() == ast.NullType {
 			d.at[child] = at
 		}
-		if s, ok := dst.Addr().Interface().(*Schema); ok &&
-			slices.Contains([]string{"categorical", "numeric", "multi"}, key) {
-			d.fields(entry.Value, s, dst.Field(i), child)
+		if own, ok := dst.Addr().Interface().(entryDecoder); ok && own.DecodeEntry(d, key, entry.Value, child) {
 			continue
 		}
 		d.value(entry.Value, dst.Field(i), child)
 	}
-	switch of := dst.Addr().Interface().(type) {
-	case *Schema:
-		of.takeDerived()
-	case *Model:
-		of.takeTables()
+	if own, ok := dst.Addr().Interface().(entryDecoder); ok {
+		own.Decoded()
 	}
-}
-
-// fields decodes a list of the schema, whose entries may be a Field in place of a name.
-func (d *decoder) fields(node ast.Node, s *Schema, dst reflect.Value, path string) {
-	list, ok := node.(*ast.SequenceNode)
-	if !ok {
-		d.value(node, dst, path)
-		return
-	}
-	names := make([]string, len(list.Values))
-	for i, entry := range list.Values {
-		child := fmt.Sprintf("%s[%d]", path, i)
-		d.at[child] = place(entry)
-		if t := entry.Type(); t != ast.MappingType && t != ast.MappingValueType {
-			d.value(entry, reflect.ValueOf(&names[i]).Elem(), child)
-			continue
-		}
-		var f Field
-		d.value(entry, reflect.ValueOf(&f).Elem(), child)
-		if names[i] = f.Name; f.Optional {
-			s.Optional = append(s.Optional, f.Name)
-			slices.Sort(s.Optional)
-		}
-		if _, said := d.at[child+".weight"]; said {
-			if s.ListWeights == nil {
-				s.ListWeights = make(map[string]string)
-			}
-			s.ListWeights[f.Name] = f.Weight
-		}
-		if f.Of != "" {
-			if s.Of == nil {
-				s.Of = make(map[string]string)
-			}
-			s.Of[f.Name] = f.Of
-		}
-	}
-	dst.Set(reflect.ValueOf(names))
 }
 
 // unknown reports a key that the mapping at path does not have, with the nearest one it has or the place where the key
 // belongs.
-func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
-	known := keys(t)
-	suggestion := nearest(key, known)
-	d.suggested[join(path, suggestion)] = true
+func (d *Decoder) unknown(at position, path, key string, t reflect.Type) {
+	known := Keys(t)
+	suggestion := Nearest(key, known)
+	d.Suggested[Join(path, suggestion)] = true
 	if EditDistance(snakeCase(key), suggestion) > 0 {
-		if elsewhere := findKey(reflect.TypeFor[Config](), snakeCase(key), ""); elsewhere != "" {
+		if elsewhere := findKey(d.root, snakeCase(key), ""); elsewhere != "" {
 			if suggestion = elsewhere; elsewhere == snakeCase(key) {
 				suggestion += " at the top of the file"
 			}
@@ -207,10 +212,10 @@ func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
 		where = "under " + path
 	}
 	shown := shownKey(key)
-	if suggestion == "" && t == reflect.TypeFor[SASL]() {
-		shown = redacted // like no key: it may be the password itself
+	if suggestion == "" && hasSecret(t) {
+		shown = scalar.Redacted // like no key: it may be the password itself
 	}
-	d.add(at, join(path, shown),
+	d.Add(at, Join(path, shown),
 		fmt.Sprintf("unknown key %q %s: known are %s", shown, where, strings.Join(known, ", ")), suggestion)
 }
 
@@ -220,11 +225,11 @@ func findKey(t reflect.Type, key, path string) string {
 	case reflect.Slice:
 		return findKey(t.Elem(), key, path+"[]")
 	case reflect.Struct:
-		for i, name := range keys(t) {
+		for i, name := range Keys(t) {
 			if name == key {
-				return join(path, key)
+				return Join(path, key)
 			}
-			if found := findKey(t.Field(i).Type, key, join(path, name)); found != "" {
+			if found := findKey(t.Field(i).Type, key, Join(path, name)); found != "" {
 				return found
 			}
 		}
@@ -232,7 +237,7 @@ func findKey(t reflect.Type, key, path string) string {
 	return ""
 }
 
-func (d *decoder) sequence(node ast.Node, dst reflect.Value, path string) {
+func (d *Decoder) sequence(node ast.Node, dst reflect.Value, path string) {
 	n, ok := node.(*ast.SequenceNode)
 	if !ok {
 		d.wrongType(node, path, "a list, such as [a, b]")
@@ -242,8 +247,8 @@ func (d *decoder) sequence(node ast.Node, dst reflect.Value, path string) {
 	for i, entry := range n.Values {
 		child := fmt.Sprintf("%s[%d]", path, i)
 		d.at[child] = place(entry)
-		if m, ok := out.Index(i).Addr().Interface().(*Model); ok {
-			*m = DefaultModel()
+		if own, ok := out.Index(i).Addr().Interface().(defaulter); ok {
+			own.SetDefaults()
 		}
 		d.value(entry, out.Index(i), child)
 	}
@@ -251,7 +256,7 @@ func (d *decoder) sequence(node ast.Node, dst reflect.Value, path string) {
 }
 
 // plain decodes text, whole numbers, numbers and booleans, without converting one into another.
-func (d *decoder) plain(node ast.Node, dst reflect.Value, path string) {
+func (d *Decoder) plain(node ast.Node, dst reflect.Value, path string) {
 	switch dst.Kind() {
 	case reflect.String:
 		text, ok := text(node)
@@ -260,7 +265,7 @@ func (d *decoder) plain(node ast.Node, dst reflect.Value, path string) {
 			return
 		}
 		if strings.Contains(text, "${") {
-			d.add(place(node), path, "the environment is read for secrets only: write the value itself", "")
+			d.Add(place(node), path, "the environment is read for secrets only: write the value itself", "")
 			return
 		}
 		dst.SetString(text)
@@ -277,7 +282,7 @@ func (d *decoder) plain(node ast.Node, dst reflect.Value, path string) {
 			dst.SetInt(v)
 		case uint64:
 			if v > math.MaxInt64 {
-				d.add(place(node), path, "is too large", "")
+				d.Add(place(node), path, "is too large", "")
 				return
 			}
 			dst.SetInt(int64(v))
@@ -290,7 +295,7 @@ func (d *decoder) plain(node ast.Node, dst reflect.Value, path string) {
 			dst.SetUint(v)
 		case int64:
 			if v < 0 {
-				d.add(place(node), path, "is negative: write a whole number from 0", "")
+				d.Add(place(node), path, "is negative: write a whole number from 0", "")
 				return
 			}
 			dst.SetUint(uint64(v))
@@ -316,10 +321,10 @@ func (d *decoder) plain(node ast.Node, dst reflect.Value, path string) {
 }
 
 // secret reads a secret, which may be ${NAME} for a variable of the environment. Nothing of it enters a message.
-func (d *decoder) secret(node ast.Node, dst *Secret, path string) {
+func (d *Decoder) secret(node ast.Node, dst *scalar.Secret, path string) {
 	value, ok := text(node)
 	if !ok {
-		d.add(place(node), path, "must be text: put it in quotes, or write ${NAME} for a variable of the environment",
+		d.Add(place(node), path, "must be text: put it in quotes, or write ${NAME} for a variable of the environment",
 			"")
 		return
 	}
@@ -327,16 +332,16 @@ func (d *decoder) secret(node ast.Node, dst *Secret, path string) {
 		name = strings.TrimSuffix(name, "}")
 		if value, ok = d.lookupEnv(name); !ok || value == "" {
 			if !variableName.MatchString(name) {
-				name = redacted
+				name = scalar.Redacted
 			}
-			d.add(place(node), path, fmt.Sprintf("the environment variable %s is not set", name), "")
+			d.Add(place(node), path, fmt.Sprintf("the environment variable %s is not set", name), "")
 			return
 		}
 	}
-	*dst = NewSecret(value)
+	*dst = scalar.NewSecret(value)
 }
 
-func (d *decoder) wrongType(node ast.Node, path, want string) {
+func (d *Decoder) wrongType(node ast.Node, path, want string) {
 	got := map[ast.NodeType]string{
 		ast.IntegerType: "a whole number", ast.FloatType: "a number", ast.InfinityType: "an infinite number",
 		ast.NanType:  "not a number",
@@ -346,27 +351,28 @@ func (d *decoder) wrongType(node ast.Node, path, want string) {
 	if got == "" {
 		got = strings.ToLower(node.Type().String())
 	}
-	d.add(place(node), path, fmt.Sprintf("wrong type: this is %s, expected %s", got, want), "")
+	d.Add(place(node), path, fmt.Sprintf("wrong type: this is %s, expected %s", got, want), "")
 }
 
-func (d *decoder) add(at position, key, message, suggestion string) {
-	d.problems = append(d.problems,
+// Add notes a problem at a place of the file.
+func (d *Decoder) Add(at position, key, message, suggestion string) {
+	d.Problems = append(d.Problems,
 		Problem{Line: at.line, Column: at.column, Key: key, Message: message, Suggestion: suggestion})
 }
 
-// sorted returns the problems in the order of the file.
-func (d *decoder) sorted() []Problem {
-	slices.SortStableFunc(d.problems, func(a, b Problem) int {
+// Sorted returns the problems in the order of the file.
+func (d *Decoder) Sorted() []Problem {
+	slices.SortStableFunc(d.Problems, func(a, b Problem) int {
 		if a.Line != b.Line {
 			return a.Line - b.Line
 		}
 		return a.Column - b.Column
 	})
-	return d.problems
+	return d.Problems
 }
 
-// locate returns the place of the key, or of the nearest enclosing one that the file has.
-func (d *decoder) locate(path string) position {
+// Locate returns the place of the key, or of the nearest enclosing one that the file has.
+func (d *Decoder) Locate(path string) position {
 	for {
 		if at, ok := d.at[path]; ok {
 			return at
@@ -394,8 +400,8 @@ func place(node ast.Node) position {
 	return position{t.Position.Line, t.Position.Column}
 }
 
-// scalar returns the source text of a single value.
-func scalar(node ast.Node) (string, bool) {
+// singleValue returns the source text of a single value.
+func singleValue(node ast.Node) (string, bool) {
 	if s, ok := text(node); ok {
 		return s, true
 	}
@@ -424,25 +430,26 @@ func integer(node ast.Node) any {
 	return nil
 }
 
-// keys returns the keys of a struct in field order. Fields that are not exported or not of the file have none; they
+// Keys returns the keys of a struct in field order. Fields that are not exported or not of the file have none; they
 // come last.
-func keys(t reflect.Type) []string {
+func Keys(t reflect.Type) []string {
 	var names []string
 	for i := range t.NumField() {
 		if f := t.Field(i); f.IsExported() && f.Tag.Get("yaml") != "-" {
-			names = append(names, keyOf(f))
+			names = append(names, KeyOf(f))
 		}
 	}
 	return names
 }
 
-// keyOf returns the key of a field.
-func keyOf(f reflect.StructField) string {
+// KeyOf returns the key of a field.
+func KeyOf(f reflect.StructField) string {
 	key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return key
 }
 
-func join(path, key string) string {
+// Join appends a key to a path, which may be empty.
+func Join(path, key string) string {
 	if path == "" {
 		return key
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"fmt"
+	"github.com/refitd/refitd/daemon/web/request"
 	"io"
 	"net"
 	"net/http"
@@ -71,45 +72,8 @@ func TestSlowClients(t *testing.T) {
 			t.Errorf("%s: half of the answers took longer than %v", path, took[len(took)/2])
 		}
 	}
-	if n := b.places.len(); n > DefaultMaxConnections {
+	if n := b.places.Len(); n > DefaultMaxConnections {
 		t.Errorf("%d connections", n)
-	}
-}
-
-// TestPlaces: the connection that has waited longest is the one that goes, never one with a request that is being
-// answered.
-func TestPlaces(t *testing.T) {
-	p := newPlaces(3, nil)
-	take := func() (taken, victim *place) {
-		c, other := net.Pipe()
-		t.Cleanup(func() { c.Close(); other.Close() })
-		return p.take(c)
-	}
-	list := make([]*place, 3)
-	for i := range list {
-		list[i], _ = take()
-		list[i].since = time.Unix(int64(i), 0)
-	}
-	list[0].change(1)
-	fourth, victim := take()
-	if fourth == nil || victim != list[1] {
-		t.Error("the victim is not the one that waits longest")
-	}
-	fourth.change(1)
-	list[2].change(1)
-	if fifth, victim := take(); fifth != nil || victim != nil {
-		t.Error("a place was found among those that are answered")
-	}
-	list[2].change(-1)
-	fifth, victim := take()
-	if fifth == nil || victim != list[2] {
-		t.Error("the victim is not the only one that waits")
-	}
-	if err := fifth.Close(); err != nil || p.len() != 2 {
-		t.Errorf("%d places after a close, %v", p.len(), err)
-	}
-	if _, victim := take(); victim != nil {
-		t.Error("a victim while a place is free")
 	}
 }
 
@@ -135,19 +99,19 @@ func TestBudget(t *testing.T) {
 		t.Errorf("a body that can never be taken: %d", got)
 	}
 	first := dialled(t, addr, post(400<<10))
-	within(t, patience, "its place", func() bool { return b.budget.held.Load() == 800<<10 })
+	within(t, patience, "its place", func() bool { return b.budget.InUse() == 800<<10 })
 	if got := status(dialled(t, addr, post(200<<10))); got != http.StatusServiceUnavailable {
 		t.Errorf("a body at the same time: %d", got)
 	}
 	second := dialled(t, addr, post(60<<10))
-	within(t, patience, "both", func() bool { return b.budget.held.Load() == 920<<10 })
+	within(t, patience, "both", func() bool { return b.budget.InUse() == 920<<10 })
 	first.Close()
-	within(t, patience, "what the first one had", func() bool { return b.budget.held.Load() == 120<<10 })
+	within(t, patience, "what the first one had", func() bool { return b.budget.InUse() == 120<<10 })
 	began := time.Now()
-	if got := status(second); got != http.StatusRequestTimeout || time.Since(began) > 2*readTimeout {
+	if got := status(second); got != http.StatusRequestTimeout || time.Since(began) > 2*request.ReadTimeout {
 		t.Errorf("a body that does not come: %d after %v", got, time.Since(began))
 	}
-	within(t, patience, "nothing held", func() bool { return b.budget.held.Load() == 0 })
+	within(t, patience, "nothing held", func() bool { return b.budget.InUse() == 0 })
 	chunked := "POST /v1/models/ratings/score HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 	if got := status(dialled(t, addr, chunked+"d\r\n{\"events\":[]}\r\n0\r\n\r\n")); got != http.StatusOK {
 		t.Errorf("a body in chunks: %d", got)
@@ -161,5 +125,5 @@ func TestBudget(t *testing.T) {
 	if got := status(large); got != http.StatusRequestEntityTooLarge && got != 0 {
 		t.Errorf("a large body in chunks: %d", got)
 	}
-	within(t, patience, "nothing held", func() bool { return b.budget.held.Load() == 0 })
+	within(t, patience, "nothing held", func() bool { return b.budget.InUse() == 0 })
 }

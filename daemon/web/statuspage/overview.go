@@ -1,8 +1,7 @@
-package web
+package statuspage
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -10,27 +9,23 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// statusFor is how long a status is kept for the next request: looking at it costs the models a walk over their
-// windows.
-const statusFor = time.Second
-
-// overview is everything that the status page shows of the daemon, and a line for each model.
-type overview struct {
+// Overview is everything that the status page shows of the daemon, and a line for each model.
+type Overview struct {
 	Version string    `json:"version"` // of the program
 	Now     time.Time `json:"now"`     // by the daemon's clock
 	Started time.Time `json:"started"` // when the daemon was
 	Ready   bool      `json:"ready"`   // every model does its work
 	// endpoints that change something are on: --web.enable-lifecycle
 	Lifecycle bool            `json:"lifecycle"`
-	Alerts    []alert         `json:"alerts"`          // what is wrong, critical first
+	Alerts    []Alert         `json:"alerts"`          // what is wrong, critical first
 	Memory    MemoryStatus    `json:"memory"`          // of the process
 	Disks     []DiskStatus    `json:"disks"`           // of state and snapshots
 	Reload    *ReloadStatus   `json:"reload,omitzero"` // of the configuration; absent without one
-	Models    []modelOverview `json:"models"`          // in the order of the configuration
+	Models    []ModelOverview `json:"models"`          // in the order of the configuration
 }
 
-// modelOverview is a model in the overview.
-type modelOverview struct {
+// ModelOverview is a model in the overview.
+type ModelOverview struct {
 	Model     string     `json:"model"`     // its name
 	Ready     bool       `json:"ready"`     // it does its work
 	Champion  *int64     `json:"champion"`  // version that consumers have; null before the first
@@ -56,10 +51,10 @@ type modelOverview struct {
 	Alerts       int    `json:"alerts"` // that are about it
 }
 
-// modelState is everything that the status page shows of one model, but for its curves, its versions and what it
+// ModelState is everything that the status page shows of one model, but for its curves, its versions and what it
 // believes.
-type modelState struct {
-	modelOverview
+type ModelState struct {
+	ModelOverview
 	// of the champion: refit or update; absent without one
 	Kind string `json:"kind,omitempty"`
 	// payload digest of the champion; absent without one
@@ -92,35 +87,25 @@ type modelState struct {
 	Scoring string `json:"scoring,omitempty"` // how scores go to a topic, for people; absent without one
 }
 
-// recent returns a status that is less than statusFor old.
-func (s *Server) recent() *Status {
-	s.looking.Lock()
-	defer s.looking.Unlock()
-	if s.seen == nil || time.Since(s.looked) >= statusFor {
-		state := s.Daemon.Status()
-		s.seen, s.looked = &state, time.Now()
-	}
-	return s.seen
-}
-
-// overviewOf returns the overview of a status.
-func (s *Server) overviewOf(state *Status) *overview {
-	o := &overview{
-		Version:   s.Version,
+// Overview returns the overview of the status, with which it shares memory.
+func (v *View) Overview() *Overview {
+	state := v.Status
+	o := &Overview{
+		Version:   v.Version,
 		Now:       state.Now,
 		Started:   state.Started,
 		Ready:     len(state.NotReady()) == 0,
-		Lifecycle: s.Lifecycle != nil,
-		Alerts:    s.alerts(state),
+		Lifecycle: v.Lifecycle,
+		Alerts:    v.alerts(),
 		Memory:    state.Memory,
 		Disks:     append([]DiskStatus{}, state.Disks...),
-		Models:    []modelOverview{},
+		Models:    []ModelOverview{},
 	}
 	if !state.Reload.At.IsZero() {
 		o.Reload = &state.Reload
 	}
 	for i := range state.Models {
-		m := s.modelOverviewOf(&state.Models[i])
+		m := v.modelOverviewOf(&state.Models[i])
 		for _, a := range o.Alerts {
 			if a.Model == m.Model {
 				m.Alerts++
@@ -131,8 +116,8 @@ func (s *Server) overviewOf(state *Status) *overview {
 	return o
 }
 
-func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
-	o := modelOverview{
+func (v *View) modelOverviewOf(m *ModelStatus) ModelOverview {
+	o := ModelOverview{
 		Model:   m.Name,
 		Ready:   len(m.NotReady) == 0,
 		Lag:     m.Lag,
@@ -145,7 +130,7 @@ func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
 	if c := m.Champion; c != nil {
 		o.Champion, o.Published = &c.Version, &m.Published
 	}
-	if heard := s.caches[m.Name].past().Heard(); !heard.IsZero() {
+	if heard := v.past(m.Name).Heard(); !heard.IsZero() {
 		o.Heard = &heard
 	}
 	metric := quality.HeadlineOf(m.Progressive.Window.Published, m.Progressive.Window.Live)
@@ -167,15 +152,16 @@ func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
 	return o
 }
 
-// modelStateOf returns everything of one model of a status, nil without a model of that name.
-func (s *Server) modelStateOf(state *Status, name string) *modelState {
-	for i := range state.Models {
-		m := &state.Models[i]
+// ModelState returns everything of one model of the status, nil without a model of that name. It shares memory with the
+// status.
+func (v *View) ModelState(name string) *ModelState {
+	for i := range v.Status.Models {
+		m := &v.Status.Models[i]
 		if m.Name != name {
 			continue
 		}
-		o := &modelState{
-			modelOverview:    s.modelOverviewOf(m),
+		o := &ModelState{
+			ModelOverview:    v.modelOverviewOf(m),
 			Judged:           m.Judged,
 			RefitFailure:     m.RefitFailure,
 			TrainingDisabled: m.TrainingDisabled,
@@ -200,11 +186,11 @@ func (s *Server) modelStateOf(state *Status, name string) *modelState {
 		if m.Judged != nil {
 			o.Optimality = m.Judged.OptimalityHeldOut()
 		}
-		if cache := s.caches[name]; cache != nil && cache.Calibration != nil {
-			o.Calibration = cache.Calibration()
+		if calibration := v.Sources[name].Calibration; calibration != nil {
+			o.Calibration = calibration()
 		}
-		if v := s.servings(state)[name]; v != nil {
-			o.Serving = v.text()
+		if serving := v.servings()[name]; serving != nil {
+			o.Serving = serving.text()
 		}
 		o.Scoring = m.Scoring.text()
 		return o
@@ -248,37 +234,4 @@ func (c *ScoringStatus) text() string {
 		}
 	}
 	return text
-}
-
-// showStatus answers with what the status page shows: the daemon, what is wrong with it, and a line for each model. It
-// is at most a second old.
-func (s *Server) showStatus(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, s.overviewOf(s.recent()))
-}
-
-// showState answers with what the status page shows of one model. It is at most a second old.
-func (s *Server) showState(w http.ResponseWriter, r *http.Request) error {
-	cache, err := s.cached(r)
-	if err != nil {
-		return err
-	}
-	state := s.modelStateOf(s.recent(), cache.Name)
-	if state == nil {
-		return s.noModel()
-	}
-	return answer(w, http.StatusOK, state)
-}
-
-// showCurves answers with how a model has done over time: window losses, lag, versions, drift. Points stand the closer
-// the newer they are. With ?after=T those from after T, in milliseconds since 1970.
-func (s *Server) showCurves(w http.ResponseWriter, r *http.Request) error {
-	cache, err := s.cached(r)
-	if err != nil {
-		return err
-	}
-	after, err := countOf(r, "after")
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, cache.past().Since(after))
 }

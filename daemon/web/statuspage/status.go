@@ -1,18 +1,13 @@
-package web
+// Package statuspage is what an operator sees of a running daemon: its status, the alerts that follow from it, the
+// overview as JSON, and the page with its style and script. It neither asks the daemon, which fills a Status, nor
+// answers requests, which package web does. Values belong to one goroutine, or are only read; nothing here starts one.
+package statuspage
 
 import (
-	"bytes"
 	"cmp"
-	_ "embed"
-	"fmt"
-	"html/template"
-	"net/http"
-	"strings"
 	"time"
 
-	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
 )
 
 // Status is what an operator wants to see of a running daemon.
@@ -146,6 +141,22 @@ func (r Rejections) Compare(o Rejections) int {
 	return cmp.Or(cmp.Compare(o.Records, r.Records), cmp.Compare(r.Reason, o.Reason), cmp.Compare(r.Field, o.Field))
 }
 
+// RejectedRecord is a record that is no event, without what it says.
+type RejectedRecord struct {
+	Topic     string    `json:"topic"`     // of the record
+	Partition int32     `json:"partition"` // of the record
+	Offset    int64     `json:"offset"`    // of the record
+	Time      time.Time `json:"time"`      // of the record
+	Bytes     int       `json:"bytes"`     // of its value; -1 if it had none
+	Reason    string    `json:"reason"`    // one of the reasons of rejections
+	// of the schema that the reason is about; absent where it is about the record as a whole
+	Field    string `json:"field,omitempty"`
+	Expected string `json:"expected,omitempty"` // what may be there; absent where the reason says all
+	Got      string `json:"got,omitempty"`      // the kind of what was there
+	// the value with a kind in place of each value and of each name that neither the schema nor the mapping has
+	Outline string `json:"outline"`
+}
+
 // SampleStatus is how full the sample is.
 type SampleStatus struct {
 	Train    int   `json:"train"`     // rows that are trained on
@@ -176,176 +187,4 @@ type DiskStatus struct {
 type ReloadStatus struct {
 	At    time.Time `json:"at"`    // zero if there was none
 	Error string    `json:"error"` // empty if it succeeded
-}
-
-var (
-	//go:embed static/status.html
-	statusHTML string
-)
-
-var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
-	"bytes": bytesText, "ago": agoText, "losses": lossRows, "loss": lossText, "digest": shortDigest,
-}).Parse(statusHTML))
-
-// serving is the model that this surface scores with, for the status page.
-type serving struct {
-	snapshot.Status
-	Age    string
-	Behind string // events applied since, where that is known
-}
-
-// servings returns what the models are scored with, by name; those that have none are left out.
-func (s *Server) servings(state *Status) map[string]*serving {
-	list := make(map[string]*serving)
-	for i := range state.Models {
-		m := &state.Models[i]
-		cache := s.caches[m.Name]
-		if cache == nil {
-			continue
-		}
-		at := cache.status()
-		if at.Version == 0 {
-			continue
-		}
-		row := &serving{Status: at, Age: agoText(state.Now, at.Position.Created)}
-		if events := at.Position.Events; events != nil {
-			row.Behind = report.Count(max(m.Applied-events.Applied, 0), "event") + " applied since"
-		}
-		list[m.Name] = row
-	}
-	return list
-}
-
-// status is a page that shows what an operator wants to know. Names, topics and errors come from outside; the template
-// escapes all of them.
-func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
-	state := s.Daemon.Status()
-	var page bytes.Buffer
-	if err := statusPage.Execute(&page, struct {
-		Status
-		Version string
-		Serving map[string]*serving
-	}{state, s.Version, s.servings(&state)}); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(page.Bytes()) // a client that has gone needs no answer
-	return nil
-}
-
-// lossRow is one predictor in the table of progressive losses.
-type lossRow struct {
-	Role  string
-	N     int64
-	Value string
-	// Verdict of a model against the best baseline: better, worse, or empty for the baselines themselves and for
-	// slices.
-	Verdict string
-	Others  string // the other metrics
-}
-
-// lossRows returns the window losses of the models, judged against the best baseline, then of the baselines, and of the
-// models on events with new and with known entities.
-func lossRows(p report.Progressive) []lossRow {
-	roles := p.Roles()
-	best, known := 0.0, false
-	for _, r := range roles {
-		if loss, ok := quality.Loss(r.Metrics); ok && !r.Model && (!known || loss < best) {
-			best, known = loss, true
-		}
-	}
-	var rows []lossRow
-	for _, r := range roles {
-		row, loss := rowOf(r.Title, r.Metrics)
-		if row == nil {
-			continue
-		}
-		if r.Model && known {
-			row.Verdict = "better"
-			if loss > best {
-				row.Verdict = "worse"
-			}
-		}
-		rows = append(rows, *row)
-	}
-	if s := p.Slices; s != nil {
-		for _, r := range []report.Role{{Title: "published, new entities", Metrics: s.NewEntity.Published},
-			{Title: "live, new entities", Metrics: s.NewEntity.Live},
-			{Title: "published, known entities", Metrics: s.KnownEntity.Published}, {Title: "live, known entities",
-				Metrics: s.KnownEntity.Live}} {
-			if row, _ := rowOf(r.Title, r.Metrics); row != nil {
-				rows = append(rows, *row)
-			}
-		}
-	}
-	return rows
-}
-
-// rowOf returns the row of a predictor without a verdict, nil if it has no loss.
-func rowOf(title string, m *report.Metrics) (row *lossRow, loss float64) {
-	loss, ok := quality.Loss(m)
-	if !ok {
-		return nil, 0
-	}
-	name, headline := "error rate", "accuracy"
-	if m.RMSE != nil {
-		name, headline = "RMSE", "rmse"
-	}
-	row = &lossRow{Role: title, N: m.N, Value: fmt.Sprintf("%s %.4f", name, loss)}
-	var others []string
-	for _, f := range report.MetricFields {
-		if v := f.Value(m); v != nil && f.Name != headline {
-			others = append(others, fmt.Sprintf("%s %.4f", f.Column, float64(*v)))
-		}
-	}
-	row.Others = strings.Join(others, ", ")
-	return row, loss
-}
-
-func bytesText(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, prefix := float64(n)/unit, 0
-	for ; v >= unit && prefix < 3; prefix++ {
-		v /= unit
-	}
-	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[prefix])
-}
-
-// agoText says how long before now a moment was.
-func agoText(now, then time.Time) string {
-	if then.IsZero() {
-		return "never"
-	}
-	return spanText(now.Sub(then)) + " ago"
-}
-
-// spanText says how long a time is, in the words of the page; a negative one is 0.
-func spanText(d time.Duration) string {
-	switch d = max(d, 0).Round(time.Second); {
-	case d < 100*time.Second:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 100*time.Minute:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%.0f h", d.Hours())
-	}
-	return fmt.Sprintf("%.0f days", d.Hours()/24)
-}
-
-func lossText(n *report.Number) string {
-	if n == nil {
-		return "–"
-	}
-	return fmt.Sprintf("%.4f", float64(*n))
-}
-
-func shortDigest(digest string) string {
-	const shown = len("sha256:") + 12
-	if len(digest) > shown {
-		return digest[:shown] + "…"
-	}
-	return digest
 }

@@ -1,23 +1,20 @@
-package web
+package statuspage
 
 import (
-	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// alert is a condition of the alert rules as the daemon sees it at the moment: without the time that a rule waits
+// Alert is a condition of the alert rules as the daemon sees it at the moment: without the time that a rule waits
 // before it fires.
-type alert struct {
+type Alert struct {
 	Name     string `json:"name"`            // of the rule in refitd.rules.yml, and of its section in the runbook
 	Severity string `json:"severity"`        // critical or warning
 	Model    string `json:"model,omitempty"` // that it is about; absent where it is about the daemon
@@ -37,9 +34,10 @@ const (
 )
 
 // alerts returns what is wrong in the words of people, what is critical first.
-func (s *Server) alerts(state *Status) (list []alert) {
+func (v *View) alerts() (list []Alert) {
+	state := v.Status
 	add := func(severity, name, model, text string, values ...any) {
-		list = append(list, alert{name, severity, model, fmt.Sprintf(text, values...)})
+		list = append(list, Alert{name, severity, model, fmt.Sprintf(text, values...)})
 	}
 	if state.Reload.Error != "" {
 		add("warning", "RefitdConfigReloadFailed", "", "The configuration was changed and refused: %s",
@@ -58,8 +56,8 @@ func (s *Server) alerts(state *Status) (list []alert) {
 	for i := range state.Models {
 		m := &state.Models[i]
 		modelAlerts(m, add)
-		s.lossAlerts(m, add)
-		s.pastAlerts(state.Now, m, add)
+		lossAlerts(m, add)
+		pastAlerts(state.Now, m, v.past(m.Name), add)
 	}
 	return inOrder(list)
 }
@@ -116,8 +114,8 @@ func modelAlerts(m *ModelStatus, add func(severity, name, model, text string, va
 }
 
 // inOrder puts what is critical first and leaves the rest as it is.
-func inOrder(list []alert) []alert {
-	ordered := []alert{}
+func inOrder(list []Alert) []Alert {
+	ordered := []Alert{}
 	for _, severity := range []string{"critical", "warning"} {
 		for _, a := range list {
 			if a.Severity == severity {
@@ -144,7 +142,7 @@ func rejectedShare(m *ModelStatus) float64 {
 var online = []string{"sgd_bias", "last_label", "linear"}
 
 // lossAlerts compares the losses of the window.
-func (s *Server) lossAlerts(m *ModelStatus, add func(severity, name, model, text string, values ...any)) {
+func lossAlerts(m *ModelStatus, add func(severity, name, model, text string, values ...any)) {
 	p := &m.Progressive
 	if p.WindowN < judgedEvents {
 		return
@@ -191,9 +189,8 @@ func (s *Server) lossAlerts(m *ModelStatus, add func(severity, name, model, text
 }
 
 // pastAlerts looks at the curves.
-func (s *Server) pastAlerts(now time.Time, m *ModelStatus,
+func pastAlerts(now time.Time, m *ModelStatus, past *curves.Ring,
 	add func(severity, name, model, text string, values ...any)) {
-	past := s.caches[m.Name].past()
 	hour := past.Since(now.Add(-driftFor).UnixMilli())
 	drifts := 0
 	for _, k := range hour.Marks {
@@ -227,24 +224,4 @@ func (s *Server) pastAlerts(now time.Time, m *ModelStatus,
 				spanText(age))
 		}
 	}
-}
-
-// past returns the curves of a model, empty ones where it has none.
-func (s *modelCache) past() *curves.Ring {
-	if s == nil {
-		return new(curves.Ring)
-	}
-	return cmp.Or(s.Curves, new(curves.Ring))
-}
-
-// runbook serves what an alert means, what to look at and what to do, from the runbook of this build.
-func (*Server) runbook(w http.ResponseWriter, r *http.Request) error {
-	_, rest, ok := strings.Cut(configs.Runbook, "\n## "+r.PathValue("alert")+"\n")
-	if !ok {
-		return &requestError{http.StatusNotFound, "the runbook has no alert of that name"}
-	}
-	text, _, _ := strings.Cut(rest, "\n## ")
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(strings.TrimSpace(text) + "\n")) // a client that has gone needs no answer
-	return nil
 }

@@ -1,4 +1,7 @@
-package config
+// Package scalar has the types of the single values of a configuration file: how each is written, read and printed. A
+// value is checked alone; whether it fits the rest of the file, package config knows.
+// Values are plain and may be read from any goroutine.
+package scalar
 
 import (
 	"encoding/json"
@@ -10,6 +13,9 @@ import (
 	"strings"
 	"time"
 )
+
+// Auto is the value of a setting that follows from something else.
+const Auto = "auto"
 
 // A Duration is written as 30s, 5m, 12h or 7d.
 type Duration time.Duration
@@ -177,11 +183,11 @@ func (n Vectors) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(n), 10), nil
 }
 
-// TopK is how many margins a loss of the best k looks at; 0 is usualTopK, or all but one class of fewer.
+// TopK is how many margins a loss of the best k looks at; 0 is UsualTopK, or all but one class of fewer.
 type TopK int
 
-// usualTopK is k of the experiments of Tajima et al. 2020.
-const usualTopK = 5
+// UsualTopK is k of the experiments of Tajima et al. 2020.
+const UsualTopK = 5
 
 var errTopK = errors.New(
 	"is not a number of margins: write auto, or a whole number from 1 to one less than the classes")
@@ -203,15 +209,15 @@ func (k *TopK) UnmarshalText(text []byte) error {
 // UnmarshalJSON parses the number that stored models have.
 func (k *TopK) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, (*int)(k)) }
 
-// of returns k for a number of classes, or where that is not known yet.
-func (k TopK) of(classes int) int {
+// Of returns k for a number of classes, or where that is not known yet.
+func (k TopK) Of(classes int) int {
 	switch {
 	case k > 0:
 		return int(k)
 	case classes > 1:
-		return min(usualTopK, classes-1)
+		return min(UsualTopK, classes-1)
 	}
-	return usualTopK
+	return UsualTopK
 }
 
 // Linear is the ridge strength of the separate linear term; 0 leaves the term out.
@@ -274,7 +280,8 @@ func (s Switch) On() bool { return s == "true" }
 // it.
 type Secret struct{ value string }
 
-const redacted = "<redacted>"
+// Redacted takes the place of what is secret, or may be.
+const Redacted = "<redacted>"
 
 // NewSecret wraps value.
 func NewSecret(value string) Secret { return Secret{value} }
@@ -287,7 +294,7 @@ func (s Secret) String() string {
 	if s.value == "" {
 		return ""
 	}
-	return redacted
+	return Redacted
 }
 
 // Format keeps every fmt verb from reaching the value.

@@ -1,4 +1,4 @@
-package web
+package request
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// places bounds the connections of a listener. Those that wait for their clients (between two requests, for headers or
+// Places bounds the connections of a listener. Those that wait for their clients (between two requests, for headers or
 // a body, or for an answer to be taken) do not keep others out: where all places are taken, the one that has waited
 // longest is closed for the next. Only if a request is being answered on each of them the newcomer is closed. It is
 // safe for concurrent use.
-type places struct {
+type Places struct {
 	limit  int
 	closed prometheus.Counter // connections that were, so that others found room; nil does not count
 
@@ -25,24 +25,25 @@ type places struct {
 // place is an accepted connection.
 type place struct {
 	net.Conn
-	of      *places
+	of      *Places
 	working int       // requests that are being answered on it
 	since   time.Time // when it was accepted, or when its client last sent or took something
 }
 
-func newPlaces(limit int, closed prometheus.Counter) *places {
-	return &places{limit: limit, closed: closed, all: make(map[*place]struct{})}
+// NewPlaces returns places for so many connections. closed, if not nil, counts those that were closed for others.
+func NewPlaces(limit int, closed prometheus.Counter) *Places {
+	return &Places{limit: limit, closed: closed, all: make(map[*place]struct{})}
 }
 
-// len returns how many connections there are.
-func (p *places) len() int {
+// Len returns how many connections there are now.
+func (p *Places) Len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.all)
 }
 
 // take returns a place for a connection, nil if none is left. victim, if not nil, is to be closed for it.
-func (p *places) take(conn net.Conn) (taken, victim *place) {
+func (p *Places) take(conn net.Conn) (taken, victim *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.all) >= p.limit {
@@ -91,8 +92,12 @@ func (c *place) change(working int) {
 // boundedListener accepts connections into places.
 type boundedListener struct {
 	net.Listener
-	places *places
+	places *Places
 }
+
+// Listen returns a listener that accepts the connections of another one into p. Its server sets ConnContext to
+// WithPlace, so that requests find their places.
+func (p *Places) Listen(listener net.Listener) net.Listener { return &boundedListener{listener, p} }
 
 // Accept returns the next connection that finds a place.
 func (l *boundedListener) Accept() (net.Conn, error) {
@@ -115,8 +120,8 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 // placeKey is the key of a connection's place in the contexts of its requests.
 type placeKey struct{}
 
-// withPlace is the ConnContext of a server whose listener is a boundedListener.
-func withPlace(ctx context.Context, conn net.Conn) context.Context {
+// WithPlace is the ConnContext of a server whose listener is one of places.
+func WithPlace(ctx context.Context, conn net.Conn) context.Context {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
 	}
@@ -126,32 +131,33 @@ func withPlace(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// turn says whether a request is being answered, or waits for its client. It belongs to the goroutine of the request.
-type turn struct {
+// Turn says whether a request is being answered, or waits for its client. It belongs to the goroutine of the request.
+type Turn struct {
 	place   *place // nil without a bounded listener
 	working bool
 }
 
-func turnOf(ctx context.Context) *turn {
+// TurnOf returns the turn of a request by its context.
+func TurnOf(ctx context.Context) *Turn {
 	c, _ := ctx.Value(placeKey{}).(*place)
-	return &turn{place: c}
+	return &Turn{place: c}
 }
 
-// begin notes that the request is being answered.
-func (t *turn) begin() { t.set(true, 1) }
+// Begin notes that the request is being answered.
+func (t *Turn) Begin() { t.set(true, 1) }
 
-// end notes that the answer is ready for the client to take.
-func (t *turn) end() { t.set(false, -1) }
+// End notes that the answer is ready for the client to take.
+func (t *Turn) End() { t.set(false, -1) }
 
-func (t *turn) set(working bool, change int) {
+func (t *Turn) set(working bool, change int) {
 	if t.place != nil && t.working != working {
 		t.working = working
 		t.place.change(change)
 	}
 }
 
-// touch notes that the client has sent or taken something.
-func (t *turn) touch() {
+// Touch notes that the client has sent or taken something.
+func (t *Turn) Touch() {
 	if t.place != nil {
 		t.place.change(0)
 	}

@@ -1,4 +1,4 @@
-package web
+package request
 
 import (
 	"bytes"
@@ -6,27 +6,27 @@ import (
 	"errors"
 )
 
-// name is a name in a request, of a field or a class: a string, or a whole number, which means its decimal text, as in
+// Name is a name in a request, of a field or a class: a string, or a whole number, which means its decimal text, as in
 // events.
-type name string
+type Name string
 
 var errNoName = errors.New("a name is a string or a whole number")
 
 // UnmarshalJSON reads either of them.
-func (n *name) UnmarshalJSON(text []byte) error {
+func (n *Name) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		return json.Unmarshal(text, (*string)(n))
 	}
-	whole, ok := wholeName(text)
+	whole, ok := WholeName(text)
 	if !ok {
 		return errNoName
 	}
-	*n = name(whole)
+	*n = Name(whole)
 	return nil
 }
 
-// wholeName returns the name that a JSON number means, if it is a whole one written without point and exponent.
-func wholeName(number []byte) (string, bool) {
+// WholeName returns the name that a JSON number means, if it is a whole one written without point and exponent.
+func WholeName(number []byte) (string, bool) {
 	switch {
 	case len(number) == 0 || number[0] != '-' && (number[0] < '0' || number[0] > '9') || bytes.ContainsAny(number, ".eE"):
 		return "", false

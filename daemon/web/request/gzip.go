@@ -1,4 +1,4 @@
-package web
+package request
 
 import (
 	"bytes"
@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// readPlain is read for a body that may be compressed with gzip, by its header or by its first bytes, which begin no
-// JSON.
-// What it is decompressed to is bounded as a body is, and counts as one.
-func (f *inflight) readPlain() ([]byte, error) {
-	body, err := f.read()
+// ReadPlain is ReadAll for a body that may be compressed with gzip, by its header or by its first bytes, which begin no
+// JSON. What it is decompressed to is bounded as a body is, and counts as one.
+func (f *Inflight) ReadPlain() ([]byte, error) {
+	body, err := f.ReadAll()
 	if err != nil {
 		return nil, err
 	}
@@ -22,10 +21,10 @@ func (f *inflight) readPlain() ([]byte, error) {
 	case coding == "gzip" || coding == "x-gzip" || coding == "" && bytes.HasPrefix(body, gzipMagic):
 		return f.gunzip(body)
 	case coding != "" && coding != "identity":
-		return nil, &requestError{
+		return nil, Refuse(
 			http.StatusUnsupportedMediaType,
-			"the Content-Encoding is " + strconv.Quote(f.coding) + ": send gzip or none",
-		}
+			"the Content-Encoding is "+strconv.Quote(f.coding)+": send gzip or none",
+		)
 	}
 	return body, nil
 }
@@ -34,14 +33,14 @@ func (f *inflight) readPlain() ([]byte, error) {
 var gzipMagic = []byte{0x1f, 0x8b}
 
 // gunzip returns what a gzip stream has.
-func (f *inflight) gunzip(body []byte) ([]byte, error) {
+func (f *Inflight) gunzip(body []byte) ([]byte, error) {
 	most := f.budget.largestBody()
 	in, err := gzip.NewReader(bytes.NewReader(body))
 	var plain bytes.Buffer
 	for err == nil {
 		if plain.Available() < bytes.MinRead {
 			more := max(plain.Cap(), budgetStep)
-			if err := f.grow(bodyCopies * int64(more)); err != nil {
+			if err := f.Grow(bodyCopies * int64(more)); err != nil {
 				return nil, err
 			}
 			plain.Grow(more)
@@ -54,7 +53,7 @@ func (f *inflight) gunzip(body []byte) ([]byte, error) {
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, badRequest("the body is not a whole gzip stream: %v", err)
+		return nil, BadRequest("the body is not a whole gzip stream: %v", err)
 	}
 	return plain.Bytes(), nil
 }

@@ -1,0 +1,65 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/updates"
+)
+
+// treesVariant is boosted trees as they are when the update is made. Deltas bring names, but no other trees.
+var treesVariant = variant{
+	name:   "update_trees",
+	doc:    "boosted trees on numbers and names, as they were last fitted; numeric fields, up to ten outputs",
+	part:   isPart(experts.PartBoosted),
+	reason: "; boosted trees, which have predicted better",
+	apart:  true,
+	isHeld: func(m *config.Model) bool {
+		s, err := experts.SettingOf(m)
+		return err == nil && len(m.Schema.Categorical)+len(m.Schema.Multi) > 0 &&
+			experts.KindOf(experts.PartBoosted).Applies(s)
+	},
+	candidate: func(e *ensemble, _ *variant, made *candidates, _ bool) (of updates.Candidate) {
+		b := e.expertOf(experts.PartBoosted)
+		if b == nil || e.champion.Popular != nil || b.Target.Link != e.target.Link ||
+			b.Target.Outputs() != e.target.Outputs() {
+			return of
+		}
+		l, ok := b.Learner.(*experts.Boosted)
+		if !ok {
+			return of
+		}
+		v := made[mixture.FormFoldIn].Vocab
+		if v == nil {
+			v = e.champion.Vocabulary
+		}
+		of.Model, of.Vocab = l.Freeze(v, e.champion.Model.Kernel)
+		of.NoFoldIn = "the update is made of boosted trees, which have no posterior"
+		return of
+	},
+	follow: func(e *ensemble, v *variant, _ *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder {
+		rows := updates.FixedRows{Bias: slices.Clone(made.Model.Bias)}
+		return &updates.DeltaEncoder{Learner: v.learner(e), Source: new(updates.Source), Rows: rows}
+	},
+}
+
+// markTrees notes which trees the next update has.
+func (e *ensemble) markTrees() {
+	if b := e.expertOf(experts.PartBoosted); b != nil {
+		if l, ok := b.Learner.(*experts.Boosted); ok {
+			l.Mark()
+		}
+	}
+}
+
+// treesAsk reports whether consumers should get a whole update because their trees have become much worse than those of
+// the live model. c.mu is held.
+func (e *ensemble) treesAsk(f *updates.DeltaStream) bool {
+	if f.Form != mixture.FormTrees {
+		return false
+	}
+	l, ok := treesVariant.learner(e).(*experts.Boosted)
+	return ok && l.HasMoved()
+}
