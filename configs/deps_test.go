@@ -167,8 +167,8 @@ daemon/model/versions
 daemon/notify
 	daemon/curves snapshot snapshot/backoff snapshot/durable snapshot/publish
 daemon/offline
-	consumer/event daemon/config daemon/dataset daemon/export daemon/ingest daemon/progress daemon/report sketch
-	snapshot snapshot/durable snapshot/format
+	consumer/event daemon/config daemon/cycle/tables daemon/dataset daemon/export daemon/ingest daemon/progress
+	daemon/report sketch snapshot snapshot/durable snapshot/format
 daemon/offline/backtest
 	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/drift daemon/cycle/encode
 	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates
@@ -179,7 +179,7 @@ daemon/offline/evaluate
 	daemon/offline/fit daemon/progress daemon/report snapshot snapshot/format
 daemon/offline/fit
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/refit daemon/cycle/refit/task
-	daemon/dataset daemon/offline daemon/plot daemon/progress daemon/publish daemon/report solver
+	daemon/cycle/tables daemon/dataset daemon/offline daemon/plot daemon/progress daemon/publish daemon/report solver
 daemon/offline/fit/fittest
 	daemon/dataset daemon/offline daemon/offline/fit daemon/offline/offlinetest daemon/report
 daemon/offline/guess
