@@ -13,6 +13,9 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -252,5 +255,86 @@ func checkRows(t *testing.T, g *Ingest, logs []*consumer.Batch) {
 		if at, ok := last[fmt.Sprintf(`{"id":%s}`, r.Name())]; !ok || at != r.Offset || r.Event.Categorical[1] == "" {
 			t.Errorf("user %s is of offset %d, the twin says %d", r.Name(), r.Offset, at)
 		}
+	}
+}
+
+// tableState returns a store and a cycle that have read the logs.
+func tableState(t *testing.T, m *config.Model) (*sketch.Store, *cycle.Cycle) {
+	t.Helper()
+	store, err := sketch.NewMemory(StoreOptions(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	logs := tableLogs(1)
+	for _, log := range logs {
+		if err := store.Begin(log.Topic, log.Partition, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := cycle.New(m, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feedLogs(t, New(m, store, c), store, rand.New(rand.NewPCG(1, 1)), 1<<30, logs)
+	return store, c
+}
+
+// TestRefitWithTablesIsRepeated: the record of a refit has the rows of the tables, and gives the same version again.
+func TestRefitWithTablesIsRepeated(t *testing.T) {
+	m := tableModel(t)
+	m.Publish.KeepSample = true
+	store, c := tableState(t, m)
+	sample, err := TakeSample(m, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch, err := c.Refit(context.Background(), sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := format.PayloadDigest(ch.Contents(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := task.ReadRecord(ch.Kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	record.Sample.Tables().EachNamed(func([]byte) bool { named++; return true })
+	again, err := refit.Repeat(record, context.Background(), ch.CutShort, task.Chosen{HalfLife: ch.Version.HorizonEvents,
+		HeldOutSweeps: ch.Version.HeldOutSweeps, Precisions: ch.Version.Precisions}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := format.PayloadDigest(again.Contents(record.Model)); err != nil || got != want || named < 10 {
+		t.Errorf("%s again, want %s, with %d rows of tables: %v", got, want, named, err)
+	}
+}
+
+// TestForgottenRowsOfTables: an erasure takes the row of its subject out of the tables, and of no other name.
+func TestForgottenRowsOfTables(t *testing.T) {
+	m := tableModel(t)
+	store, c := tableState(t, m)
+	name := c.Tables().Rows(1)[0].Name()
+	items, _ := c.Tables().Count(0)
+	if _, err := store.ForgetSubject("user", []byte(name)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Erase(context.Background(), m, store); err != nil {
+		t.Fatal(err)
+	}
+	left := tables.New(m)
+	if err := LoadTables(m, store, left); err != nil {
+		t.Fatal(err)
+	}
+	users, _ := c.Tables().Count(1)
+	now, _ := left.Count(1)
+	if n, _ := left.Count(0); left.Find(tables.Entity{Table: 1, Name: name}) != nil || now != users-1 || n != items {
+		t.Errorf("%d users and %d items left of %d and %d", now, n, users, items)
+	}
+	if n, err := CountRows(m, store, "user", name); err != nil || n != 0 {
+		t.Errorf("%d rows left: %v", n, err)
 	}
 }

@@ -64,6 +64,21 @@ func (s *Set) AppendRecord(dst []byte) []byte {
 	return dst
 }
 
+// EachNamed calls yield, until it returns false, with the bytes of a row of events that names an entity and nothing
+// else, for each entity that has a row.
+func (s *Set) EachNamed(yield func(payload []byte) bool) {
+	for i := range s.NumTables() {
+		for _, r := range s.Rows(i) {
+			ev := event.Event{Categorical: make([]string, len(s.schema.Categorical)),
+				Numeric: make([]float64, len(s.schema.Numeric)), Multi: make([][]string, len(s.schema.Multi))}
+			ev.Categorical[s.tables[i].of] = r.Name()
+			if !yield(rows.AppendEvent(nil, &ev)) {
+				return
+			}
+		}
+	}
+}
+
 var errRecord = errors.New("tables: the rows of tables that were kept with a refit cannot be read")
 
 // ReadRecord is the inverse of AppendRecord, for the model of the refit.
