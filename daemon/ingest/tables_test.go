@@ -27,7 +27,7 @@ models:
   input: {topics: [t]}
   schema: {task: regression, label: rating, time: ts, categorical: [user, item], cross: [[user, genre]]}
   tables:
-  - {name: items, topics: [items], of: item, key: "record:key", categorical: [genre], multi: [tags], numeric: [price], max_rows: 12}
+  - {name: items, topics: [items], of: item, key: "record:key", categorical: [genre], multi: [tags], numeric: [price], max_rows: 7}
   - {name: users, topics: [users], of: user, key: id, categorical: [age], mapping: {envelope: debezium}}
   sample: {size: 5000, seed: 1, holdout: {fraction: 0.2}}
   train: {max_basis: 3}
@@ -236,7 +236,7 @@ func TestTablesAreOfTheLog(t *testing.T) {
 func checkRows(t *testing.T, g *Ingest, logs []*consumer.Batch) {
 	t.Helper()
 	for p := range 2 {
-		last := slowTable(logs[p], 12, func(value string) bool { return value == `{"genre":[]}` })
+		last := slowTable(logs[p], 7, func(value string) bool { return value == `{"genre":[]}` })
 		in := g.tables.at("items", int32(p))
 		if len(in.byKey) != len(last) || len(last) < 5 {
 			t.Fatalf("items/%d has %d rows, the twin %d", p, len(in.byKey), len(last))
