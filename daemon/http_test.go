@@ -85,7 +85,7 @@ var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_even
 
 // elsewhere are the metrics that a broker without TLS and a model without shards, whose records are JSON, have no
 // reason to show. TestRegistryAway has those of schemas.
-var elsewhere = []string{
+var elsewhere = []string{"refitd_table_rows", "refitd_table_bytes", 
 	"refitd_consumer_cert_expiry_seconds",
 	"refitd_schema_failures_total",
 	"refitd_schema_loses_field",
