@@ -45,8 +45,8 @@ daemon/curves
 daemon/cycle
 	consumer/event daemon/config daemon/cycle/drift daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
 	daemon/cycle/fitted daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit
-	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates
-	daemon/quality daemon/report snapshot snapshot/format snapshot/scorer solver
+	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/tables
+	daemon/cycle/updates daemon/quality daemon/report snapshot snapshot/format snapshot/scorer solver
 daemon/cycle/cycletest
 	consumer/event daemon/config
 daemon/cycle/cycletest/refits
@@ -55,21 +55,23 @@ daemon/cycle/cycletest/refits
 daemon/cycle/drift
 	daemon/config daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/mixture
 daemon/cycle/encode
-	consumer/event daemon/config daemon/cycle/rows daemon/report snapshot/format solver solver/posterior solver/ridge
+	consumer/event daemon/config daemon/cycle/rows daemon/cycle/tables daemon/report snapshot/format solver
+	solver/posterior solver/ridge
 daemon/cycle/evaluate
 	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot/format solver
 daemon/cycle/experts
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/kdtree
-	daemon/cycle/rows daemon/cycle/trees snapshot/format solver solver/posterior solver/posterior/online solver/ridge
+	daemon/cycle/rows daemon/cycle/tables daemon/cycle/trees snapshot/format solver solver/posterior
+	solver/posterior/online solver/ridge
 daemon/cycle/fitted
-	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/report snapshot
-	snapshot/format solver solver/posterior solver/posterior/online
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/cycle/tables
+	daemon/report snapshot snapshot/format solver solver/posterior solver/posterior/online
 daemon/cycle/gate
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
 	daemon/cycle/refit/task daemon/cycle/rows daemon/report snapshot/format solver solver/posterior
 daemon/cycle/guard
-	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows daemon/report
-	snapshot/format
+	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows daemon/cycle/tables
+	daemon/report snapshot/format
 daemon/cycle/kdtree
 daemon/cycle/mixture
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/rows
@@ -86,19 +88,22 @@ daemon/cycle/refit/convex
 	daemon/cycle/rows daemon/report snapshot/format solver solver/margin
 daemon/cycle/refit/task
 	consumer/event daemon/choices daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
-	daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/report snapshot snapshot/format snapshot/scorer
-	solver solver/margin solver/posterior solver/posterior/sweep
+	daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/cycle/tables daemon/report snapshot snapshot/format
+	snapshot/scorer solver solver/margin solver/posterior solver/posterior/sweep
 daemon/cycle/refit/variational
 	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted daemon/cycle/gate
 	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows solver solver/posterior solver/posterior/online
 	solver/posterior/sweep
 daemon/cycle/rows
 	consumer/event daemon/config daemon/report
+daemon/cycle/tables
+	consumer/event daemon/config daemon/cycle/rows
 daemon/cycle/trees
 daemon/cycle/updates
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
-	daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit/convex daemon/cycle/rows daemon/report
-	snapshot snapshot/format snapshot/scorer solver solver/posterior solver/posterior/online
+	daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit/convex daemon/cycle/rows
+	daemon/cycle/tables daemon/report snapshot snapshot/format snapshot/scorer solver solver/posterior
+	solver/posterior/online
 daemon/daemontest
 	consumer/event daemon daemon/broker daemon/config daemon/report
 daemon/daemontest/liar
@@ -120,8 +125,8 @@ daemon/export
 daemon/faults
 daemon/ingest
 	consumer consumer/event consumer/event/avro consumer/event/jsonschema consumer/event/protobuf consumer/registry
-	daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/updates
-	daemon/report sketch snapshot/backoff snapshot/durable snapshot/failpoint snapshot/format
+	daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/tables
+	daemon/cycle/updates daemon/report sketch snapshot/backoff snapshot/durable snapshot/failpoint snapshot/format
 daemon/logs
 daemon/memory
 	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational
@@ -162,8 +167,8 @@ daemon/model/versions
 daemon/notify
 	daemon/curves snapshot snapshot/backoff snapshot/durable snapshot/publish
 daemon/offline
-	consumer/event daemon/config daemon/dataset daemon/export daemon/ingest daemon/progress daemon/report sketch
-	snapshot snapshot/durable snapshot/format
+	consumer/event daemon/config daemon/cycle/tables daemon/dataset daemon/export daemon/ingest daemon/progress
+	daemon/report sketch snapshot snapshot/durable snapshot/format
 daemon/offline/backtest
 	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/drift daemon/cycle/encode
 	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates
@@ -174,7 +179,7 @@ daemon/offline/evaluate
 	daemon/offline/fit daemon/progress daemon/report snapshot snapshot/format
 daemon/offline/fit
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/refit daemon/cycle/refit/task
-	daemon/dataset daemon/offline daemon/plot daemon/progress daemon/publish daemon/report solver
+	daemon/cycle/tables daemon/dataset daemon/offline daemon/plot daemon/progress daemon/publish daemon/report solver
 daemon/offline/fit/fittest
 	daemon/dataset daemon/offline daemon/offline/fit daemon/offline/offlinetest daemon/report
 daemon/offline/guess

@@ -133,7 +133,7 @@ func (c *Consumer) place(ctx context.Context, parts []TopicPartition) error {
 	found := make(map[TopicPartition]int64)
 	if len(open) > 0 && len(stored) == 0 && !c.reads(parts[0].Topic) {
 		when := int64(kafka.FirstOffset)
-		if c.opts.StartPolicy == Latest {
+		if c.opts.StartPolicy == Latest && (c.opts.FromStart == nil || !c.opts.FromStart(parts[0].Topic)) {
 			when = kafka.LastOffset
 		}
 		var err error

@@ -83,7 +83,9 @@ type Options struct {
 	// record before anything is read: see fingerprint.
 	LastRecord  func(topic string, partition int32) (offset int64, crc uint32, ok bool)
 	StartPolicy StartPolicy
-	Isolation   Isolation
+	// FromStart, if not nil, reports whether a topic starts at its first offset whatever StartPolicy is.
+	FromStart func(topic string) bool
+	Isolation Isolation
 	// Begin, if not nil, is called from the goroutine that calls the sink, before the first batch of a partition that
 	// Start had no offset for, with the number that StartPolicy came to: store it, so that a restart does not decide
 	// otherwise. An error ends Run.

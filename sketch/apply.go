@@ -32,7 +32,7 @@ func (s *Store) classify(p *Part, at head) {
 	for i := range p.Records {
 		r := &p.Records[i]
 		r.Replayed = r.Offset < at.next
-		if r.Fate != Applied {
+		if r.Fate != Applied || r.Aside {
 			continue
 		}
 		if s.settings.Identity != "" {
@@ -177,13 +177,18 @@ func (s *Store) step(l *ledger.Account, place int32, r *Record) error {
 		s.post(l, r)
 	case Applied:
 		l.Applied++
-		l.Eligible[r.Role]++
-		l.Watermark = max(l.Watermark, r.Time)
+		if !r.Aside {
+			l.Eligible[r.Role]++
+			l.Watermark = max(l.Watermark, r.Time)
+		}
 		if r.Bound != 0 {
 			s.bind(place, r)
 		}
 		for i := range r.Entities {
 			s.pending.PutEntity(l.Topic, l.Partition, &r.Entities[i])
+		}
+		if r.Aside {
+			break
 		}
 		if err := s.keep(l, place, r); err != nil {
 			return err

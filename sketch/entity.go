@@ -28,9 +28,9 @@ func (s *Store) Entities(topic string, number int32, visit func(Entity) error) e
 	})
 }
 
-// Revise calls change with each entity of every partition and keeps what it returns, nil for nothing, in separate
-// transactions. A value that is returned as it was is not written.
-func (s *Store) Revise(change func(Entity) (value []byte, err error)) error {
+// Revise calls change with each entity of every partition, and its topic, and keeps what it returns, nil for nothing,
+// in separate transactions. A value that is returned as it was is not written.
+func (s *Store) Revise(change func(topic string, e Entity) (value []byte, err error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -44,7 +44,7 @@ func (s *Store) Revise(change func(Entity) (value []byte, err error)) error {
 	var changed []revised
 	err := s.backend.View(func(c storage.Cut) error {
 		return codec.EachEntity(c, []byte{codec.PrefixEntity}, func(topic string, number int32, e Entity) error {
-			value, err := change(e)
+			value, err := change(topic, e)
 			if err == nil && (value == nil || !bytes.Equal(value, e.Value)) {
 				changed = append(changed, revised{topic, number, Entity{Key: e.Key, Value: bytes.Clone(value)}})
 			}

@@ -92,7 +92,7 @@ func TestRevise(t *testing.T) {
 	other.Topic = "t-2"
 	must(t, s.Apply(other, nil))
 	before := entitiesOf(t, s)
-	must(t, s.Revise(func(e Entity) ([]byte, error) {
+	must(t, s.Revise(func(_ string, e Entity) ([]byte, error) {
 		if strings.HasSuffix(string(e.Value), "8") {
 			return nil, nil
 		}
@@ -105,7 +105,7 @@ func TestRevise(t *testing.T) {
 			t.Errorf("%q became %q", value, after[key])
 		}
 	}
-	if err := s.Revise(func(Entity) ([]byte, error) { return nil, ErrPart }); !errors.Is(err, ErrPart) ||
+	if err := s.Revise(func(string, Entity) ([]byte, error) { return nil, ErrPart }); !errors.Is(err, ErrPart) ||
 		len(entitiesOf(t, s)) != len(after) {
 		t.Errorf("%v", err)
 	}

@@ -40,6 +40,9 @@ type Record struct {
 	// of an event that was ahead of this time, milliseconds, and has another Time for that: kept, see TimeBound; else 0
 	Bound     int64
 	Forgotten bool // the event is counted, but kept out of the samples: what Forgets said of it
+	// Aside is a record that is applied and no event: it changes Entities alone, has no role, and leaves the watermark.
+	// All applied records of a partition are, or none.
+	Aside bool
 	// Payload is what Sample gives back, at most MaxPayloadBytes; of a rejected record at most MaxDeadLetterBytes, with
 	// Detail.Key and Detail.Headers.
 	Payload []byte
@@ -113,6 +116,7 @@ func (p *Part) check(s *policy.Settings) error {
 				return bad(r.Offset, "payload of %d bytes, at most %d are kept", len(r.Payload), MaxPayloadBytes)
 			case len(r.Entities) > MaxEntities:
 				return bad(r.Offset, "%d entities, at most %d are kept", len(r.Entities), MaxEntities)
+			case r.Aside:
 			case (s.Identity != "") != (r.Identity != nil):
 				return bad(r.Offset, "identity bytes given: %t, identity field: %q", r.Identity != nil, s.Identity)
 			case (s.HoldoutBy != "") != (r.HoldoutKey != nil):

@@ -2,6 +2,7 @@ package sketch
 
 import (
 	"github.com/refitd/refitd/sketch/internal/audit"
+	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/sample"
 	"github.com/refitd/refitd/sketch/internal/storage"
@@ -27,11 +28,23 @@ func (s *Store) Check() error { return s.backend.View(s.frame().Check) }
 
 // Sample copies a consistent cut. It takes about 1 µs and the payload's memory plus 80 bytes for a row; Apply may run
 // concurrently.
-func (s *Store) Sample() (out *Sample, err error) {
+func (s *Store) Sample() (out *Sample, err error) { return s.SampleWith(nil, nil) }
+
+// SampleWith is Sample that also visits, as Entities does, the entities that all partitions of some topics have at the
+// same cut.
+func (s *Store) SampleWith(topics []string, visit func(topic string, number int32, e Entity) error) (out *Sample,
+	err error) {
 	rows, _ := s.Size()
 	err = s.backend.View(func(c storage.Cut) error {
-		out, err = sample.Read(s.frame(), c, rows)
-		return err
+		if out, err = sample.Read(s.frame(), c, rows); err != nil {
+			return err
+		}
+		for _, topic := range topics {
+			if err := codec.EachEntity(c, codec.TopicEntities(topic), visit); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return out, err
 }

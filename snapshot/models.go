@@ -21,6 +21,10 @@ type (
 	Prediction = format.Prediction
 	// Query asks for the best names of a field.
 	Query = format.Query
+	// Condition is one on what tables say of the names that a Query ranks.
+	Condition = format.Condition
+	// Table is what a version knows of entities.
+	Table = format.Table
 	// Item is a name that TopK found.
 	Item = format.Item
 	// Explanation takes a prediction apart.
@@ -45,3 +49,7 @@ const (
 	// MaxExplained bounds the columns of an event that is explained.
 	MaxExplained = scorer.MaxExplained
 )
+
+// WhereFromMap reads the conditions of a Query as JSON has them: by column a name, true or false, a list of them, or an
+// object with min and max for a number. It returns ErrInput.
+func WhereFromMap(where map[string]any) ([]Condition, error) { return format.WhereFromMap(where) }

@@ -56,6 +56,13 @@ type Schema struct {
 	// fills them. A caller that takes them from values, as scoring does, leaves Derived empty.
 	Derived []Derived
 
+	// Joined are fields that a decoder does not read, either, all of them optional: they are looked up in tables of
+	// entities when the event is learned from or scored. A caller that takes them from values leaves Joined empty.
+	Joined []Joined
+
+	// Flags lets true and false be names, of categorical fields and of elements of lists.
+	Flags bool
+
 	// Kinds has the weights of choices by what Label says of them, at least 0 and at most MaxKindWeight: events of
 	// weight 0 are filtered.
 	Kinds map[string]float64

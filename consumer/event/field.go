@@ -134,6 +134,10 @@ func (p *parse) id(v *Value) (string, Reason) {
 		if string(raw) == "-0" {
 			raw = raw[1:]
 		}
+	case p.d.schema.Flags && v.kind == 't':
+		return "true", ""
+	case p.d.schema.Flags && v.kind == 'f':
+		return "false", ""
 	default:
 		return "", WrongType
 	}

@@ -158,17 +158,21 @@ func NewJSON(s Schema, l Limits) *JSON {
 		claim(s.Weight, roleWeight, 0, new(int))
 	}
 	for i, f := range s.Categorical[:s.NumGiven()] {
-		if s.IsDerived(i, false) {
+		if !s.IsGivenName(i, false) {
 			d.absent = append(d.absent, target{roleCategorical, i, true})
 			continue
 		}
 		claim(f, roleCategorical, i, &d.must)
 	}
 	for i, f := range s.Numeric {
+		if !s.IsGivenNumber(i) {
+			d.absent = append(d.absent, target{roleNumeric, i, true})
+			continue
+		}
 		claim(f, roleNumeric, i, &d.must)
 	}
 	for i, f := range s.Multi {
-		if !s.IsDerived(i, true) {
+		if s.IsGivenName(i, true) {
 			claim(f, roleMulti, i, &d.must)
 		}
 	}

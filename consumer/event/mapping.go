@@ -169,15 +169,17 @@ func (s *Schema) given() (fields []givenField) {
 	add(s.Identity, roleIdentity)
 	add(s.Weight, roleWeight)
 	for i, name := range s.Categorical[:s.NumGiven()] {
-		if !s.IsDerived(i, false) {
+		if s.IsGivenName(i, false) {
 			add(name, roleCategorical)
 		}
 	}
-	for _, name := range s.Numeric {
-		add(name, roleNumeric)
+	for i, name := range s.Numeric {
+		if s.IsGivenNumber(i) {
+			add(name, roleNumeric)
+		}
 	}
 	for i, name := range s.Multi {
-		if !s.IsDerived(i, true) {
+		if s.IsGivenName(i, true) {
 			add(name, roleMulti)
 		}
 	}

@@ -233,15 +233,17 @@ func (s *Schema) Causes() []Cause {
 		}
 	}
 	for i, f := range s.Categorical[:s.NumGiven()] {
-		if !s.IsDerived(i, false) {
+		if s.IsGivenName(i, false) {
 			feature(f, id)
 		}
 	}
-	for _, f := range s.Numeric {
-		feature(f, number)
+	for i, f := range s.Numeric {
+		if s.IsGivenNumber(i) {
+			feature(f, number)
+		}
 	}
 	for i, f := range s.Multi {
-		if !s.IsDerived(i, true) {
+		if s.IsGivenName(i, true) {
 			feature(f, append(slices.Clone(id), TooLarge))
 		}
 	}

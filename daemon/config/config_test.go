@@ -148,6 +148,7 @@ func TestDefaultsFile(t *testing.T) {
 		Derived:      []Derived{},
 		EventWeights: []EventWeight{},
 	}
+	m.Tables = []Table{}
 	m.Sample.Quotas, m.Publish.TrustedKeys, m.Score.Input = []Quota{}, []string{}, []string{}
 	m.Resolve()
 	want.Models = []Model{m}

@@ -47,7 +47,8 @@ func (s *Schema) takeDerived() {
 	slices.Sort(s.Optional)
 }
 
-// GivenFields returns the categorical and the multi fields that events bring: without those that are derived.
+// GivenFields returns the categorical and the multi fields that events bring: without those that are derived, or joined
+// behind them.
 func (s *Schema) GivenFields() (categorical, multi []string) {
 	lists := 0
 	for i := range s.Derived {
@@ -55,7 +56,8 @@ func (s *Schema) GivenFields() (categorical, multi []string) {
 			lists++
 		}
 	}
-	names := len(s.Derived) - lists
+	names := len(s.Derived) - lists + s.numJoined(joinedCategorical)
+	lists += s.numJoined(joinedMulti)
 	return slices.Clip(
 		s.Categorical[:max(0, len(s.Categorical)-names)]), slices.Clip(s.Multi[:max(0, len(s.Multi)-lists)])
 }

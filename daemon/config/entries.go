@@ -49,5 +49,11 @@ func (s *Schema) DecodeEntry(d *strictyaml.Decoder, key string, value ast.Node, 
 // Decoded takes the derived fields out of the lists.
 func (s *Schema) Decoded() { s.takeDerived() }
 
+// DecodeEntry is of no entry of a model.
+func (m *Model) DecodeEntry(*strictyaml.Decoder, string, ast.Node, string) bool { return false }
+
+// Decoded adds the columns of the tables to the fields of the schema, in whatever order both were decoded.
+func (m *Model) Decoded() { m.takeTables() }
+
 // SetDefaults makes m the DefaultModel.
 func (m *Model) SetDefaults() { *m = DefaultModel() }

@@ -15,7 +15,7 @@ type Mapping struct {
 	Envelope string `json:"envelope,omitempty"` // debezium or cloudevents; empty for none
 	// conditions, such as type == "rating"; records of which one does not hold are no events
 	When   []string      `json:"when,omitempty"`
-	Fields []MappedField `json:"fields,omitempty"`
+	Fields []MappedField `json:"fields,omitempty"` // where fields are that are elsewhere
 }
 
 // MappedField says what a field of the schema is: one of Path and Constant is given.
@@ -104,7 +104,8 @@ func (m *Mapping) Place(field string) string {
 func (s *Schema) EventFields() (fields []string) {
 	categorical, multi := s.GivenFields()
 	seen := map[string]bool{"": true}
-	for _, name := range slices.Concat([]string{s.Label, s.Time, s.Identity, s.Weight}, categorical, s.Numeric, multi) {
+	numbers := s.GivenNumbers()
+	for _, name := range slices.Concat([]string{s.Label, s.Time, s.Identity, s.Weight}, categorical, numbers, multi) {
 		if !seen[name] {
 			fields, seen[name] = append(fields, name), true
 		}

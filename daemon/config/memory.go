@@ -71,6 +71,7 @@ var memoryKeys = map[string]string{
 	"forwarded":      "shard.live_topic",
 	"deltas":         "publish.deltas.every",
 	"derived_fields": "schema.derived",
+	"tables":         "tables[].max_rows and tables[].max_bytes",
 	"choices":        "sample.size",
 	"schemas":        "input.format",
 	"progressive":    "evaluate.window",

@@ -28,6 +28,7 @@ type Model struct {
 	Name     string   `json:"name"` // letters, digits, '.', '_' and '-'; it names directories
 	Input    Input    `json:"input"`
 	Schema   Schema   `json:"schema"`
+	Tables   []Table  `json:"tables,omitempty"`
 	Sample   Sample   `json:"sample"`
 	Train    Train    `json:"train"`
 	Evaluate Evaluate `json:"evaluate"`
@@ -101,6 +102,10 @@ type Schema struct {
 	// Derived are fields that follow from the events before; reading a configuration adds their names to Categorical,
 	// Multi and Optional.
 	Derived []Derived `json:"derived,omitempty"`
+
+	// Joined are fields that are columns of Model.Tables; reading a configuration adds their names to Categorical,
+	// Numeric, Multi, Optional and Of, behind all others.
+	Joined []Joined `json:"joined,omitempty" yaml:"-"`
 
 	// Optional are the names of those fields, sorted, that are written as Field with optional: true.
 	Optional []string `json:"optional,omitempty" yaml:"-"`
@@ -469,7 +474,7 @@ func (s *Schema) Event() event.Schema {
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
 		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, MultiWeights: s.multiWeights(), Optional: s.Optional,
 		Cross: crosses, Of: s.Of,
-		Derived: s.derivedFields(), Kinds: s.kinds(),
+		Derived: s.derivedFields(), Joined: s.joinedFields(), Kinds: s.kinds(),
 	}
 }
 
@@ -531,7 +536,7 @@ func (m *Model) SampleHash() string {
 	schema.Of, schema.ListWeights = nil, nil // which change no row
 	sample := m.Sample
 	sample.Holdout.Entities = 0 // nor does this
-	return hashOf(Model{Name: m.Name, Input: in, Schema: schema, Sample: sample})
+	return hashOf(Model{Name: m.Name, Input: in, Schema: schema, Tables: m.Tables, Sample: sample})
 }
 
 // Hash returns the digest of all models, in the form sha256:<hex>. Brokers, paths and secrets are not part of it.

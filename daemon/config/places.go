@@ -97,6 +97,11 @@ func (v *validator) topics(models []Model) {
 		for _, t := range m.Input.Topics {
 			read = append(read, use{at("input.topics"), t})
 		}
+		for k := range m.Tables {
+			for _, t := range m.Tables[k].Topics {
+				read = append(read, use{at(fmt.Sprintf("tables[%d].topics", k)), t})
+			}
+		}
 		for _, t := range m.Score.Input {
 			read = append(read, use{at("score.input"), t})
 		}

@@ -255,6 +255,9 @@ func (v *validator) shared(role string, m *Model, path string) {
 	if len(m.Schema.Derived) > 0 {
 		v.bad("role", role, "all: fields of "+path+"schema.derived follow from events that one process has read")
 	}
+	if len(m.Tables) > 0 {
+		v.bad("role", role, "all: "+path+"tables are read by one process")
+	}
 	if m.Score.Topic != "" && role == RoleShard {
 		v.bad("role", role, "trainer or all, where "+path+"score.topic is set: scores are of the trainer")
 	}

@@ -238,6 +238,7 @@ func (v *validator) model(m *Model, path string) {
 	}
 	v.input(&m.Input, at("input"))
 	v.schema(&m.Schema, at("schema"))
+	v.tables(m, at("tables"))
 	v.implicit(m, path)
 	v.mapping(m, at("input.mapping"))
 	v.sample(m, at("sample"))
@@ -398,7 +399,7 @@ func (v *validator) schema(s *Schema, path string) {
 // fields checks that each field of the events has one role.
 func (v *validator) fields(s *Schema, path string) {
 	categorical, multi := s.GivenFields()
-	if len(categorical)+len(s.Numeric)+len(multi) == 0 {
+	if len(categorical)+len(s.GivenNumbers())+len(multi) == 0 {
 		v.bad(path+".categorical", nil, "at least one feature in categorical, numeric or multi")
 	}
 	role := make(map[string]string)
@@ -422,7 +423,7 @@ func (v *validator) fields(s *Schema, path string) {
 		v.entity(s, fmt.Sprintf("%s.categorical[%d].of", path, i), f)
 		v.unweighted(s, fmt.Sprintf("%s.categorical[%d].weight", path, i), f)
 	}
-	for i, f := range s.Numeric {
+	for i, f := range s.GivenNumbers() {
 		claim(fmt.Sprintf("%s.numeric[%d]", path, i), f)
 		v.entity(s, fmt.Sprintf("%s.numeric[%d].of", path, i), f)
 		v.unweighted(s, fmt.Sprintf("%s.numeric[%d].weight", path, i), f)
@@ -435,6 +436,9 @@ func (v *validator) fields(s *Schema, path string) {
 		}
 	}
 	v.derived(s, path, claim)
+	for _, j := range s.Joined {
+		claim(fmt.Sprintf("tables: column %s of %s", j.Name, j.Table), j.Name)
+	}
 	v.crosses(s, path, claim)
 	v.present(s, path+".time", s.Time)
 	v.present(s, path+".identity", s.Identity)

@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 )
 
 // common is what all parts of a Cycle share. Config, target and champion change while Cycle.mu is held, config while
@@ -20,9 +21,13 @@ type common struct {
 	config        *config.Model
 	schema        event.Schema
 	target        *encode.Target
+	tables        *tables.Set // what is known of entities now, with a separate lock; nil without tables
 	now           func() time.Time
 	baselineField int            // categorical field of the item mean, or -1
 	entityFields  []int          // categorical fields by whose names events are new or known
 	nonForgetting []bool         // NonForgettingFields
 	champion      *fitted.Fitted // the last promoted refit
 }
+
+// Tables returns the rows of the model's tables, which live scores and updates are made with; nil without tables.
+func (s *common) Tables() *tables.Set { return s.tables }

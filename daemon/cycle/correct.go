@@ -51,6 +51,7 @@ func (e *ensemble) recorrect(l experts.Learner, others []*experts.Expert, ev *ev
 	if rows.DecodeEvent(was, counts.Correction.Payload, e.pool) != nil {
 		return
 	}
+	e.tables.Join(was)
 	of := e.correction(ev, was, counts, low, high)
 	if of == nil {
 		return

@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/refit/convex"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
@@ -46,6 +47,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			schema:        schema,
 			target:        target,
 			now:           now,
+			tables:        tables.New(m),
 			baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
 		},
 		ensemble: ensemble{
@@ -82,6 +84,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	setting := c.ensemble.setting()
 	baselines := baselineSetting(setting)
 	c.publisher.guard = guard.New(target, baselines.By, m.Evaluate.Window)
+	c.publisher.guard.Tables, c.ensemble.cap.Tables = c.tables, c.tables
 	c.ensemble.experts = c.ensemble.newExperts(nil, setting.NewLasting())
 	c.ensemble.linear = setting.NewLinear()
 	c.ensemble.mixture = mixture.NewMixture(setting.Names(), baselines)
@@ -377,6 +380,7 @@ func (e *ensemble) again(position rows.Position, payload []byte, first bool,
 	if err := rows.DecodeEvent(&ev, payload, e.pool); err != nil {
 		return err
 	}
+	e.tables.Join(&ev)
 	if e.popular != nil {
 		e.popular.Choose(&ev)
 	}
@@ -482,6 +486,7 @@ func (e *ensemble) relearn(l experts.Learner, others []*experts.Expert, events [
 		if rows.DecodeEvent(ev, p.Payload, e.pool) != nil || !e.target.Encode(targets, ev) {
 			continue
 		}
+		e.tables.Join(ev)
 		if p.Counts.Corrects() != nil {
 			e.recorrect(l, others, ev, p.Counts, low, high)
 			continue
@@ -541,6 +546,7 @@ func (c *Cycle) update(forms *[mixture.NumForms]updates.Candidate) *fitted.Fitte
 		of = &forms[mixture.FormFoldIn]
 	}
 	u := of.Of(c.champion)
+	u.Tables = c.tables.Snapshot()
 	u.CutShort = nil // that of the refit
 	u.Version.FeatureMap = encode.MapText(of.Vocab.Map)
 	c.ensemble.noteLive(u)

@@ -39,12 +39,12 @@ func stale(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant) string {
 // encodeDelta makes a delta of what was touched since the last one, nil if nothing has changed, or says why a whole
 // version has to come first. c.mu is held.
 func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
-	popular *updates.MovedPopularity) (d *format.Delta, whole string) {
+	popular *updates.MovedPopularity, known []*format.TableRow) (d *format.Delta, whole string) {
 	if whole = stale(f, c, form); whole != "" {
 		return nil, whole
 	}
 	m, k := f.Model.NumOutputs(), f.Basis
-	d = &format.Delta{Sequence: f.Model.Position().Sequence + 1}
+	d = &format.Delta{Sequence: f.Model.Position().Sequence + 1, TableRows: known}
 	f.Changes = f.Changes[:0]
 	f.NumbersOf = slices.Grow(f.NumbersOf[:0], len(f.Source.Taken)*(m+k))
 	// All rows of a delta share one piece of memory, which the next delta uses again.
@@ -86,7 +86,7 @@ func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
 	if !updates.FiniteDelta(d) {
 		return nil, "the live model is not finite"
 	}
-	if len(d.Columns) == 0 && d.Bias == nil && d.Weights == nil && d.MapWeights == nil {
+	if len(d.Columns)+len(known) == 0 && d.Bias == nil && d.Weights == nil && d.MapWeights == nil {
 		return nil, ""
 	}
 	return d, ""
@@ -111,6 +111,7 @@ func (c *Cycle) startDeltas(u *fitted.Fitted, forms *[mixture.NumForms]updates.C
 		return nil
 	}
 	f := &updates.DeltaStream{Of: u, Form: c.publisher.race.Chosen, Popular: u.Popular, Added: u.Popular}
+	u.Tables = f.FollowTables(c.tables)
 	for form := range mixture.NumForms {
 		if forms[form].Model != nil {
 			f.Forms[form] = c.ensemble.newDeltaEncoder(f, form, &forms[form])
@@ -227,12 +228,12 @@ func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*for
 		}
 	}
 	f.List(limit)
-	popular := movePopularity(f, c, limit)
+	popular, known := movePopularity(f, c, limit), f.TakeTables()
 	for form, encoder := range f.Forms {
 		if encoder == nil {
 			continue
 		}
-		d, whole := encodeDelta(encoder, c, mixture.Variant(form), popular)
+		d, whole := encodeDelta(encoder, c, mixture.Variant(form), popular, known)
 		switch {
 		case whole == "":
 			if deltas[form] = d; d != nil && mixture.Variant(form) == f.Form && f.Compaction != nil {

@@ -86,6 +86,7 @@
 // # Rooms, from the bottom
 //
 //	rows               bytes and positions of events, tables of names
+//	tables             what is known of entities, joined to events
 //	encode             targets, vocabulary, columns, scales
 //	evaluate           losses before learning
 //	fitted             a trained model and what continues it

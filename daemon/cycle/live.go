@@ -37,7 +37,8 @@ func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	if l := c.publisher.live; l != nil && l.Champion == c.champion && l.Form == c.publisher.race.Chosen {
 		own := l.Forms[l.Form]
 		l.List(own.Most())
-		d, whole := encodeDelta(own, c, l.Form, movePopularity(l.DeltaStream, c, own.Most()))
+		d, whole := encodeDelta(own, c, l.Form, movePopularity(l.DeltaStream, c, own.Most()),
+			l.TakeTables())
 		if d == nil {
 			d = &format.Delta{Sequence: own.Model.Position().Sequence + 1} // nothing has changed
 		}
@@ -70,6 +71,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 		DeltaStream: &updates.DeltaStream{Of: u, Form: c.publisher.race.Chosen, Popular: u.Popular},
 		Champion:    c.champion,
 	}
+	u.Tables = l.FollowTables(c.tables)
 	var own *updates.DeltaEncoder
 	if m := &forms[l.Form]; m.Model == u.Model &&
 		l.Form != mixture.FormNames { // whose learner lists pairs for updates alone

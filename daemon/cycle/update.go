@@ -189,7 +189,7 @@ func (c *publisher) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (
 // refitAgain returns the last promoted refit as an update. c.mu is held.
 func (s *common) refitAgain(reason string) *fitted.Fitted {
 	again := *s.champion
-	again.CutShort, again.Again = nil, true
+	again.CutShort, again.Again, again.Tables = nil, true, s.tables.Snapshot()
 	convex.AsUpdate(&again.Version)
 	again.Version.Decision = "promoted"
 	again.Version.Reason = "the last refit again: " + reason

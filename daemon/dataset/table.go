@@ -167,15 +167,17 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 	add(schema.Label, label, labels)
 	isGiven := func(field string) bool { return !optional[field] }
 	for f, field := range schema.Categorical[:schema.NumGiven()] {
-		if !schema.IsDerived(f, false) {
+		if schema.IsGivenName(f, false) {
 			add(field, textCell, isGiven(field))
 		}
 	}
-	for _, field := range schema.Numeric {
-		add(field, numberCell, isGiven(field))
+	for f, field := range schema.Numeric {
+		if schema.IsGivenNumber(f) {
+			add(field, numberCell, isGiven(field))
+		}
 	}
 	for f, field := range schema.Multi {
-		if !schema.IsDerived(f, true) {
+		if schema.IsGivenName(f, true) {
 			add(field, listCell, isGiven(field))
 		}
 	}

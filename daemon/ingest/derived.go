@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -29,6 +30,8 @@ type Pasts struct {
 	fields []int    // of schema.Entities
 	store  *sketch.Store
 	limit  int // entities of a partition
+
+	isTable func(topic string) bool
 
 	mu         sync.Mutex
 	partitions map[partitionKey]*entities // all that the store has, once loaded
@@ -68,6 +71,7 @@ func NewPasts(m *config.Model, store *sketch.Store) *Pasts {
 		fields:     schema.Entities(),
 		store:      store,
 		limit:      maxEntities,
+		isTable:    func(topic string) bool { return m.TableOf(topic) >= 0 },
 		partitions: make(map[partitionKey]*entities),
 	}
 }
@@ -189,6 +193,9 @@ func (p *Pasts) load() error {
 		return nil
 	}
 	for _, l := range p.store.Ledger() {
+		if p.isTable(l.Topic) {
+			continue
+		}
 		in := p.of(l.Topic, l.Partition)
 		in.next = l.Next
 		type ordered struct {
@@ -307,10 +314,20 @@ func (g *Ingest) derive(j *job, d *decoded) error {
 // out of those of other entities.
 func erasePasts(m *config.Model, store *sketch.Store) error {
 	subjects := store.UnfinishedSubjects()
-	if len(m.Schema.Derived) == 0 || len(subjects) == 0 {
+	if len(m.Schema.Derived)+len(m.Tables) == 0 || len(subjects) == 0 {
 		return nil
 	}
-	return store.Revise(func(e sketch.Entity) ([]byte, error) {
+	return store.Revise(func(topic string, e sketch.Entity) ([]byte, error) {
+		if table := m.TableOf(topic); table >= 0 {
+			row, err := tables.DecodeRow(topic, 0, e.Value, make(rows.Interner))
+			if err != nil {
+				return nil, err
+			}
+			if _, is := subjects[sketch.SubjectHash(m.Tables[table].Of, []byte(row.Name()))]; is {
+				return nil, nil
+			}
+			return e.Value, nil
+		}
 		if _, is := subjects[e.Key]; is {
 			return nil, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -53,10 +54,32 @@ const (
 
 // SchemasFootprint returns the bytes that the schemas of a model's records take. It is 0 where these are JSON.
 func SchemasFootprint(m *config.Model) int64 {
-	if !m.Input.IsFramed() {
+	if !m.IsFramed() {
 		return 0
 	}
 	return maxSchemasBytes*(1+maxReaders*programBytes) + parsingBytes
+}
+
+// What a row of a table takes without its bytes, in the set, its copies for a refit and for what is served, and the
+// index of a version; and how many times its bytes are held. Counted from the types.
+const (
+	tableRowBytes  = 900
+	tableRowCopies = 6
+	// names of a list in a row, as rows of events are taken to have
+	ordinaryNames = 8
+)
+
+// TablesFootprint returns the bytes that the tables of a model take for some partitions of their topics, and their
+// columns in the rows of a refit.
+func TablesFootprint(m *config.Model) (bytes int64) {
+	for i := range m.Tables {
+		t := &m.Tables[i]
+		bytes += assumedFull * (tableRowBytes*int64(t.MaxRows) + tableRowCopies*int64(t.MaxBytes))
+		names := len(t.Categorical) + ordinaryNames*len(t.Multi)
+		bytes += int64(m.Sample.Size+m.Sample.Holdout.Size) *
+			int64(rows.NameEntryBytes*names+16*len(t.Numeric)+32*len(t.Multi))
+	}
+	return bytes
 }
 
 // candidateBytes is what a name takes that negatives are drawn from, with its name, its place among the choices and

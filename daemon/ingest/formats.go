@@ -230,7 +230,7 @@ func CopySchemas(to, from *sketch.Store) error {
 // OpenSchemas returns the schemas of a model's records, with the registry of the configuration behind those that the
 // state has; nil where records are JSON. They end with Close. store may be nil.
 func OpenSchemas(k *config.Kafka, m *config.Model, store *sketch.Store) (*Schemas, error) {
-	if !m.Input.IsFramed() {
+	if !m.IsFramed() {
 		return nil, nil
 	}
 	s := &Schemas{known: make(map[event.ID]*knownSchema)}
@@ -240,7 +240,7 @@ func OpenSchemas(k *config.Kafka, m *config.Model, store *sketch.Store) (*Schema
 			return nil, err
 		}
 	}
-	if !m.Input.FromRegistry {
+	if !m.Input.FromRegistry && !slices.ContainsFunc(m.Tables, func(t config.Table) bool { return t.FromRegistry }) {
 		return s, nil
 	}
 	var err error

@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -76,6 +77,8 @@ type Ingest struct {
 	missing      *event.Missing          // nil without a mapping
 	schemas      *Schemas                // of writers; nil where records are JSON alone
 	pasts        *Pasts                  // nil without derived fields
+	set          *tables.Set             // nil without tables
+	tables       *tableRows              // of set; nil without tables
 	choices      *candidates             // nil unless events are choices
 	filled       bool                    // choices has those of the store
 	forgotten    []string                // fields of which values are forgotten
@@ -121,6 +124,7 @@ type Counts struct {
 	TrueUnit   string // of the first of them
 	WrongAt    int64  // offset of the first of them
 	Replayed   int64
+	Tabled     int64 // records of a table, which are no events
 	Control    int64
 	Aborted    int64
 	Holes      int64
@@ -139,7 +143,7 @@ type Counts struct {
 // New is NewReading for records whose schemas, if they have any, are in the state.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	var schemas *Schemas
-	if m.Input.IsFramed() {
+	if m.IsFramed() {
 		schemas, _ = NewSchemas(store) // a damaged one is not known, and found by Check
 	}
 	return NewReading(m, store, c, schemas)
@@ -194,6 +198,10 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 	}
 	schema := m.Schema.Event()
 	g.absence, g.pasts, g.choices = schema.Absence(), NewPasts(m, store), newCandidates(m, KeptChoices)
+	if g.set = tables.New(m); c != nil {
+		g.set = c.Tables()
+	}
+	g.tables = newTableRows(g, g.set)
 	g.queue.init(store)
 	g.Recalled()
 	return g
@@ -271,6 +279,9 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		return halt
 	}
 	j.start(b.Topic, b.Partition, b.LogStart, b.Base, next, len(records))
+	if table := g.model.TableOf(b.Topic); table >= 0 {
+		return g.takeTable(table, j, records, halt)
+	}
 	careful := g.suspects(&j.part)
 	if careful { // nothing else is in hand then
 		if err := g.learned(len(g.ahead)); err != nil {
@@ -321,6 +332,7 @@ func (g *Ingest) prepare(j *job, records []consumer.Record, d *decoded) error {
 	if err := g.derive(j, d); err != nil {
 		return err
 	}
+	g.join(d, &j.part)
 	g.prescore(&j.part, d, j.thin)
 	return nil
 }
@@ -382,6 +394,7 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *event.Event)
 	if err := g.derive(j, d); err != nil {
 		return err
 	}
+	g.join(d, &j.part)
 	return cmp.Or(g.learn(j, d), g.Flush())
 }
 
@@ -393,7 +406,7 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		g.OnPart(p)
 	}
 	c := &j.counts
-	if g.cycle != nil {
+	if g.cycle != nil && !j.aside {
 		if err := g.fillChoices(); err != nil {
 			return err
 		}
@@ -410,6 +423,8 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		switch {
 		case r.Replayed:
 			c.Replayed++
+		case r.Fate == sketch.Applied && j.aside:
+			c.Tabled++
 		case r.Fate == sketch.Applied:
 			if r.Bound != 0 {
 				c.Bounded++

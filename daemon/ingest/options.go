@@ -12,8 +12,9 @@ import (
 // error has exit code 2.
 func ConsumerOptions(k *config.Kafka, m *config.Model) (consumer.Options, error) {
 	o := consumer.DefaultOptions()
-	o.Brokers, o.Topics, o.GroupID, o.ClientID = k.BootstrapServers, m.Input.Topics, k.GroupID, k.ClientID
+	o.Brokers, o.Topics, o.GroupID, o.ClientID = k.BootstrapServers, m.AllTopics(), k.GroupID, k.ClientID
 	o.StartPolicy, o.Advice = consumer.StartPolicy(m.Input.Start), advice
+	o.FromStart = func(topic string) bool { return m.TableOf(topic) >= 0 }
 	o.MaxWait, o.MaxPartitionBytes, o.Dial = k.FetchMaxWait.Std(), int(k.MaxPartitionFetchBytes), k.Dial
 	var err error
 	if o.TLS, err = k.TLS.Client(); err != nil {

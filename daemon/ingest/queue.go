@@ -26,6 +26,7 @@ type job struct {
 	counts   Counts
 	rejected int
 	thin     bool         // a share of it is learned
+	aside    bool         // its records are of a table
 	passed   passed       // what is learned before it: a catch-up passed over it
 	done     func(Counts) // may be nil
 }
@@ -197,6 +198,7 @@ func (j *job) start(topic string, number int32, logStart, base, next int64, reco
 	}
 	clear(j.counts.Rejected)
 	j.arenas, j.sums, j.rejected, j.thin, j.passed = j.arenas[:0], nil, 0, false, nil
+	j.aside = false
 }
 
 // arena returns the i-th arena, empty.

@@ -71,7 +71,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 			ends[i] = to
 			for k := from; k < to; k++ {
 				arena, waits[i] = r.read(&j.part.Records[k], &events[k], &j.part, &records[k], arena)
-				if len(d.formats) > 0 {
+				if len(d.formats) > 0 && r.mapped != nil {
 					d.formats[k] = r.mapped.Format()
 				}
 				if waits[i] != nil {
@@ -138,6 +138,11 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 			Got:      "more",
 		}
 	}
+	return reject(to, from, rejection, arena), nil
+}
+
+// reject fills in a record that is none, with what a dead letter has of it.
+func reject(to *sketch.Record, from *consumer.Record, rejection *event.Rejection, arena []byte) []byte {
 	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Rejected, CRC: from.CRC, Reason: string(rejection.Reason),
 		Detail: &sketch.Detail{
 			Field:    rejection.Field,
@@ -147,9 +152,9 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 		}, Time: from.Timestamp, Size: sizeOf(from.Value),
 		Quiet: rejection.Reason == event.Filtered}
 	if to.Quiet {
-		return arena, nil
+		return arena
 	}
-	return keepRejected(to, from, arena), nil
+	return keepRejected(to, from, arena)
 }
 
 // sizeOf returns the bytes of a key or a value, -1 if the record has none.

@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -30,7 +31,8 @@ func LimitWeights(m *config.Model, s *sketch.Sample) (limit float64, limited int
 
 // TakeSample reads a consistent cut of the store as a refit of the model wants it.
 func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
-	s, err := store.Sample()
+	set := tables.New(m)
+	s, err := sampleWith(m, store, set)
 	if err != nil {
 		return nil, err
 	}
@@ -47,15 +49,37 @@ func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
 		Watermark:      s.Watermark,
 		Lineage:        s.Lineage,
 	}
-	out.Events = countsOf(s.Ledger)
-	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
-	for _, c := range s.Cut {
+	out.SetTables(set)
+	for _, c := range s.Cut { // of tables too: the version follows from both
 		out.Cut = append(out.Cut, report.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
 	}
+	s.Ledger = slices.DeleteFunc(s.Ledger, func(l sketch.LedgerRow) bool { return m.TableOf(l.Topic) >= 0 })
+	out.Events = countsOf(s.Ledger)
+	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
 	if err := withNegatives(m, s, out); err != nil {
 		return nil, fmt.Errorf("ingest: negatives: %w", err)
 	}
 	return out, nil
+}
+
+// sampleWith reads a cut, with the rows of tables at it into a set, which may be nil.
+func sampleWith(m *config.Model, store *sketch.Store, set *tables.Set) (*sketch.Sample, error) {
+	if set == nil {
+		return store.Sample()
+	}
+	var topics []string
+	for i := range m.Tables {
+		topics = append(topics, m.Tables[i].Topics...)
+	}
+	t := &tableRows{model: m, set: set, names: make(rows.Interner)}
+	return store.SampleWith(topics, func(topic string, number int32, e sketch.Entity) error {
+		table := m.TableOf(topic)
+		row, err := t.decode(table, topic, number, e.Value)
+		if err == nil {
+			set.Put(table, row)
+		}
+		return err
+	})
 }
 
 // ages returns how many events of all partitions were applied after each row, as far as offsets show: a partition's

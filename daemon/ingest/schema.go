@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
@@ -33,6 +34,7 @@ func CheckSchema(dir string, m *config.Model) error {
 		{"schema.time", old.Time, now.Time, old.Time == now.Time},
 		{"schema.time_unit", old.TimeUnit, now.TimeUnit, old.TimeUnit == now.TimeUnit},
 		{"schema.derived", old.Derived, now.Derived, slices.Equal(old.Derived, now.Derived) && sameBins(old, now)},
+		{"tables", tablesText(was), tablesText(m), tablesText(was) == tablesText(m)},
 		{"schema.categorical", old.Categorical, now.Categorical, slices.Equal(old.Categorical, now.Categorical)},
 		{"schema.cross", old.Cross, now.Cross, slices.EqualFunc(old.Cross, now.Cross, slices.Equal)},
 		{"schema.numeric", old.Numeric, now.Numeric, slices.Equal(old.Numeric, now.Numeric)},
@@ -61,6 +63,16 @@ func CheckSchema(dir string, m *config.Model) error {
 		}
 	}
 	return nil
+}
+
+// tablesText says of which topics, by which key and with which columns the stored rows of tables are.
+func tablesText(m *config.Model) string {
+	var texts []string
+	for i := range m.Tables {
+		t := &m.Tables[i]
+		texts = append(texts, fmt.Sprint(t.Name, t.Topics, t.Of, " ", t.Key, t.Categorical, t.Numeric, t.Multi))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // isWider reports whether every class of old is allowed now; an empty list allows any.
@@ -94,6 +106,10 @@ func rulesOf(m *config.Model) string {
 	if in.IsFramed() {
 		written, _ := json.Marshal(in.Written) // text
 		rules += fmt.Sprintf(" format %q", []string{in.Format, in.KeyFormat, string(written)})
+	}
+	for i := range m.Tables {
+		rules += fmt.Sprintf(" table %q", fmt.Sprint(tablesText(m), m.Tables[i].Mapping, m.Tables[i].Format,
+			m.Tables[i].KeyFormat, m.Tables[i].MaxRows, int64(m.Tables[i].MaxBytes)))
 	}
 	if s.Positive != "" {
 		rules += fmt.Sprintf(" labels %q", []string{s.Positive, s.Negative})

@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -131,6 +132,15 @@ func CountRows(m *config.Model, store *sketch.Store, field, value string) (n int
 			if named {
 				n++
 			}
+		}
+	}
+	known := tables.New(m)
+	if err := LoadTables(m, store, known); err != nil {
+		return 0, err
+	}
+	for i := range known.NumTables() {
+		if known.Config(i).Of == field && known.Find(tables.Entity{Table: i, Name: value}) != nil {
+			n++
 		}
 	}
 	return n, nil

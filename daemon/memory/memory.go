@@ -204,6 +204,9 @@ func (e *extent) addFields(parts map[string]int64, m *config.Model) {
 	if len(m.Schema.Derived) > 0 {
 		parts["derived_fields"] = ingest.PastsFootprint(m)
 	}
+	if bytes := ingest.TablesFootprint(m); bytes > 0 {
+		parts["tables"] = bytes
+	}
 	if bytes := ingest.ChoicesFootprint(m); bytes > 0 {
 		parts["choices"] = bytes
 	}

@@ -79,7 +79,9 @@ var (
 		"Entities whose past is kept for derived fields (schema.derived), over all partitions.")
 	pastDropped = ofModel("derived_entities_dropped_total",
 		"Entities whose past was given up for more recent ones: their next event is like a first one.")
-	outlying = ofModel("events_outlying_fields_total",
+	tableRows  = ofModel("table_rows", "Entities of which a table has a row.", "table")
+	tableBytes = ofModel("table_bytes", "Bytes of the rows of a table, as the state has them.", "table")
+	outlying   = ofModel("events_outlying_fields_total",
 		"Events with a number so far from the others that it was learned as less.", "field")
 	modelReady    = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
 	modelNotReady = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
@@ -137,6 +139,8 @@ var (
 		modelNotReady,
 		pastEntities,
 		pastDropped,
+		tableRows,
+		tableBytes,
 		mappingMissing,
 		mappingAbsent,
 		schemasKnown,
@@ -319,6 +323,11 @@ func (s samples) learned(m *Model) {
 	kept, dropped := m.reader.Pasts.Counts()
 	s.gauge(pastEntities, float64(kept))
 	s.counter(pastDropped, float64(dropped))
+	for i, known := 0, learning.Tables(); i < known.NumTables(); i++ {
+		rows, bytes := known.Count(i)
+		s.gauge(tableRows, float64(rows), known.Config(i).Name)
+		s.gauge(tableBytes, float64(bytes), known.Config(i).Name)
+	}
 	names := learning.Names()
 	s.counter(featuresTotal, float64(names.Total))
 	s.counter(unseenTotal, float64(names.Unseen))
@@ -330,7 +339,7 @@ func (s samples) learned(m *Model) {
 // accountsByTopic adds up the ledger over the partitions of each topic.
 func accountsByTopic(m *config.Model, ledger []sketch.LedgerRow) map[string]map[string]int64 {
 	sums := make(map[string]map[string]int64)
-	for _, topic := range m.Input.Topics {
+	for _, topic := range m.AllTopics() {
 		sums[topic] = make(map[string]int64)
 	}
 	for i := range ledger {

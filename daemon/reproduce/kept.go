@@ -112,10 +112,16 @@ func Forget(store, model string, names func(m *config.Model, payload []byte) (bo
 // anyRow reports whether names is true for a row, or fails.
 func anyRow(record *task.Record, names func(m *config.Model, payload []byte) (bool, error)) bool {
 	s := record.Sample
-	return slices.ContainsFunc(slices.Concat(s.Train, s.Select, s.Gate), func(payload []byte) bool {
+	is := func(payload []byte) bool {
 		named, err := names(record.Model, payload)
 		return named || err != nil
+	}
+	found := slices.ContainsFunc(slices.Concat(s.Train, s.Select, s.Gate), is)
+	s.Tables().EachNamed(func(payload []byte) bool {
+		found = found || is(payload)
+		return !found
 	})
+	return found
 }
 
 // Prune removes the kept samples of a model that no version in the store names any more.

@@ -21,6 +21,8 @@ type topRequest struct {
 	Over    string         `json:"over"`             // categorical field whose names are ranked
 	K       int            `json:"k,omitzero"`       // how many, 10 unless said otherwise
 	Exclude []request.Name `json:"exclude,omitzero"` // names to leave out: strings or whole numbers, as in events
+	// conditions on what tables say of the names: a name, true or false, a list of them, or {"min": …, "max": …}
+	Where map[string]any `json:"where,omitzero"`
 	// of multiclass and multilabel models: the name of the class to rank by
 	Class request.Name `json:"class,omitzero"`
 	past
@@ -52,6 +54,10 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err := ask.check(v.model.Schema(), s.Limits(v.manifest.Model).MaxItems); err != nil {
 			return nil, err
 		}
+		where, err := snapshot.WhereFromMap(ask.Where)
+		if err != nil {
+			return nil, err
+		}
 		event, err := withField(ask.Event, ask.Over)
 		if err != nil {
 			return nil, err
@@ -75,7 +81,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		d.items, err = over.TopK(d.items[:0],
-			&snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: exclude, Class: class}, &d.scratch)
+			&snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: exclude, Class: class, Where: where}, &d.scratch)
 		if err != nil {
 			return nil, err
 		}

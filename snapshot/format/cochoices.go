@@ -215,7 +215,7 @@ func (m *Manifest) AllFiles() []File {
 // ReadFiles returns those of AllFiles that Open and Watch read.
 func (m *Manifest) ReadFiles() []File {
 	files := slices.Clone(m.Files)
-	for _, block := range []*File{m.CoChoices, m.Trees} {
+	for _, block := range []*File{m.CoChoices, m.Trees, m.Tables} {
 		if block != nil {
 			files = append(files, *block)
 		}

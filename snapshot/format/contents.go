@@ -61,7 +61,8 @@ type Contents struct {
 	Vocabulary  [][]string // names per field of Schema.Named, in column order
 	// which names are chosen together, for lists; nil for none
 	CoChoices *CoChoices
-	Trees     *Trees // rules that are added to the outputs; nil for none
+	Tables    []*Table // what is known of entities, which events need not say; nil for nothing
+	Trees     *Trees   // rules that are added to the outputs; nil for none
 	// how rows of entities are made from their events; nil for not at all. Part of the manifest, as far as it has room
 	FoldIn   *FoldIn
 	NoFoldIn string // why FoldIn is nil, for people
@@ -113,6 +114,9 @@ func (c *Contents) Validate() error {
 		return err
 	}
 	if err := c.CoChoices.Validate(c); err != nil {
+		return err
+	}
+	if err := ValidateTables(c.Tables, &c.Schema); err != nil {
 		return err
 	}
 	if err := c.Trees.Validate(c); err != nil {

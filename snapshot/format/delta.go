@@ -34,6 +34,8 @@ type Delta struct {
 	Linear  []float64   // len(Columns)×m, nil for a model without linear term
 	Basis   []float64   // len(Columns)×k
 
+	TableRows []*TableRow // what is known of entities that changed, by table and name
+
 	Bias, Weights, MapWeights []float64   // whole, as in Contents; nil is unchanged
 	FoldInLosses              [][]float64 // Losses of each of the version's FoldIn.Fields; nil is unchanged
 
@@ -50,6 +52,7 @@ type Shape struct {
 	NumBasis   int
 	HasLinear  bool   // whether rows have linear weights
 	Tensors    string // the type of the numbers: F64 or F32, "" for F64
+	Tables     []*Table
 }
 
 // linearWidth returns how many linear weights a row has: one for each output, or none.
@@ -95,6 +98,7 @@ type DeltaHeader struct {
 	Cut           []Cut         `json:"cut,omitempty"`
 	Added         int           `json:"added"`
 	Rows          int           `json:"rows"`
+	TableRows     int           `json:"table_rows,omitempty"`
 	Bias          bool          `json:"bias,omitempty"` // whether the payload has it, and so on
 	Weights       bool          `json:"weights,omitempty"`
 	MapWeights    bool          `json:"map_weights,omitempty"`
@@ -126,7 +130,8 @@ func (d *Delta) encode(shape *Shape, signer *Signer) ([]byte, error) {
 	}
 	h := DeltaHeader{Model: d.Model, Base: d.Base, BaseDigest: d.BaseDigest, Sequence: d.Sequence, Previous: d.Previous,
 		Created: d.Created.UTC().Truncate(time.Millisecond), Watermark: d.Watermark.UTC().Truncate(time.Millisecond),
-		Events: d.Events, Cut: d.Cut, Added: len(d.Added), Rows: len(d.Columns), Bias: d.Bias != nil,
+		Events: d.Events, Cut: d.Cut, Added: len(d.Added), Rows: len(d.Columns), TableRows: len(d.TableRows),
+		Bias:    d.Bias != nil,
 		Weights: d.Weights != nil, MapWeights: d.MapWeights != nil, PayloadBytes: int64(len(payload)),
 		PayloadSHA256: disk.HexSum(payload), FoldInLosses: d.FoldInLosses, Checked: d.Checked}
 	if signer != nil {
@@ -164,6 +169,13 @@ func (d *Delta) payload(shape *Shape) ([]byte, error) {
 	for _, a := range d.Added {
 		b = append(appendString(append(b, '['), fields[a.Field]), ',')
 		b = append(appendString(b, a.Name), "]\n"...)
+	}
+	for _, r := range d.TableRows {
+		line, err := r.encode(shape.Tables)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, line...), '\n')
 	}
 	put := func(values []float64) {
 		for _, v := range values {
@@ -203,6 +215,14 @@ func (d *Delta) Validate(shape *Shape) error {
 	}
 	if err := d.validateColumns(shape.Schema); err != nil {
 		return err
+	}
+	for i, r := range d.TableRows {
+		if err := r.validate(shape.Tables); err != nil {
+			return fmt.Errorf("table row %d: %w", i, err)
+		}
+		if i > 0 && d.TableRows[i-1].compare(r) >= 0 {
+			return fmt.Errorf("table row %d is not behind the one before, by table and name", i)
+		}
 	}
 	mapped := 0
 	if fm := shape.Schema.FeatureMap; fm != nil {

@@ -83,7 +83,7 @@ func ReadDeltaHeader(frame []byte) (*DeltaHeader, error) {
 		return nil, fmt.Errorf("header: %w: %v", disk.ErrFormat, err)
 	}
 	if h.PayloadBytes < 0 || h.PayloadBytes > MaxDeltaBytes || h.Rows < 0 || h.Rows > MaxDeltaBytes || h.Added < 0 ||
-		h.Added > h.Rows {
+		h.Added > h.Rows || h.TableRows < 0 || h.TableRows > MaxDeltaBytes {
 		return nil, fmt.Errorf("header: %w: %d names, %d rows, %d bytes: out of range (at most %d bytes)",
 			disk.ErrFormat, h.Added, h.Rows, h.PayloadBytes, MaxDeltaBytes)
 	}
@@ -171,6 +171,9 @@ func splitFrame(frame []byte, keys Keys) (*Delta, *DeltaHeader, []byte, error) {
 func (d *Delta) decode(h *DeltaHeader, payload []byte, shape *Shape) error {
 	payload, err := d.decodeNames(h.Added, payload, shape.Schema)
 	if err != nil {
+		return fmt.Errorf("delta %d: %w: %w", d.Sequence, disk.ErrFormat, err)
+	}
+	if payload, err = d.decodeTableRows(h.TableRows, payload, shape.Tables); err != nil {
 		return fmt.Errorf("delta %d: %w: %w", d.Sequence, disk.ErrFormat, err)
 	}
 	m, k, size := shape.linearWidth(), shape.NumBasis, tensorBytes(cmp.Or(shape.Tensors, F64))

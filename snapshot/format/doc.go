@@ -11,6 +11,7 @@
 //	manifest.go    Manifest: metrics, cut, digests, its one form in bytes; form.go: older manifests; cut.go: large cuts
 //	tensors.go     model.safetensors; vocabulary.go the names; cochoices.go which of them are chosen together
 //	trees.go       Trees: rules of if and else
+//	tables.go      Table: what is known of entities; tablerow.go: rows that deltas have changed
 //	input.go       Input, LabelledEvent, Query, Item: what a model is asked; prediction.go what it answers
 //	keys.go        Keys, Signer, signatures of manifests; pointer.go aliases, renewal.go until when they may be used
 //	delta.go       Delta: its frame is encoded; deltaread.go: and decoded
@@ -41,6 +42,7 @@
 //	<store>/<model>/<version>/cochoices          names that are chosen together, for lists, if there are some: see CoChoices
 //	<store>/<model>/<version>/trees              rules of if and else, if there are some, see Trees: a line {"version":1,"trees":…}, then for each tree
 //	                                             a line {"splits":[{"field":…,"at_least":…},{"field":…,"is":…},…],"leaves":[…]}
+//	<store>/<model>/<version>/tables             what is known of entities, if there are tables: see Table
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
 //	<store>/<model>/<version>/deltas/<sequence>.seg  what changed since, if deltas are published: frames one after another, from the one of that number on
 //	<store>/<model>/aliases/<alias>              a Pointer: version, manifest digest, number, time and event of the move, signature, digest
@@ -79,7 +81,8 @@
 //	header               JSON: model, base and base_digest (the version and its manifest's digest), sequence (1, 2, …), previous (digest of the delta
 //	                     before, of the first base_digest), created, event_time_watermark, events, cut (partitions that moved on), added and rows (how many),
 //	                     bias, weights, map_weights (whether they are there), payload_bytes, payload_sha256, fold_in_losses, checked, key_id
-//	payload              at most 64 MiB: a line ["field","name"] for each name added; for each row, columns ascending, the column in 4 bytes, its m linear
+//	payload              at most 64 MiB: a line ["field","name"] for each name added; a line for each row of a table that has changed, as many as
+//	                     table_rows says, ["table","name",[names],[lists],[numbers]] with null for none, or ["table","name"] of one that is gone; for each row, columns ascending, the column in 4 bytes, its m linear
 //	                     weights if the model has some and its k coordinates; then bias m, weights k×m, map weights D×m, those that are there
 //	signature 64 bytes   Ed25519 over the line "refitd delta 1" and the header, if that has a key_id
 //
@@ -91,7 +94,7 @@
 //
 // # Promise
 //
-// Formats 1 to 7 stay readable by every later build. A writer may add fields to the manifest outside its schema without
+// Formats 1 to 8 stay readable by every later build. A writer may add fields to the manifest outside its schema without
 // a new format number; anything that changes scores, or the last line of the manifest, gets one, and a build that does
 // not know it says so (ErrFormat). OutputLimit is the one exception: it clips outputs twice as far away as those of the
 // rows that a model was made of, and a build that does not know it scores all other events the same. CoChoices change
@@ -111,4 +114,5 @@
 //	6  the names of lists may weigh 1/√n (Schema.MultiWeights); versions in which all weigh 1/n are written as before. Since then with a limit of outputs
 //	   (output_limit)
 //	7  there may be trees (Contents.Trees), whose file is in the payload digest; versions without them are written as before
+//	8  there may be tables (Contents.Tables), whose file is in the payload digest; versions without them are written as before
 package format

@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -297,6 +298,91 @@ type Query struct {
 	K       int      // names wanted, at least 1; fewer are returned if there are not as many
 	Exclude []string // names not to return; those that the vocabulary does not have are ignored
 	Class   string   // of a multiclass or multilabel model: the class to rank by
+
+	// Where has conditions on what tables of the version say of the names; names for which one does not hold are not
+	// ranked, and cost nothing where a condition asks for names.
+	Where []Condition
+}
+
+// Condition is one on a column of a table. A name without a value there does not fulfil it.
+type Condition struct {
+	Field string   // a column
+	Any   []string // of names: the value, or one of the list, is one of these; nil asks for a number
+	Min   *float64 // of a number: at least; nil is any
+	Max   *float64 // at most
+}
+
+// maxAny bounds the names of a condition.
+const maxAny = 1000
+
+// Validate returns ErrInput for a condition that cannot be asked for.
+func (w *Condition) Validate() error {
+	finite := func(v *float64) bool { return v == nil || IsFinite(*v) }
+	if w.Any != nil && (w.Min != nil || w.Max != nil) || len(w.Any) > maxAny || !finite(w.Min) || !finite(w.Max) ||
+		w.Any == nil && w.Min == nil && w.Max == nil {
+		return fmt.Errorf("%w: where: %q: want at most %d names, or finite min and max", disk.ErrInput, w.Field, maxAny)
+	}
+	return nil
+}
+
+// WhereFromMap reads conditions as JSON has them: by column a name, true or false, a list of them, or an object with
+// min and max for a number. It returns ErrInput.
+func WhereFromMap(where map[string]any) ([]Condition, error) {
+	var list []Condition
+	for _, field := range slices.Sorted(maps.Keys(where)) {
+		w := Condition{Field: field}
+		bad := fmt.Errorf("snapshot: %w: where: %q takes a name, a list of names, or {\"min\": …, \"max\": …}",
+			disk.ErrInput, field)
+		switch v := where[field].(type) {
+		case map[string]any:
+			for key, bound := range v {
+				x, err := number(bound)
+				switch {
+				case err != nil || bound == nil:
+					return nil, bad
+				case key == "min":
+					w.Min = &x
+				case key == "max":
+					w.Max = &x
+				default:
+					return nil, bad
+				}
+			}
+		case []any:
+			w.Any = []string{}
+			for _, one := range v {
+				name, ok := flagOrName(one)
+				if !ok {
+					return nil, bad
+				}
+				w.Any = append(w.Any, name)
+			}
+		case []string:
+			w.Any = slices.Concat([]string{}, v)
+		default:
+			name, ok := flagOrName(v)
+			if !ok {
+				return nil, bad
+			}
+			w.Any = []string{name}
+		}
+		if err := w.Validate(); err != nil {
+			return nil, fmt.Errorf("snapshot: %w", err)
+		}
+		list = append(list, w)
+	}
+	return list, nil
+}
+
+// flagOrName is nameOf that also takes true and false, as tables do.
+func flagOrName(v any) (string, bool) {
+	if flag, ok := v.(bool); ok {
+		return strconv.FormatBool(flag), true
+	}
+	if v == nil {
+		return "", false
+	}
+	return nameOf(v)
 }
 
 // Item is a name of a ranking.

@@ -27,7 +27,7 @@ type Position struct {
 
 // FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says
 // what a model needs.
-const FormatVersion = formatTrees
+const FormatVersion = formatTables
 
 // Number is written as null when it is not finite; null reads back as NaN.
 type Number float64
@@ -201,7 +201,9 @@ type Manifest struct {
 	// has what lists know of names that are chosen together; scoring does not need it
 	CoChoices *File `json:"co_choices,omitempty"`
 	// has rules of if and else that scores depend on
-	Trees         *File  `json:"trees,omitempty"`
+	Trees *File `json:"trees,omitempty"`
+	// has what is known of entities, which scores depend on
+	Tables        *File  `json:"tables,omitempty"`
 	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents
 	Previous      string `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
 	// of the key that manifest.sig is made with; empty is unsigned
@@ -214,7 +216,7 @@ type Manifest struct {
 // NewManifest describes contents; model, version and digests are filled in by Publish.
 func NewManifest(c *Contents) Manifest {
 	m := Manifest{
-		Format:      formatOf(&c.Schema, c.degree(), c.Trees != nil),
+		Format:      formatOf(&c.Schema, c.degree(), c.Trees != nil, c.Tables != nil),
 		Meta:        c.Meta,
 		Kernel:      c.Kernel,
 		Degree:      c.degree(),
@@ -323,7 +325,7 @@ func DecodeManifest(b []byte) (Manifest, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", disk.ErrFormat, err)
 	}
-	if needs := formatOf(&m.Schema, m.Degree, m.Trees != nil); m.Format < needs {
+	if needs := formatOf(&m.Schema, m.Degree, m.Trees != nil, m.Tables != nil); m.Format < needs {
 		return m, fmt.Errorf(
 			"manifest.json: %w: what the version has is of format %d, not %d: publish it again",
 			disk.ErrFormat, needs, m.Format)
@@ -389,6 +391,13 @@ func PayloadDigest(c *Contents) (string, error) {
 		}
 		m.AddTrees(b)
 	}
+	if c.Tables != nil {
+		b, err := EncodeTables(c.Tables)
+		if err != nil {
+			return "", fmt.Errorf("snapshot: %w: %w", disk.ErrContents, err)
+		}
+		m.AddTables(b)
+	}
 	return m.DigestPayload(disk.HexSum(tensors), disk.HexSum(names))
 }
 
@@ -397,8 +406,13 @@ func (m *Manifest) AddTrees(b []byte) {
 	m.Trees = &File{Name: TreesFile, Bytes: int64(len(b)), SHA256: disk.HexSum(b)}
 }
 
+// AddTables notes the file of the tables.
+func (m *Manifest) AddTables(b []byte) {
+	m.Tables = &File{Name: TablesFile, Bytes: int64(len(b)), SHA256: disk.HexSum(b)}
+}
+
 // DigestPayload is the SHA-256 of three lines: the scoring fields of the manifest as JSON, and the hex digests of the
-// two files; and a fourth, that of the file of the trees, where there is one.
+// two files; and of further lines where there are such files: that of the trees, and "tables" with that of the tables.
 func (m *Manifest) DigestPayload(tensors, names string) (string, error) {
 	head, err := json.Marshal(struct {
 		Kernel      string `json:"kernel"`
@@ -415,6 +429,9 @@ func (m *Manifest) DigestPayload(tensors, names string) (string, error) {
 	text := fmt.Appendf(nil, "%s\n%s\n%s\n", head, tensors, names)
 	if m.Trees != nil {
 		text = fmt.Appendf(text, "%s\n", m.Trees.SHA256)
+	}
+	if m.Tables != nil {
+		text = fmt.Appendf(text, "tables %s\n", m.Tables.SHA256)
 	}
 	return "sha256:" + disk.HexSum(text), nil
 }

@@ -265,11 +265,15 @@ const (
 	formatDegree  = 5 // 3 of the kernel
 	formatWeights = 6 // of lists
 	formatTrees   = 7
+	formatTables  = 8
 )
 
-// formatOf returns the version of the format that a schema, a kernel of a degree and trees need.
-func formatOf(s *Schema, degree int, trees bool) int {
-	if trees {
+// formatOf returns the version of the format that a schema, a kernel of a degree, trees and tables need.
+func formatOf(s *Schema, degree int, trees, tables bool) int {
+	switch {
+	case tables:
+		return formatTables
+	case trees:
 		return formatTrees
 	}
 	if degree > quadratic {

@@ -52,6 +52,14 @@ func encodeVersion(model string, c *format.Contents) (format.Manifest, []disk.St
 		manifest.AddTrees(b)
 		files = append(files, disk.StagedFile{Name: format.TreesFile, Content: b})
 	}
+	if c.Tables != nil {
+		b, err := format.EncodeTables(c.Tables)
+		if err != nil {
+			return format.Manifest{}, nil, fmt.Errorf("%w: %w", disk.ErrContents, err)
+		}
+		manifest.AddTables(b)
+		files = append(files, disk.StagedFile{Name: format.TablesFile, Content: b})
+	}
 	large, err := manifest.MoveCut()
 	if err != nil {
 		return format.Manifest{}, nil, fmt.Errorf("%w: %w", disk.ErrContents, err)

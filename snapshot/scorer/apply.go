@@ -104,6 +104,12 @@ func (m *Model) changed(d *format.Delta) (*Model, error) {
 	d = d.Rounded(c.Tensors)
 	next := *m
 	next.layers = layers
+	if err := next.withTableRows(d.TableRows); err != nil {
+		return nil, err
+	}
+	if len(next.known) > 0 && len(d.TableRows)+len(d.Added) > 0 {
+		next.listExtras()
+	}
 	next.withRows(d, columns+len(d.Added))
 	n := &next.contents
 	for _, t := range []struct{ to, from *[]float64 }{{&n.Bias, &d.Bias}, {&n.Weights, &d.Weights}, {&n.MapWeights,
@@ -179,6 +185,12 @@ func (m *Model) materialised() *format.Contents {
 	}
 	for j := m.contents.NumFeatures - c.Schema.NumExtra(); j < m.contents.NumFeatures; j++ {
 		add(j)
+	}
+	if len(m.known) > 0 {
+		c.Tables = make([]*format.Table, len(m.known))
+		for i, k := range m.known {
+			c.Tables[i] = k.current(i)
+		}
 	}
 	p := m.position
 	c.Meta.Created, c.Meta.Watermark, c.Meta.Events, c.Meta.Cut = p.Created, p.Watermark, p.Events, p.Cut

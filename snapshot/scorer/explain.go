@@ -65,6 +65,7 @@ func (m *Model) explainOver(over *Overlay, in *format.Input) (Explanation, error
 		return Explanation{}, fmt.Errorf("snapshot: explain: %w", err)
 	}
 	var s Scratch
+	in = m.join(in, &s)
 	m.encodeOver(over, in, &s)
 	most, isCubic := MaxExplained, m.contents.Degree == format.Cubic && m.contents.NumBasis > 0
 	if isCubic {

@@ -10,7 +10,7 @@ import (
 
 // Loader makes a model of the files of a version. The caller has verified them: a Loader asks only whether they make
 // a model that scores as published. Form comes first; Parameters and Names may run at the same time; then
-// CoChoices, Trees, FoldIn and Golden. After an error the model is not to be used.
+// CoChoices, Tables, Trees, FoldIn and Golden. After an error the model is not to be used.
 type Loader struct{ m *Model }
 
 // NewLoader begins a version, given its manifest, the key that signed it and when it expires.
@@ -82,6 +82,23 @@ func (l *Loader) CoChoices(b []byte) error {
 		return fmt.Errorf("%s: %w: %w", format.CoChoicesFile, disk.ErrFormat, err)
 	}
 	l.m.contents.CoChoices = x
+	return nil
+}
+
+// Tables reads the file of that name; nil is none.
+func (l *Loader) Tables(b []byte) error {
+	if b == nil {
+		return nil
+	}
+	tables, err := format.DecodeTables(b)
+	if err != nil {
+		return err
+	}
+	if err := format.ValidateTables(tables, &l.m.contents.Schema); err != nil {
+		return fmt.Errorf("%s: %w: %w", format.TablesFile, disk.ErrFormat, err)
+	}
+	l.m.contents.Tables = tables
+	l.m.indexTables()
 	return nil
 }
 

@@ -30,6 +30,9 @@ type Model struct {
 	rows     *pages.ChangedRows // nil where all stand in contents
 	numRows  int                // of contents, once all rows were copied there; else it has NumFeatures
 	layers   []nameLayer
+
+	known  []*known   // the tables
+	extras [][]string // see listExtras
 }
 
 // NewModel builds a model from contents without a store. It keeps the slices of c, but for parameters that Tensors
@@ -54,6 +57,7 @@ func BuildModel(c *format.Contents) (*Model, error) {
 	if err := m.indexNames(); err != nil {
 		return nil, err
 	}
+	m.indexTables()
 	m.indexTrees()
 	return m, nil
 }
@@ -148,8 +152,9 @@ type Scratch struct {
 	ruled []float64          // what trees add to the outputs; empty without trees
 	own   *foldrow.FoldedRow // of an overlay: its entity's row, which has no column in index; nil for none
 
-	joined []byte   // the name of a cross
-	list   []string // names of a list in order
+	joined []byte      // the name of a cross
+	list   []string    // names of a list in order
+	event  joinedInput // with what tables know
 
 	// Of TopK: the event without the ranked field, its outputs, what candidates are multiplied with, theirs, and the
 	// best so far.
@@ -159,6 +164,9 @@ type Scratch struct {
 	excluded            []uint64
 	apart               []int32 // columns of names that trees ask for
 	heap                []scored
+	numbers             []float64  // of the event without what tables say of the ranked field
+	lists               [][]string // the same
+	seen                []uint64   // rows of a table that were looked at
 
 	// Of TopK: what the leading value of candidates is made of, what rules most of them out, and the goroutines that
 	// look at them.
@@ -211,6 +219,7 @@ func (m *Model) scoreBatch(over *Overlay, dst []float64, in []format.Input, s *S
 
 // encode turns an event into columns and values, in the order that the columns have in Contents.
 func (m *Model) encode(in *format.Input, s *Scratch) (unseen int) {
+	in = m.join(in, s)
 	schema := &m.contents.Schema
 	s.index, s.value, s.own = s.index[:0], s.value[:0], nil
 	for f, name := range in.Categorical {

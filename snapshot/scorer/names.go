@@ -63,6 +63,9 @@ func (m *Model) addedName(j int32) *format.AddedName {
 
 // nameOf returns the name of a column of a field.
 func (m *Model) nameOf(field int, j int32) string {
+	if n := m.NumColumns(); int(j) >= n {
+		return m.extras[field][int(j)-n]
+	}
 	if int(j) >= m.contents.NumFeatures {
 		return m.addedName(j).Name
 	}

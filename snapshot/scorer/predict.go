@@ -32,8 +32,9 @@ func (m *Model) predictWith(over *Overlay, in *format.Input) (format.Prediction,
 		return format.Prediction{}, err
 	}
 	p := format.NewPrediction(c)
-	p.Absent = in.Absent(&c.Schema)
 	var s Scratch
+	in = m.join(in, &s)
+	p.Absent = in.Absent(&c.Schema)
 	if m.score(over, p.Outputs, in, &s) > 0 {
 		p.Unseen = m.unseenNames(over, in)
 	}

@@ -23,6 +23,7 @@ func (m *Model) Shape() *format.Shape {
 		NumBasis:   c.NumBasis,
 		HasLinear:  c.Linear != nil,
 		Tensors:    c.Tensors,
+		Tables:     c.Tables,
 	}
 }
 

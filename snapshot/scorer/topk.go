@@ -77,17 +77,20 @@ func (m *Model) topK(over *Overlay, dst []format.Item, q *format.Query, s *Scrat
 	}
 	s.names[field] = ""
 	event := format.Input{Categorical: s.names, Numeric: q.Input.Numeric, Multi: q.Input.Multi}
+	m.without(field, &event, s)
+	where, err := m.conditions(field, q.Where)
+	if err != nil {
+		return dst, err
+	}
 	s.base = slices.Grow(s.base[:0], c.NumOutputs)[:c.NumOutputs]
 	m.encodeOver(over, &event, s)
 	m.outputs(s.base, s)
 	m.exclude(field, q.Exclude, s)
 	m.lift(over, field, &event, s)
 	defer s.unlift()
-	k := min(q.K, m.numNames(field))
-	if m.isCrossed(field) {
-		s.heap = s.heap[:0]
-		err = m.eachName(field, s,
-			func(j int32) error { return m.exactCandidate(over, field, j, output, by, k, &event, s) })
+	k := min(q.K, m.numNames(field)+m.numExtras(field))
+	if m.isCrossed(field) || m.isOfTable(field) {
+		err = m.crossedCandidates(over, field, output, by, k, &event, where, s)
 	} else {
 		m.setApart(field, s)
 		err = m.candidates(field, output, by, k, s)
@@ -124,11 +127,11 @@ func (m *Model) rankingOf(class string) (output int, by ranking, err error) {
 // by their column.
 func (m *Model) exclude(field int, names []string, s *Scratch) {
 	own := len(m.contents.Vocabulary[field])
-	words := (own + m.NumColumns() - m.contents.NumFeatures + 63) / 64
+	words := (own + m.NumColumns() - m.contents.NumFeatures + m.numExtras(field) + 63) / 64
 	s.excluded = slices.Grow(s.excluded[:0], words)[:words]
 	clear(s.excluded)
 	for _, name := range names {
-		if j, ok := m.column(field, name); ok {
+		if j, ok := m.placeOf(field, name); ok {
 			i := m.exclusion(field, j)
 			s.excluded[i/64] |= 1 << (i % 64)
 		}
@@ -163,10 +166,29 @@ func (m *Model) eachName(field int, s *Scratch, do func(j int32) error) error {
 			}
 		}
 	}
+	for i := range m.numExtras(field) {
+		if j := int32(m.NumColumns() + i); wanted(m.exclusion(field, j)) {
+			if err := do(j); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
 var errTooFar = fmt.Errorf("%w: an output is not finite: a numeric field is too far from its center", disk.ErrInput)
+
+// crossedCandidates is candidates for a field of a cross or of a table, whose names bring other columns with them: each
+// for which the conditions hold is scored as Score does.
+func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *format.Input,
+	where []asked, s *Scratch) error {
+	s.heap = s.heap[:0]
+	try := func(j int32) error { return m.exactCandidate(over, field, j, output, by, k, event, s) }
+	if len(where) > 0 {
+		return m.eachWhere(field, where, s, try)
+	}
+	return m.eachName(field, s, try)
+}
 
 // setApart sets the names of a field apart that trees ask for: all others have the same answers, those of no name.
 // They are then excluded.

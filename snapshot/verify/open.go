@@ -164,6 +164,19 @@ func readBlock(read FileReader, f *format.File, name string, most int64) ([]byte
 	return readVouched(read, f)
 }
 
+// readTables returns the file with the tables of a version, verified; nil where it has none.
+func readTables(read FileReader, m *format.Manifest) ([]byte, error) {
+	f := m.Tables
+	if f == nil {
+		return nil, nil
+	}
+	if f.Name != format.TablesFile || f.Bytes < 1 || f.Bytes > format.MaxTablesBytes {
+		return nil, fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d",
+			disk.ErrFormat, f.Name, f.Bytes, format.TablesFile, format.MaxTablesBytes)
+	}
+	return readVouched(read, f)
+}
+
 // readVouched reads a file of a version and verifies its size and digest.
 func readVouched(read FileReader, f *format.File) ([]byte, error) {
 	b, err := read(f.Name, f.Bytes)

@@ -68,6 +68,13 @@ func (t Trust) loader(model string, p format.Pointer, read FileReader) (*scorer.
 	if err != nil {
 		return nil, err
 	}
+	known, err := readTables(read, &h.manifest)
+	if err == nil {
+		err = l.Tables(known)
+	}
+	if err != nil {
+		return nil, err
+	}
 	trees, err := readTrees(read, &h.manifest)
 	if err == nil {
 		err = l.Trees(trees)
@@ -103,6 +110,9 @@ func (t Trust) VerifyFiles(model string, p format.Pointer, files map[string][]by
 	}
 	if err == nil {
 		_, err = readCoChoices(read, &h.manifest)
+	}
+	if err == nil {
+		_, err = readTables(read, &h.manifest)
 	}
 	if err == nil {
 		_, err = readTrees(read, &h.manifest)

@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
@@ -34,7 +35,15 @@ type Sample struct {
 	Lineage        string        // of the state: ages of another one cannot be compared
 	Watermark      int64         // newest event time, milliseconds since 1970
 	Events         format.Counts // what became of the records before the cut
+
+	tables *tables.Set // not exported: a record of the refit keeps it apart from the rows
 }
+
+// SetTables says what tables know of the entities of the rows at the cut: Decode joins it. Nothing may change it then.
+func (s *Sample) SetTables(t *tables.Set) { s.tables = t }
+
+// Tables returns what SetTables got, nil without tables.
+func (s *Sample) Tables() *tables.Set { return s.tables }
 
 // Heaviest returns what the weight of an event counts as at most.
 func (s *Sample) Heaviest() float64 {
@@ -96,7 +105,10 @@ func (s *Sample) Decode(inParallel func(f, g func())) (train, selected, gate []e
 		others = cmp.Or(decodeInto(train[half:], s.Train[half:], names), decodeInto(selected, s.Select, names),
 			decodeInto(gate, s.Gate, names))
 	})
-	return train, selected, gate, cmp.Or(err, others)
+	if err = cmp.Or(err, others); err == nil {
+		s.tables.JoinAll(train, selected, gate)
+	}
+	return train, selected, gate, err
 }
 
 // Encode turns events into rows and targets. Events that Target.Encode does not take are left out, and their weights

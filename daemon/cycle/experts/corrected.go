@@ -146,6 +146,7 @@ func (c *EntityCap) correct(to *rows.Counted, key uint64, ev *event.Event, posit
 	if last == nil || rows.DecodeEvent(was, last.payload, make(rows.Interner)) != nil {
 		return nil
 	}
+	c.Tables.Join(was)
 	if cmp.Or(cmp.Compare(ev.Time, was.Time), cmp.Compare(position.Topic, l.topics[last.topic]),
 		cmp.Compare(position.Partition, last.partition), cmp.Compare(position.Offset, last.offset)) < 0 {
 		return nil

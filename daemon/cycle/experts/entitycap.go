@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 )
 
 // How much one entity counts in what is learned from event to event, where train.cap has a share. Names of a field
@@ -65,6 +66,7 @@ type EntityCap struct {
 	last       rows.Position // of the event before, whose negatives share its place
 	lastNone   bool
 	lastShared bool
+	Tables     *tables.Set // joined to an event that is corrected, as they are now; nil without tables
 
 	Held [NumHeld]atomic.Int64 // events
 }

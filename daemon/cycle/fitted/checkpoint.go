@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
@@ -46,7 +47,7 @@ func (ch *Fitted) Contents(m *config.Model) *format.Contents {
 		Vocabulary: v.Names,
 		Trees:      v.Trees,
 	}
-	c.Schema.Derived = DerivedFields(&m.Schema)
+	c.Schema.Derived, c.Tables = DerivedFields(&m.Schema), versionTables(ch.Tables)
 	if ch.Popular != nil {
 		c.CoChoices = ch.Popular.CoChoices.contents(v.Schema, ch.Popular.Field, v)
 	}
@@ -61,6 +62,10 @@ func (ch *Fitted) Contents(m *config.Model) *format.Contents {
 	scorer.Limit = ch.OutputLimit()
 	for i := range ch.Golden {
 		ev := &ch.Golden[i]
+		if ch.Tables != nil { // readers know of its entities what the version does
+			ev = rows.CopyOf(ev)
+			ch.Tables.Join(ev)
+		}
 		outputs := make([]float64, model.NumOutputs)
 		scorer.Outputs(outputs, ev)
 		c.Golden = append(c.Golden, format.Golden{Input: InputOf(v.Schema, ev), Outputs: outputs})
@@ -368,7 +373,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Fitted, error) {
 	if !manifest.Watermark.IsZero() {
 		ch.Watermark = manifest.Watermark.UnixMilli()
 	}
-	ch.Version = VersionOf(&manifest)
+	ch.Version, ch.Tables = VersionOf(&manifest), TablesOf(m, c)
 	return ch, nil
 }
 

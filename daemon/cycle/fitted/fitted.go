@@ -6,6 +6,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
@@ -26,8 +27,9 @@ type Fitted struct {
 	Lineage    string         // of the sample
 	Events     *format.Counts
 	Golden     []event.Event
-	Cause      Cause     // of the gate's decision
-	GateBegan  time.Time // when the gate began to judge it
+	Tables     *tables.Set // what versions say of entities; nil without tables
+	Cause      Cause       // of the gate's decision
+	GateBegan  time.Time   // when the gate began to judge it
 	GateEnded  time.Time
 	CutShort   *format.CutShort
 	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; set to nil once it is stored

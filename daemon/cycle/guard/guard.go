@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/floats"
@@ -83,6 +84,7 @@ type Guard struct {
 	outputs float64 // largest magnitude of an output that the refit's rows support; 0 is not known
 	last    lastKeys
 	names   rows.Interner
+	Tables  *tables.Set // joined to the rows, as they are now; nil without tables
 }
 
 func New(t *encode.Target, by, window int) Guard {
@@ -171,6 +173,7 @@ func (g *Guard) Holdout(ch *fitted.Fitted, payloads [][]byte, ages []float64,
 			!ch.Target.Encode(targets, &ev) {
 			continue
 		}
+		ch.Tables.Join(&ev)
 		s.Outputs(outputs, &ev)
 		o := evaluate.Outcome(ch.Target, &ev, outputs, targets)
 		r := &held[g.stratum(&ev)]
@@ -426,6 +429,7 @@ func (p *guardPass) score(row *fitted.GuardRow, losses, squares *PairedLosses) (
 	if rows.DecodeEvent(&ev, row.Payload, g.names) != nil || !g.target.Encode(targets, &ev) {
 		return false
 	}
+	g.Tables.Join(&ev)
 	lossOf := func(s *fitted.Scorer) fitted.RowLoss {
 		s.Outputs(outputs, &ev)
 		o := evaluate.Outcome(g.target, &ev, outputs, targets)

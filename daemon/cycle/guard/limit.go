@@ -25,6 +25,7 @@ func OutputLimit(ch *fitted.Fitted, parts ...[][]byte) *report.Number {
 			if rows.DecodeEvent(&ev, payloads[i], names) != nil {
 				continue
 			}
+			ch.Tables.Join(&ev)
 			s.Outputs(outputs, &ev)
 			for _, o := range outputs {
 				most = max(most, math.Abs(o))

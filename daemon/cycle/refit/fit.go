@@ -46,6 +46,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 			Sample: &encode.Sample{},
 		},
 	}
+	j.Rows.Sample.SetTables(in.Tables)
 	var err error
 	if j.Target, err = encode.NewTarget(in.Model, encode.ClassesOf(in.Train)); err != nil {
 		return nil, err

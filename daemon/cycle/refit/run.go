@@ -148,6 +148,7 @@ func challenger(ctx context.Context, j *task.Task, best *task.Candidate, variati
 		Lineage:    j.Rows.Sample.Lineage,
 		Events:     &j.Rows.Sample.Events,
 		Golden:     j.Rows.Golden,
+		Tables:     j.Rows.Sample.Tables(),
 		Means:      j.Criteria.Means,
 		HeldOut:    j.Rows.HeldOut,
 	}

@@ -45,7 +45,7 @@ const MaxSinceBytes = 4 * DeltaRowBytes
 func (x *Compaction) Make() (*fitted.Fitted, error) {
 	u, contents := &x.Update, x.Model.Contents()
 	v, _ := encode.VocabularyOf(x.Schema, contents)
-	u.CutShort, u.Vocabulary = nil, v
+	u.CutShort, u.Vocabulary, u.Tables = nil, v, fitted.TablesOf(x.Settings, contents)
 	holds(u, &contents.Meta)
 	u.Model = &solver.Model{
 		Kernel:      u.Model.Kernel,

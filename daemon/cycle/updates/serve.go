@@ -31,6 +31,7 @@ func (f *DeltaStream) Waits() bool {
 
 // Unlist ends the lists of what is touched.
 func (f *DeltaStream) Unlist() {
+	f.Tables.Unfollow(f.changed)
 	for _, s := range f.sources {
 		s.Slots.Touched = slices.DeleteFunc(s.Slots.Touched, func(t *rows.Touched) bool { return t == s.touched })
 	}

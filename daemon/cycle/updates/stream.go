@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -25,6 +26,9 @@ type DeltaStream struct {
 	Popular   *fitted.PopularWeights // of the update with the deltas that were taken; nil for none
 	Added     *fitted.PopularWeights // of what is installed
 	Queue     []TakenDelta           // not published yet, oldest first
+
+	Tables  *tables.Set // what is known of entities; nil without tables
+	changed *tables.Touched
 
 	Widened    string      // field whose rows have all changed since, by an alarm; empty for none
 	Compaction *Compaction // of the update, under way; nil without. It belongs to the goroutine that updates
@@ -58,6 +62,20 @@ func (f *DeltaStream) Queued() (bytes int) {
 		bytes += 8 * (len(d.Linear) + len(d.Basis))
 	}
 	return bytes
+}
+
+// FollowTables lists from now on whose rows change in the tables, and returns these as they are. A nil set has none.
+func (f *DeltaStream) FollowTables(s *tables.Set) *tables.Set {
+	f.Tables, f.changed = s, s.Follow()
+	return s.Snapshot()
+}
+
+// mostTableRows is how many rows of tables a delta has. Chosen by hand: a MiB or two.
+const mostTableRows = 10_000
+
+// TakeTables returns the rows of the tables that have changed since it was asked last, as many as a delta may have.
+func (f *DeltaStream) TakeTables() []*format.TableRow {
+	return fitted.TableRows(f.Tables, f.Tables.Take(f.changed, mostTableRows))
 }
 
 // SourceOf returns what lists the names that a learner touches.

@@ -45,6 +45,7 @@ type Reader struct {
 	Pasts    *ingest.Pasts // of entities, for derived fields; nil without any
 	Role     role.Role
 	Applied  atomic.Int64 // events since the start
+	Tabled   atomic.Int64 // records of tables since the start
 
 	CatchUp       func() *ingest.CatchUp // the one under way, nil without one
 	began         time.Time
@@ -216,7 +217,7 @@ func (r *Reader) siblingHasBegun() bool {
 }
 
 func sharesTopic(a, b *config.Model) bool {
-	return slices.ContainsFunc(a.Input.Topics, func(t string) bool { return slices.Contains(b.Input.Topics, t) })
+	return slices.ContainsFunc(a.AllTopics(), func(t string) bool { return slices.Contains(b.AllTopics(), t) })
 }
 
 // onApplied counts a stored batch and wakes the trainer.
@@ -259,6 +260,10 @@ func (r *Reader) onApplied(c ingest.Counts) {
 			"seems", c.TrueUnit)
 	}
 	if c.Applied == 0 {
+		if c.Tabled > 0 {
+			r.Tabled.Add(c.Tabled)
+			r.OnStored()
+		}
 		return
 	}
 	r.Applied.Add(c.Applied)

@@ -24,6 +24,9 @@ func NewCycle(m *config.Model, state *state.State) (*cycle.Cycle, error) {
 		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading continues while a refit runs
 	}
 	c.Stored = func() updates.Stored { return ingest.Stored(state.Store) }
+	if err := ingest.LoadTables(m, state.Store, c.Tables()); err != nil {
+		return nil, ingest.StateError(err, state.Dir)
+	}
 	sums := state.Store.Aux()
 	if c.Forwarded = learnsLive(m) && m.Shard.IsTrainer(); c.Forwarded {
 		kept, err := readSums(sums)

@@ -339,7 +339,7 @@ func (l *Learner) plausible(b *shard.Forwarded) error {
 	m := l.options.Settings
 	for _, s := range b.Stretches {
 		at := rows.Position{Topic: s.Topic, Partition: s.Partition}
-		if !m.Shard.Owns(b.Shard, s.Partition) || !slices.Contains(m.Input.Topics, s.Topic) {
+		if !m.Shard.Owns(b.Shard, s.Partition) || !slices.Contains(m.AllTopics(), s.Topic) {
 			return fmt.Errorf("it is of %s/%d, which is no partition of shard %d of %d",
 				s.Topic, s.Partition, b.Shard, m.Shard.Count)
 		}

@@ -201,7 +201,7 @@ func receiverOptions(o *part.Options, kafka []kgo.Opt, topic string, count int,
 		Key:       keyOf,
 		Agreement: ingest.Agreement(o.Settings),
 		Owns: func(number int, topic string, partition int32) bool {
-			return of.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
+			return of.Owns(number, partition) && slices.Contains(o.Settings.AllTopics(), topic)
 		},
 		MaxWaiting: memory.Waiting(o.Settings),
 		OnDropped:  dropped(o),

@@ -183,7 +183,7 @@ func (s *State) CompareWith(versions *publish.Store) {
 	}
 	s.Published = cut
 	for _, c := range cut {
-		if slices.Contains(s.Settings.Input.Topics, c.Topic) && c.Next > 0 {
+		if slices.Contains(s.Settings.AllTopics(), c.Topic) && c.Next > 0 {
 			s.Before = fmt.Sprintf("version %d in %s was cut at %s/%d: %d", latest.Version, s.Settings.Publish.Store,
 				c.Topic, c.Partition, c.Next)
 		}
@@ -222,7 +222,7 @@ func (s *State) BehindPublished(cut []report.Cut, ends map[consumer.TopicPartiti
 		seen[consumer.TopicPartition{Topic: own.Topic, Partition: own.Partition}] = own.Next
 	}
 	for _, c := range s.Published {
-		if !slices.Contains(s.Settings.Input.Topics, c.Topic) {
+		if !slices.Contains(s.Settings.AllTopics(), c.Topic) {
 			continue
 		}
 		next, _ := s.Store.Position(c.Topic, c.Partition)

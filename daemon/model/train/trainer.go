@@ -276,7 +276,7 @@ func (t *Trainer) step(ctx context.Context) error {
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
 	// Events that other processes forwarded are learned as well, and make updates due.
-	learned := applied + t.role.Learned()
+	learned := applied + t.role.Learned() + t.reader.Tabled.Load()
 	if now := time.Now(); t.writing == nil && t.role.Updates() &&
 		t.schedule.UpdateDue(&t.settings.Publish, now, learned) &&
 		!t.deltasWait(ctx) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
@@ -31,6 +32,7 @@ type Options struct {
 	Model    *config.Model        `kong:"-"`
 	Data     string               `         required:"" placeholder:"FILE"   help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
 	Format   dataset.Format       `                     placeholder:"FORMAT" help:"${formats}"                                                                                             enum:",${formatNames}" default:""`
+	Files    offline.TableFiles   `embed:""`
 	Table    offline.TableOptions `                                                                                                                                                                                                                        embed:""`
 	Order    dataset.Order        `                                          help:"Order of the events: file, time or shuffle."                                                            enum:"file,time,shuffle"                   default:"file"`
 	Seed     uint64               `                                          help:"Seed of the shuffle, and of a sample without sample.seed."                                                                                         default:"1"`
@@ -90,11 +92,18 @@ func Run(ctx context.Context, o Options, out *report.Emitter) error {
 	if err := o.checkSchedule(set); err != nil {
 		return err
 	}
+	known, err := o.Files.ReadTables(o.Model)
+	if err != nil {
+		return err
+	}
 	b, err := newBacktest(o, out)
 	if err != nil {
 		return err
 	}
 	defer b.store.Close()
+	if err := b.feedTables(known); err != nil {
+		return err
+	}
 	b.summary.Dropped, b.summary.Absent, b.summary.DriftAlarms = drops, report.Absent{}, []report.DriftAlarm{}
 	offline.Absent(o.Model, set, b.summary.Absent)
 	if err := b.run(ctx, set.Examples); err != nil {
@@ -208,6 +217,25 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		}
 	}
 	return b.finish()
+}
+
+// feedTables gives the rows of tables to the cycle before the first event.
+func (b *backtest) feedTables(known map[int][]event.Event) error {
+	for at := range b.Model.Tables {
+		topic := b.Model.Tables[at].Topics
+		if len(known[at]) == 0 {
+			continue
+		}
+		if err := b.store.Begin(topic[0], 0, 0); err != nil {
+			return err
+		}
+		for i := range known[at] {
+			if err := b.ingest.FeedTable(topic[0], 0, int64(i), &known[at][i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // begin starts the schedules at the time of the first event.

@@ -25,6 +25,7 @@ type Options struct {
 	Format dataset.Format `            placeholder:"FORMAT"            help:"${formatsOfFit}"                                                                                                      enum:",${formatNames}" default:""`
 	// Format was detected by the first line of --data: other files may have others
 	Detected bool                 `                                                                                                                                                                                                                                           kong:"-"`
+	Files    offline.TableFiles   `embed:""`
 	Table    offline.TableOptions `                                                                                                                                                                                                                                                    embed:""`
 	Valid    string               `            placeholder:"FILE"              help:"Events to choose λ and the number of basis vectors on, in place of a part of --data."`
 	Test     string               `            placeholder:"FILE"              help:"Events to test the choice on, in place of a part of --data."`
@@ -81,6 +82,7 @@ func Run(ctx context.Context, o Options, out *report.Emitter) error {
 		Model:    o.Model,
 		Train:    parts.train,
 		Valid:    parts.valid,
+		Tables:   parts.known,
 		Lambdas:  o.Lambdas,
 		Workers:  o.Model.Train.Threads,
 		MaxSteps: o.MaxSteps,

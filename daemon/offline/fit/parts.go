@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
@@ -14,6 +15,7 @@ import (
 // rankings.
 type fitParts struct {
 	train, valid, test []event.Event
+	known              *tables.Set      // rows of tables, joined to all; nil without tables
 	drops              []report.Dropped // of all files
 	absent             report.Absent    // of all files
 	timed              bool             // all events have a time
@@ -45,6 +47,10 @@ func ReadParts(o *Options, out *report.Emitter) (*fitParts, error) {
 	if err := offline.Derive(o.Model, sets...); err != nil {
 		return nil, err
 	}
+	known, err := o.Files.Join(o.Model, sets...)
+	if err != nil {
+		return nil, err
+	}
 	lacking, timed := report.Absent{}, true
 	for _, set := range sets {
 		offline.Absent(o.Model, set, lacking)
@@ -56,6 +62,7 @@ func ReadParts(o *Options, out *report.Emitter) (*fitParts, error) {
 	}
 	rest := sets[1:]
 	p := &fitParts{
+		known:  known,
 		train:  pick(sets[0], split.Train),
 		valid:  pick(sets[0], split.Valid),
 		test:   pick(sets[0], split.Test),

@@ -398,5 +398,8 @@ func EntityPrefix(topic string, number int32) []byte {
 	return b
 }
 
+// TopicEntities is the prefix of the entities of all partitions of a topic.
+func TopicEntities(topic string) []byte { return append(append([]byte{PrefixEntity}, topic...), 0) }
+
 // SchemaKey is where a schema is stored that the caller knows by key.
 func SchemaKey(key []byte) []byte { return append([]byte{PrefixSchema}, key...) }

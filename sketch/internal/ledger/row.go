@@ -50,7 +50,7 @@ type Row struct {
 	Holes       int64 // offsets the log passes over: compacted away
 	Gap         int64 // offsets declared lost by AcceptGap
 
-	Eligible [NumRoles]int64 // applied records by role; the sum is Applied
+	Eligible [NumRoles]int64 // applied records by role; the sum is Applied, or 0 where records are set aside
 	Rows     [NumRoles]int64 // those of them that are in the sample now
 
 	LastOffset int64  // of the last applied or rejected record, -1 if none: what a reader compares before it resumes
@@ -122,7 +122,7 @@ func (l *Account) Audit() error {
 		}
 		eligible += l.Eligible[role]
 	}
-	if eligible != l.Applied {
+	if eligible != l.Applied && eligible != 0 { // none of a partition whose records are set aside
 		return fault.Corrupt("ledger of %s/%d has roles for %d of %d applied events", l.Topic, l.Partition, eligible,
 			l.Applied)
 	}

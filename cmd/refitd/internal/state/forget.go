@@ -170,6 +170,10 @@ func (e *Erasure) names(schema *snapshot.Schema, c *format.Contents) bool {
 	if e.namesIn(e.Field, schema, c) {
 		return true
 	}
+	if slices.ContainsFunc(c.Tables,
+		func(t *format.Table) bool { return t.Of == e.Field && t.Find(e.Value) >= 0 }) {
+		return true
+	}
 	return slices.ContainsFunc(schema.Derived,
 		func(d format.Derived) bool { return d.Field == e.Field && e.namesIn(d.Name, schema, c) })
 }
@@ -202,7 +206,7 @@ func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *format.Conte
 // text the byte before a name is its length, which may look like a letter.
 func (e *Erasure) namedBy(l *sketch.DeadLetter) bool {
 	word, has := []byte(e.Value), hasWord
-	if e.Model.Input.IsFramed() {
+	if e.Model.IsFramed() {
 		has = bytes.Contains
 	}
 	headers, _ := event.Headers(l.Headers)

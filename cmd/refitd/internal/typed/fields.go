@@ -57,15 +57,17 @@ func fieldsOf(m *config.Model) (*field, error) {
 		{s.Weight, "weight", number, true}}
 	optional := func(name string) bool { return slices.Contains(s.Optional, name) }
 	for f, name := range s.Categorical[:s.NumGiven()] {
-		if !s.IsDerived(f, false) {
+		if s.IsGivenName(f, false) {
 			uses = append(uses, use{name, "name", text, optional(name)})
 		}
 	}
-	for _, name := range s.Numeric {
-		uses = append(uses, use{name, "number", number, optional(name)})
+	for f, name := range s.Numeric {
+		if s.IsGivenNumber(f) {
+			uses = append(uses, use{name, "number", number, optional(name)})
+		}
 	}
 	for f, name := range s.Multi {
-		if !s.IsDerived(f, true) {
+		if s.IsGivenName(f, true) {
 			uses = append(uses, use{name, "list of names", list, optional(name)})
 		}
 	}

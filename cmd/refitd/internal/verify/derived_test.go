@@ -58,7 +58,7 @@ func TestDerivedFieldsDiffer(t *testing.T) {
 	b.plain()
 	b.store([partitions]int64{90, 20}, nil)
 	b.withStore(func(s *sketch.Store) {
-		if err := s.Revise(func(sketch.Entity) ([]byte, error) { return nil, nil }); err != nil {
+		if err := s.Revise(func(string, sketch.Entity) ([]byte, error) { return nil, nil }); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -15,7 +16,8 @@ type FitInput struct {
 	Model   *config.Model
 	Train   []event.Event
 	Valid   []event.Event
-	Lambdas []float64 // per 10,000 rows; empty chooses them from λ_max
+	Tables  *tables.Set // joined to the events, for the version; nil without tables
+	Lambdas []float64   // per 10,000 rows; empty chooses them from λ_max
 	Workers int
 	// MaxSteps bounds the basis vectors tried per λ; 0 does not.
 	MaxSteps int

@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/snapshot/format"
 )
 
@@ -43,6 +44,7 @@ type recorder struct {
 	out     bytes.Buffer
 	encoder *zstd.Encoder
 	gob     *gob.Encoder
+	tables  *tables.Set // a third value, of models that have tables
 }
 
 // Record begins the record, nil if none is kept.
@@ -50,7 +52,7 @@ func (j *Task) Record() (*recorder, error) {
 	if !j.Model.Publish.KeepSample || j.Budget.Repeat != nil {
 		return nil, nil
 	}
-	r := &recorder{}
+	r := &recorder{tables: j.Rows.Sample.Tables()}
 	var err error
 	if r.encoder, err = zstd.NewWriter(&r.out, zstd.WithEncoderConcurrency(1)); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)
@@ -96,7 +98,11 @@ func (r *recorder) Finish(w *WarmStart, heldOut fitted.HeldOutNames, numbers []f
 	for _, f := range numbers {
 		start.Limits = append(start.Limits, f.Clip)
 	}
-	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
+	err := r.gob.Encode(start)
+	if err == nil && r.tables != nil {
+		err = r.gob.Encode(r.tables.AppendRecord(nil))
+	}
+	if err := errors.Join(err, r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)
 	}
 	return r.out.Bytes(), nil
@@ -125,6 +131,18 @@ func ReadRecord(b []byte) (*Record, error) {
 	if err := decoder.Decode(r.Start); err != nil {
 		return nil, fmt.Errorf("cycle: kept sample: %w", err)
 	}
+	if len(r.Model.Tables) == 0 {
+		return r, nil
+	}
+	var kept []byte
+	if err := decoder.Decode(&kept); err != nil {
+		return nil, fmt.Errorf("cycle: kept sample: tables: %w", err)
+	}
+	set, err := tables.ReadRecord(r.Model, kept)
+	if err != nil {
+		return nil, fmt.Errorf("cycle: kept sample: %w", err)
+	}
+	r.Sample.SetTables(set)
 	return r, nil
 }
 
@@ -136,6 +154,9 @@ func (r *Record) HeldOut() ([]event.Event, error) {
 		return nil, err
 	}
 	judged, err := encode.DecodeRows(r.Sample.Gate, names)
+	if err == nil {
+		r.Sample.Tables().JoinAll(chosen, judged)
+	}
 	return append(chosen, judged...), err
 }
 

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const tablesText = `
+kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
+models:
+- name: ratings
+  schema: {task: regression, label: rating, categorical: [user, item], numeric: [hour], derived: [{name: n, kind: count, of: user}]}
+  tables: [{name: items, topics: [items], of: item, key: id, categorical: [genre], numeric: [price], multi: [tags]}]
+  input: {topics: [t]}
+`
+
+// TestTables: columns of tables are optional fields of their entity behind all others, whatever the order of the keys;
+// and what is wrong with a table is said by its key.
+func TestTables(t *testing.T) {
+	c, err := Parse("a.yaml", []byte(tablesText), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &c.Models[0]
+	s := &m.Schema
+	if !slices.Equal(s.Categorical, []string{"user", "item", "n", "genre"}) ||
+		!slices.Equal(s.Numeric, []string{"hour", "price"}) || !slices.Equal(s.Multi, []string{"tags"}) ||
+		s.Of["genre"] != "item" || !slices.Equal(s.Optional, []string{"genre", "n", "price", "tags"}) {
+		t.Errorf("schema %+v", s)
+	}
+	given, lists := s.GivenFields()
+	if !slices.Equal(given, []string{"user", "item"}) || len(lists) > 0 ||
+		!slices.Equal(s.GivenNumbers(), []string{"hour"}) {
+		t.Errorf("events bring %q, %q and %q", given, lists, s.GivenNumbers())
+	}
+	if !slices.Equal(m.AllTopics(), []string{"t", "items"}) || m.TableOf("items") != 0 || m.TableOf("t") != -1 {
+		t.Errorf("topics %q", m.AllTopics())
+	}
+	stored, err := DecodeStored(m.Stored())
+	if err != nil || stored.Hash() != m.Hash() || stored.SampleHash() != m.SampleHash() {
+		t.Errorf("a stored model has another hash: %v", err)
+	}
+	for _, x := range []struct{ old, new, key string }{
+		{"of: item", "of: itme", "models[0].tables[0].of"},
+		{"topics: [items]", "topics: [t]", "models[0].tables[0].topics[0]"},
+		{"key: id", "key: ''", "models[0].tables[0].key"},
+		{"genre", "user", "tables: column user of items"},
+		{"categorical: [genre], numeric: [price], multi: [tags]", "max_rows: 3", "models[0].tables[0].categorical"},
+		{"name: items", "name: Items!", "models[0].tables[0].name"},
+		{"multi: [tags]", "multi: [tags], max_rows: -1", "models[0].tables[0].max_rows"},
+		{"multi: [tags]", "multi: [tags], max_bytes: 1KiB", "models[0].tables[0].max_bytes"},
+		{"multi: [tags]", "multi: [tags], mapping: {fields: [{name: nil, path: a}]}",
+			"models[0].tables[0].mapping.fields[0].name"},
+	} {
+		_, err := Parse("a.yaml", []byte(strings.Replace(tablesText, x.old, x.new, 1)), nil)
+		if err == nil || !strings.Contains(err.Error(), x.key) {
+			t.Errorf("%s in place of %s: %v, want %s", x.new, x.old, err, x.key)
+		}
+	}
+}

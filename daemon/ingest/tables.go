@@ -1,0 +1,340 @@
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/crash"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
+	"github.com/refitd/refitd/sketch"
+)
+
+// Rows of tables are a function of the log, partition by partition: the last record of a key counts, one without a
+// value removes it, and of more rows than there may be those written longest ago are given up. The state has them with
+// the ledger of their partition. Events are stored without what tables know of their entities.
+
+// tableRows has the rows of the tables of a model, as the state has them. It belongs to the goroutine of the Ingest.
+type tableRows struct {
+	model      *config.Model
+	store      *sketch.Store
+	set        *tables.Set
+	readers    []*reader // by table
+	partitions map[partitionKey]*tablePartition
+	loaded     bool
+	names      rows.Interner
+}
+
+// tablePartition has the rows of a partition by the hash of their key, in a ring from the one written last to the one
+// written first.
+type tablePartition struct {
+	next  int64 // offset: what is below it has been noted
+	byKey map[sketch.Digest]*tableRow
+	ring  tableRow
+	bytes int64
+}
+
+type tableRow struct {
+	key          sketch.Digest
+	row          *tables.Row
+	newer, older *tableRow
+}
+
+// newTableRows returns the rows that a store has, nil for a model without tables.
+func newTableRows(g *Ingest, set *tables.Set) *tableRows {
+	if set == nil {
+		return nil
+	}
+	t := &tableRows{model: g.model, store: g.store, set: set}
+	for i := range g.model.Tables {
+		of := g.model.Tables[i].Model(g.model)
+		r := &reader{ingest: g, mapped: event.NewMapped(tableSchema(of), limitsOf(of), of.Mapping(), nil)}
+		if reading := readingOf(of, g.schemas); reading != nil {
+			r.mapped.Read(*reading)
+		}
+		t.readers = append(t.readers, r)
+	}
+	_ = t.load() // once more at the first record of a table, which returns the error
+	return t
+}
+
+// tableSchema is the schema of the records of a table.
+func tableSchema(of *config.Model) event.Schema {
+	s := of.Schema.Event()
+	s.Flags = true
+	return s
+}
+
+// LoadTables puts the rows that a store has into the set of a model, in place of those that it has.
+func LoadTables(m *config.Model, store *sketch.Store, set *tables.Set) error {
+	if set == nil {
+		return nil
+	}
+	return (&tableRows{model: m, store: store, set: set}).load()
+}
+
+// load reads what the store has, once.
+func (t *tableRows) load() error {
+	if t.loaded {
+		return nil
+	}
+	t.set.Clear()
+	t.partitions, t.names = make(map[partitionKey]*tablePartition), make(rows.Interner)
+	for _, l := range t.store.Ledger() {
+		table := t.model.TableOf(l.Topic)
+		if table < 0 {
+			continue
+		}
+		in := t.at(l.Topic, l.Partition)
+		in.next = l.Next
+		var list []*tableRow
+		err := t.store.Entities(l.Topic, l.Partition, func(e sketch.Entity) error {
+			row, err := t.decode(table, l.Topic, l.Partition, e.Value)
+			if err == nil {
+				list = append(list, &tableRow{key: e.Key, row: row})
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("ingest: table of %s/%d: %w", l.Topic, l.Partition, err)
+		}
+		slices.SortFunc(list, func(a, b *tableRow) int { return int(a.row.Offset - b.row.Offset) })
+		for _, r := range list {
+			in.push(r)
+			t.set.Put(table, r.row)
+		}
+	}
+	t.loaded = true
+	return nil
+}
+
+func (t *tableRows) decode(table int, topic string, partition int32, value []byte) (*tables.Row, error) {
+	row, err := tables.DecodeRow(topic, partition, value, t.names)
+	if err == nil && !t.set.Fits(table, &row.Event) {
+		err = fmt.Errorf("a row of table %s has other columns than the configuration", t.model.Tables[table].Name)
+	}
+	return row, err
+}
+
+// at returns the rows of a partition.
+func (t *tableRows) at(topic string, number int32) *tablePartition {
+	at := partitionKey{topic, number}
+	in := t.partitions[at]
+	if in == nil {
+		in = &tablePartition{byKey: make(map[sketch.Digest]*tableRow)}
+		in.ring.newer, in.ring.older = &in.ring, &in.ring
+		t.partitions[at] = in
+	}
+	return in
+}
+
+func (in *tablePartition) push(r *tableRow) {
+	in.byKey[r.key] = r
+	in.bytes += int64(r.row.Bytes)
+	r.older, r.newer = in.ring.older, &in.ring
+	r.older.newer, in.ring.older = r, r
+}
+
+func (in *tablePartition) remove(r *tableRow) {
+	delete(in.byKey, r.key)
+	in.bytes -= int64(r.row.Bytes)
+	r.newer.older, r.older.newer = r.older, r.newer
+}
+
+// take decodes a record of a table into the record of a part, and returns what it waits for.
+func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *consumer.Record,
+	arena []byte) ([]byte, *event.Wait) {
+	*to = sketch.Record{Offset: from.Offset, CRC: from.CRC, Time: from.Timestamp, Weight: 1, Aside: true}
+	switch from.Fate {
+	case consumer.Control:
+		to.Fate = sketch.Control
+		return arena, nil
+	case consumer.Aborted:
+		to.Fate = sketch.Aborted
+		return arena, nil
+	}
+	to.Fate = sketch.Applied
+	ev := new(event.Event)
+	r := t.readers[table]
+	r.ingest.hold(p.Topic, p.Partition, from.Offset)
+	rejection, wait := r.decodeRecord(p, ev, from)
+	r.ingest.release()
+	isRemoval := rejection != nil && from.Key != nil &&
+		(rejection.Reason == event.RemovalRequest || rejection.Reason == event.NullValue)
+	switch {
+	case wait != nil:
+		return arena, wait
+	case isRemoval:
+		ev = nil
+	case rejection != nil:
+		return reject(to, from, rejection, arena), nil
+	}
+	return t.keep(table, p, to, from, ev, arena), nil
+}
+
+// keep puts a row into the tables, or takes that of its key out if ev is nil, and notes in the record of a part what
+// changes.
+func (t *tableRows) keep(table int, p *sketch.Part, to *sketch.Record, from *consumer.Record, ev *event.Event,
+	arena []byte) []byte {
+	in, key := t.at(p.Topic, p.Partition), t.keyOf(table, from, ev)
+	if ev != nil && t.forgets(table, p, from.Offset, ev) {
+		ev = nil
+	}
+	if from.Offset < in.next {
+		return arena
+	}
+	in.next = from.Offset + 1
+	if old := in.byKey[key]; old != nil {
+		in.remove(old)
+		t.set.Remove(table, old.row)
+		if ev == nil {
+			to.Entities = append(to.Entities, sketch.Entity{Key: key})
+		}
+	}
+	if ev == nil {
+		return arena
+	}
+	ev.Time = max(0, from.Timestamp)
+	start := len(arena)
+	arena = tables.AppendRow(arena, from.Offset, ev)
+	value := arena[start:len(arena):len(arena)]
+	if limit := int64(t.model.Tables[table].MaxBytes); int64(len(value)) > min(sketch.MaxPayloadBytes, limit) {
+		return reject(to, from, &event.Rejection{Reason: event.TooLarge,
+			Expected: "a row that the table has room for", Got: "more"}, arena[:start])
+	}
+	row := &tableRow{key: key, row: &tables.Row{Topic: p.Topic, Partition: p.Partition, Offset: from.Offset,
+		Event: *ev, Bytes: len(value)}}
+	in.push(row)
+	t.set.Put(table, row.row)
+	to.Entities = append(to.Entities, sketch.Entity{Key: key, Value: value})
+	t.evict(table, in, to)
+	return arena
+}
+
+// evict gives up the rows written longest ago while there are more than there may be. One record brings at most as many
+// as an entity's record may change; the next one continues.
+func (t *tableRows) evict(table int, in *tablePartition, to *sketch.Record) {
+	c := &t.model.Tables[table]
+	for len(to.Entities) < sketch.MaxEntities && (len(in.byKey) > c.MaxRows || in.bytes > int64(c.MaxBytes)) {
+		oldest := in.ring.newer
+		in.remove(oldest)
+		t.set.Remove(table, oldest.row)
+		to.Entities = append(to.Entities, sketch.Entity{Key: oldest.key})
+	}
+}
+
+// keyOf returns under which key the state has the row of a record: the hash of the record's key, or of the entity's
+// name where records have none.
+func (t *tableRows) keyOf(table int, from *consumer.Record, ev *event.Event) sketch.Digest {
+	field := "table " + t.model.Tables[table].Name
+	if from.Key != nil {
+		return sketch.SubjectHash(field, from.Key)
+	}
+	return sketch.SubjectHash(field+" name", []byte(ev.Categorical[0]))
+}
+
+// forgets reports whether a record is of a subject that was forgotten after it.
+func (t *tableRows) forgets(table int, p *sketch.Part, offset int64, ev *event.Event) bool {
+	of := t.model.Tables[table].Of
+	return slices.Contains(t.readers[table].ingest.forgotten, of) &&
+		t.store.Forgets(p.Topic, p.Partition, offset, of, []byte(ev.Categorical[0]))
+}
+
+// takeTable is Take of a batch of a table: its rows are known to the events that are taken after it, and stored in the
+// order of the batches.
+func (g *Ingest) takeTable(table int, j *job, records []consumer.Record, halt error) error {
+	if err := g.tables.load(); err != nil {
+		return err
+	}
+	j.aside = true
+	j.part.Records = j.part.Records[:len(records)]
+	var waiting *event.Wait
+	func() {
+		defer g.inHand(crash.Decoding, &j.part)()
+		arena := j.arena(0)
+		for i := range records {
+			if arena, waiting = g.tables.take(table, &j.part, &j.part.Records[i], &records[i], arena); waiting != nil {
+				j.part.Records = j.part.Records[:i]
+				j.part.Next, j.counts.Next = records[i].Offset, records[i].Offset
+				break
+			}
+		}
+		j.arenas[0] = arena
+	}()
+	if waiting == nil && g.schemas != nil {
+		g.schemas.arrived()
+	}
+	g.store.Classify(&j.part)
+	if err := g.learned(len(g.ahead)); err != nil {
+		return err
+	}
+	full, err := g.fit(j)
+	if err != nil {
+		return err
+	}
+	next := j.part.Next
+	if (full || waiting != nil) && len(j.part.Records) == 0 {
+		g.queue.drop(j)
+	} else if err := g.learn(j, &g.parts[g.turn]); err != nil {
+		return err
+	}
+	switch {
+	case full:
+		return g.pause(next)
+	case waiting != nil:
+		if err := g.Flush(); err != nil {
+			return err
+		}
+		return g.waitFor(waiting, next)
+	}
+	return halt
+}
+
+// join gives the events of a part what the tables know of their entities.
+func (g *Ingest) join(d *decoded, p *sketch.Part) {
+	if g.set == nil {
+		return
+	}
+	for i := range p.Records {
+		if r := &p.Records[i]; r.Fate == sketch.Applied && !r.Replayed {
+			g.set.Join(&d.events[i])
+		}
+	}
+}
+
+// Tables returns the rows of the tables, nil of a model without any.
+func (g *Ingest) Tables() *tables.Set { return g.set }
+
+// NewTableDecoder returns a decoder of the values of a table of m, and the schema of the events that it makes of them:
+// as the topic has them, or without the mapping, whose fields then have their own names.
+func NewTableDecoder(t *config.Table, m *config.Model, mapped bool) (event.Schema, event.Decoder) {
+	of := t.Model(m)
+	if schema := tableSchema(of); mapped {
+		return schema, event.NewMapped(schema, limitsOf(of), of.Mapping(), nil)
+	}
+	schema := tableSchema(of)
+	return schema, event.NewJSON(schema, limitsOf(of))
+}
+
+// FeedTable takes one decoded row as the next offset of a partition of a table, as a backtest does, and stores it.
+func (g *Ingest) FeedTable(topic string, number int32, offset int64, ev *event.Event) error {
+	table := g.model.TableOf(topic)
+	if err := g.tables.load(); err != nil {
+		return err
+	}
+	j, err := g.queue.next()
+	if err != nil {
+		return err
+	}
+	j.start(topic, number, 0, offset, offset+1, 1)
+	j.aside, j.part.Records = true, j.part.Records[:1]
+	to, from := &j.part.Records[0], &consumer.Record{Offset: offset, Timestamp: ev.Time}
+	*to = sketch.Record{Offset: offset, Fate: sketch.Applied, Time: ev.Time, Weight: 1, Aside: true}
+	j.arenas = append(j.arenas[:0], g.tables.keep(table, &j.part, to, from, ev, j.arena(0)))
+	g.store.Classify(&j.part)
+	return cmp.Or(g.learn(j, &g.parts[g.turn]), g.Flush())
+}
