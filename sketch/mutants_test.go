@@ -22,6 +22,7 @@ type mutant struct {
 	file, old, new string // the edit: old, once in file, becomes new, and MUTANT in it whether this mutant is the one
 	driver         driver
 	silent         bool // must not be noticed: the harness lacks the fault that shows it
+	joined         bool // of the join with outcomes, which other histories play: see outcomes_test.go
 }
 
 // mutants are classic ways to lose or to count twice, ways to get a policy wrong, and bugs that this code once had.
@@ -164,6 +165,35 @@ var mutants = []mutant{
 		old:  "s.pending.Put(codec.CheckpointKey(&l, l.Next), false,",
 		new:  "if MUTANT { l.Next++ }\ns.pending.Put(codec.CheckpointKey(&l, l.Next), false,",
 	},
+	{name: "rows stay when their outcomes are given up", joined: true, file: "join.go",
+		old: "e != nil && stubs.Excludes(e.Rank)", new: "e != nil && !MUTANT && stubs.Excludes(e.Rank)"},
+	{name: "outcomes stay when their rows are given up", joined: true, file: "join.go",
+		old: "e != nil && rows.Excludes(e.Rank)", new: "e != nil && !MUTANT && rows.Excludes(e.Rank)"},
+	{name: "rows taken whose outcomes were given up", joined: true, file: "apply.go",
+		old: "s.samples.StubsOf(r.Role).Excludes(rank)", new: "!MUTANT && s.samples.StubsOf(r.Role).Excludes(rank)"},
+	{name: "outcomes taken whose rows were given up", joined: true, file: "join.go",
+		old: "if s.samples.All[r.Role].Excludes(rank) {", new: "if s.samples.All[r.Role].Excludes(rank) && !MUTANT {"},
+	{name: "outcome before its event dropped", joined: true, file: "join.go", old: "if r.TakesBack {\n\t\t\treturn nil",
+		new: "if r.TakesBack || MUTANT && s.samples.All[r.Role].Find(r.id) == nil {\n\t\t\treturn nil"},
+	{name: "tombstone ignored", joined: true, file: "join.go", old: "changed = of.TakeBack(",
+		new: "changed = !MUTANT && of.TakeBack("},
+	{name: "tombstone takes back what other partitions had", joined: true, file: "internal/stub/stub.go",
+		old: "return l.compareList(&of) == 0 })", new: "return l.compareList(&of) == 0 || MUTANT })"},
+	{name: "emptied list leaves its place", joined: true, file: "internal/stub/stub.go",
+		old: "s.lists[i].outcomes = nil\n",
+		new: "s.lists[i].outcomes = nil\nif MUTANT { s.lists = slices.Delete(s.lists, i, i+1) }\n"},
+	{name: "outcomes kept by arrival", joined: true, file: "internal/stub/stub.go",
+		old: "if full := len(l.outcomes) >= MaxOutcomes; full && order == Latest {",
+		new: "if full := len(l.outcomes) >= MaxOutcomes; full && MUTANT { return false } else if full && order == Latest {"},
+	{name: "latest outcomes given up for the earliest", joined: true, file: "internal/stub/stub.go",
+		old: "full && order == Latest {", new: "full && (order == Latest) != MUTANT {"},
+	{name: "stub not read from the piece at hand", joined: true, file: "join.go",
+		old: "if value, ok := s.pending.RowValue(key); ok {", new: "if value, ok := s.pending.RowValue(key); ok && !MUTANT {"},
+	{name: "thresholds of outcomes lost at a restart", joined: true, file: "open.go",
+		old: "r.Evicted, r.Threshold = acc.Of(i)\n",
+		new: "if r.Evicted, r.Threshold = acc.Of(i); MUTANT && r.Stubs { r.Evicted, r.Threshold = false, 0 }\n"},
+	{name: "smaller size leaves the sides apart", joined: true, file: "resize.go",
+		old: "if err := s.alignAll(); err != nil {", new: "if err := s.alignAll(); err != nil && !MUTANT {"},
 }
 
 // setMutant chooses the mutant, -1 none, in a build that has them.
@@ -212,6 +242,9 @@ func TestMutants(t *testing.T) {
 			p := plans.Example(seed)
 			defer setMutant(-1)
 			setMutant(i)
+			if m.joined {
+				return playOutcomes(uint64(seed))
+			}
 			return run(p, m.driver, nil)
 		}
 		if m.silent {
