@@ -214,7 +214,7 @@ func TestMutantsFit(t *testing.T) {
 
 // TestMutants: the histories notice each way to get it wrong. The edits are laid over the code for a second build of
 // this test, so that the code itself knows nothing of them. testdata/mutants.txt has a seed for each that shows it;
-// -update searches for them anew.
+// -update searches for those that are not noticed by theirs.
 func TestMutants(t *testing.T) {
 	tier.Need(t, tier.Long) // a second build of this package
 	if setMutant == nil {
@@ -223,15 +223,13 @@ func TestMutants(t *testing.T) {
 	}
 	name := filepath.Join("testdata", "mutants.txt")
 	seeds := map[string]int{}
-	if !*update {
-		text, err := os.ReadFile(name)
-		must(t, err)
-		for line := range strings.Lines(string(text)) {
-			var seed int
-			number, mutant, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-			if _, err := fmt.Sscan(number, &seed); err == nil {
-				seeds[mutant] = seed
-			}
+	text, err := os.ReadFile(name)
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		var seed int
+		number, mutant, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if _, err := fmt.Sscan(number, &seed); err == nil {
+			seeds[mutant] = seed
 		}
 	}
 	var table strings.Builder
@@ -257,14 +255,10 @@ func TestMutants(t *testing.T) {
 			continue
 		}
 		seed, ok := seeds[m.name]
-		if *update {
-			for seed = 0; seed < 100_000 && !ok; {
-				if ok = noticed(seed) != nil; !ok {
-					seed++
-				}
+		if ok = ok && noticed(seed) != nil; *update {
+			for at := 0; at < 100_000 && !ok; at++ {
+				seed, ok = at, noticed(at) != nil
 			}
-		} else if ok {
-			ok = noticed(seed) != nil
 		}
 		if !ok {
 			t.Errorf("%s: not noticed by seed %d", m.name, seed)

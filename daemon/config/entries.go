@@ -53,7 +53,10 @@ func (s *Schema) Decoded() { s.takeDerived() }
 func (m *Model) DecodeEntry(*strictyaml.Decoder, string, ast.Node, string) bool { return false }
 
 // Decoded adds the columns of the tables to the fields of the schema, in whatever order both were decoded.
-func (m *Model) Decoded() { m.takeTables() }
+func (m *Model) Decoded() {
+	m.takeTables()
+	m.takeOutcomes()
+}
 
 // SetDefaults makes m the DefaultModel.
 func (m *Model) SetDefaults() { *m = DefaultModel() }
