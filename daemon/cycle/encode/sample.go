@@ -30,11 +30,12 @@ type Sample struct {
 	TrainAge       []float64 // of the rows, in events that were applied since; nil if not known
 	SelectAge      []float64
 	GateAge        []float64
-	Cut            []report.Cut  // up to which offset of each partition its events are in the sample
-	Digest         string        // of all rows, so that a repeated refit can say that it has the same
-	Lineage        string        // of the state: ages of another one cannot be compared
-	Watermark      int64         // newest event time, milliseconds since 1970
-	Events         format.Counts // what became of the records before the cut
+	Cut            []report.Cut     // up to which offset of each partition its events are in the sample
+	Digest         string           // of all rows, so that a repeated refit can say that it has the same
+	Lineage        string           // of the state: ages of another one cannot be compared
+	Watermark      int64            // newest event time, milliseconds since 1970
+	Events         format.Counts    // what became of the records before the cut
+	Joined         *report.Outcomes // how events and outcomes met; nil where labels come with events
 
 	tables *tables.Set // not exported: a record of the refit keeps it apart from the rows
 }

@@ -276,7 +276,7 @@ func newSharing(f registrar) sharing {
 // Add makes the series of a model exist before there is something to count, so that the first increase is seen as one.
 func (m *Metrics) Add(c *config.Model) {
 	model := c.Name
-	for _, topic := range c.Input.Topics {
+	for _, topic := range c.AllTopics() {
 		m.events.WithLabelValues(model, topic)
 	}
 	for _, format := range c.Input.Formats() {
