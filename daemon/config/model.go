@@ -541,6 +541,9 @@ func (m *Model) SampleHash() string {
 	in.DeadLetter, in.Negatives = DeadLetter{}, Negatives{}
 	in.SchemaFile = ""                             // what it has counts
 	in.Outcomes.Window, in.Outcomes.Default = 0, 0 // which change no row
+	if in.Outcomes.Reward != RewardLast {          // as long as it is not this one, as little
+		in.Outcomes.Reward = ""
+	}
 	schema := m.Schema
 	schema.Of, schema.ListWeights = nil, nil // which change no row
 	sample := m.Sample

@@ -38,13 +38,13 @@ models:
 	if s := of.Schema.Event(); s.Time != "ts" || s.Categorical[0] != "of" || len(s.Numeric) != 0 || of.Mapping() != nil {
 		t.Errorf("outcomes are %+v", s)
 	}
-	for _, same := range []string{", default: 1", ", window: 2h"} {
+	for _, same := range []string{", default: 1", ", window: 2h", ", reward: max"} {
 		other, err := load(strings.Replace(outcomes(same), "window: 1h, window", "window", 1), schema, "")
 		if err != nil || other.Models[0].SampleHash() != m.SampleHash() || other.Models[0].Hash() == m.Hash() {
 			t.Errorf("%s: the state is the same and the versions are not (%v)", same, err)
 		}
 	}
-	if other, err := load(outcomes(", reward: max"), schema, ""); err != nil ||
+	if other, err := load(outcomes(", reward: last"), schema, ""); err != nil ||
 		other.Models[0].SampleHash() == m.SampleHash() {
 		t.Errorf("another reward: not another state (%v)", err)
 	}
