@@ -1,12 +1,12 @@
 package ingest
 
 import (
-	"math"
 	"slices"
 	"sort"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -100,9 +100,9 @@ func outcomeClock(m *config.Model, ledger []sketch.LedgerRow) int64 {
 }
 
 // join gives the rows of a sample of events whose labels come later their labels, in their payloads, and leaves rows
-// whose label is not final out of the gate's. It returns what each training row and each select row counts for that,
-// nil where all count 1.
-func join(m *config.Model, s *sketch.Sample) (*report.Outcomes, map[*sketch.Row]float64) {
+// whose label is not final out of the gate's. It returns which share of the outcomes of training and select rows have
+// come, nil where every label is final.
+func join(m *config.Model, s *sketch.Sample) (*report.Outcomes, *encode.Open) {
 	if !m.Schema.LabelLater {
 		return nil, nil
 	}
@@ -115,9 +115,9 @@ func join(m *config.Model, s *sketch.Sample) (*report.Outcomes, map[*sketch.Row]
 		return min(max(0, now-r.Time), window)
 	}
 	isOpen := func(r *sketch.Row) bool { return now == sketch.NoTime || now-r.Time < window }
-	s.Gate = slices.DeleteFunc(s.Gate, func(r sketch.Row) bool { return isOpen(&r) })
-	var open []*sketch.Row
-	ages, counted := make([]float64, 0, len(s.Train)+len(s.Select)), 0
+	all := 0
+	open := [2][]float64{} // ages of open rows, -1 of others
+	var ages []float64
 	for part, list := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
 		for i := range list {
 			r := &list[i]
@@ -127,94 +127,46 @@ func join(m *config.Model, s *sketch.Sample) (*report.Outcomes, map[*sketch.Row]
 			if len(r.Outcomes) > 0 {
 				out.Stubs++
 			}
+			at := -1.0
 			switch {
 			case label.Counted > 0:
 				out.Joined++
 			case isOpen(r):
 				out.Open++
-				open = append(open, r)
+				at = float64(age(r))
 			}
 			if part == int(sketch.Gate) {
 				continue
 			}
+			open[part] = append(open[part], at)
 			if ages = append(ages, float64(age(r))); label.Counted > 0 {
-				counted++
+				all++
 				// An outcome that is ahead of the slower clock was there to be seen.
 				delays.add(float64(label.Delay), max(float64(age(r)), float64(label.Delay)))
 			}
 		}
 	}
+	s.Gate = slices.DeleteFunc(s.Gate, func(r sketch.Row) bool { return isOpen(&r) })
 	out.Stubs += s.Unmatched
 	delays.fit()
 	expected := 0.0
 	for _, a := range ages {
 		expected += delays.come(a)
 	}
-	out.Rate = min(float64(counted)/max(expected, 1), 1)
+	out.Rate = min(float64(all)/max(expected, 1), 1)
 	out.Delays = report.Delays{Median: delays.quantile(0.5) / 1000, P90: delays.quantile(0.9) / 1000,
 		P99: delays.quantile(0.99) / 1000}
-	if len(open) == 0 {
+	if out.Open == 0 {
 		return out, nil
 	}
-	weights := make(map[*sketch.Row]float64, len(open))
-	for _, r := range open {
-		weights[r] = openWeight(delays.come(float64(age(r))), out.Rate)
-	}
-	return out, weights
-}
-
-// leastOpenWeight keeps a row that has just come a row: the solver's weights are positive.
-const leastOpenWeight = 1e-3
-
-// openWeight is what an event counts that has no outcome yet, where a share come of the outcomes have come at its age
-// and a share rate of the events have one at all. With it the rows of an age, each with an outcome counting 1, have the
-// right share of outcomes, rate, and count come together:
-//
-//	rate·come / (rate·come + (1 - rate·come)·w) = rate
-//
-// It is the probability that an outcome would have come by now, but for what is known by its absence: the posterior of
-// "none will come" of Chapelle 2014, times come. Without rate, the weight come alone gives rate / (1 + rate·(1-come)).
-func openWeight(come, rate float64) float64 {
-	w := come * (1 - rate) / max(1-rate*come, math.SmallestNonzeroFloat64)
-	return min(max(w, leastOpenWeight), 1)
-}
-
-// weigh multiplies the weights of rows, nil for 1 each, by what they count for their labels.
-func weigh(weights []float64, of map[*sketch.Row]float64, lists ...[]sketch.Row) []float64 {
-	if of == nil {
-		return weights
-	}
-	i, out := 0, make([]float64, 0, len(weights))
-	for _, list := range lists {
-		for k := range list {
-			w := 1.0
-			if weights != nil {
-				w = weights[i]
+	for part := range open {
+		for i, at := range open[part] {
+			if open[part][i] = 1; at >= 0 {
+				open[part][i] = delays.come(at)
 			}
-			if share, ok := of[&list[k]]; ok {
-				w *= share
-			}
-			out, i = append(out, w), i+1
 		}
 	}
-	return out
-}
-
-// rescale makes the mean of the training rows' weights 1, and the held-out ones the same units.
-func rescale(train, heldOut []float64) {
-	if len(train) == 0 {
-		return
-	}
-	sum := 0.0
-	for _, w := range train {
-		sum += w
-	}
-	by := float64(len(train)) / max(sum, math.SmallestNonzeroFloat64)
-	for _, list := range [][]float64{train, heldOut} {
-		for i := range list {
-			list[i] *= by
-		}
-	}
+	return out, &encode.Open{Train: open[sketch.Train], Select: open[sketch.Select], Rate: out.Rate}
 }
 
 // OutcomesOf says how the events of a model and their outcomes met, by reading its sample; nil of a model whose labels
@@ -234,30 +186,17 @@ func OutcomesOf(m *config.Model, store *sketch.Store) (*report.Outcomes, error) 
 // Settle gives the rows of a sample their labels, and leaves those out whose label is not known yet: what is learned
 // live is learned once.
 func Settle(m *config.Model, s *sketch.Sample) {
-	gate := s.Gate
-	s.Gate = nil
-	_, open := join(m, s)
 	if !m.Schema.LabelLater {
-		s.Gate = gate
 		return
 	}
 	now, window := outcomeClock(m, s.Ledger), m.Input.Outcomes.Window.Std().Milliseconds()
-	for i := range gate {
-		label := LabelOf(m, gate[i].Time, gate[i].Outcomes)
-		rows.SetLabel(gate[i].Payload, label.Value)
-		if label.Counted > 0 || now != sketch.NoTime && now-gate[i].Time >= window {
-			s.Gate = append(s.Gate, gate[i])
-		}
+	for _, list := range []*[]sketch.Row{&s.Train, &s.Select, &s.Gate} {
+		*list = slices.DeleteFunc(*list, func(r sketch.Row) bool {
+			label := LabelOf(m, r.Time, r.Outcomes)
+			rows.SetLabel(r.Payload, label.Value)
+			return label.Counted == 0 && (now == sketch.NoTime || now-r.Time < window)
+		})
 	}
-	known := func(list []sketch.Row) (out []sketch.Row) {
-		for i := range list {
-			if _, isOpen := open[&list[i]]; !isOpen {
-				out = append(out, list[i])
-			}
-		}
-		return out
-	}
-	s.Train, s.Select = known(s.Train), known(s.Select)
 }
 
 // delays is the distribution of the time between events and their outcomes, from delays that are seen only if they are

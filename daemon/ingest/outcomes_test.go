@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
@@ -115,7 +116,7 @@ func TestOutcomesAreJoined(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j := s.Joined; j.Joined != 2 || j.Stubs != 5 || j.Unmatched != 2 || j.Late != 2 || s.Events.Applied != 21 {
+		if j := s.Outcomes(); j.Joined != 2 || j.Stubs != 5 || j.Unmatched != 2 || j.Late != 2 || s.Events.Applied != 21 {
 			t.Errorf("%+v of %d events", j, s.Events.Applied)
 		}
 		labels := map[int64]float64{}
@@ -215,7 +216,7 @@ func TestDelays(t *testing.T) {
 	}
 	// The rows with their weights have the right rate; as negatives, open rows do not.
 	for _, a := range ages {
-		weight += (1 - want*d.come(a)) * openWeight(d.come(a), want)
+		weight += (1 - want*d.come(a)) * encode.OpenWeight(d.come(a), want)
 	}
 	if got := float64(seen) / (float64(seen) + weight); math.Abs(got-want) > 0.01 {
 		t.Errorf("weighted rate %.3f, want %.3f", got, want)

@@ -37,13 +37,13 @@ func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
 		return nil, err
 	}
 	limit, limited := LimitWeights(m, s)
-	joined, shares := join(m, s)
+	joined, open := join(m, s)
 	out := &encode.Sample{
 		Train:          payloads(s.Train),
 		Select:         payloads(s.Select),
 		Gate:           payloads(s.Gate),
-		Weights:        weigh(s.TrainWeights(), shares, s.Train),
-		HeldOutWeights: weigh(s.HeldOutWeights(), shares, s.Select, s.Gate),
+		Weights:        s.TrainWeights(),
+		HeldOutWeights: s.HeldOutWeights(),
 		WeightLimit:    limit,
 		Limited:        limited,
 		Digest:         s.Digest.String(),
@@ -56,10 +56,8 @@ func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
 	}
 	var watermark int64
 	if s.Ledger, watermark = eventsOf(m, s.Ledger); joined != nil {
-		out.Watermark, out.Joined = watermark, joined
-		if shares != nil {
-			rescale(out.Weights, out.HeldOutWeights)
-		}
+		out.Watermark = watermark
+		out.SetOutcomes(joined, open)
 	}
 	out.Events = countsOf(s.Ledger)
 	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)

@@ -30,14 +30,15 @@ type Sample struct {
 	TrainAge       []float64 // of the rows, in events that were applied since; nil if not known
 	SelectAge      []float64
 	GateAge        []float64
-	Cut            []report.Cut     // up to which offset of each partition its events are in the sample
-	Digest         string           // of all rows, so that a repeated refit can say that it has the same
-	Lineage        string           // of the state: ages of another one cannot be compared
-	Watermark      int64            // newest event time, milliseconds since 1970
-	Events         format.Counts    // what became of the records before the cut
-	Joined         *report.Outcomes // how events and outcomes met; nil where labels come with events
+	Cut            []report.Cut  // up to which offset of each partition its events are in the sample
+	Digest         string        // of all rows, so that a repeated refit can say that it has the same
+	Lineage        string        // of the state: ages of another one cannot be compared
+	Watermark      int64         // newest event time, milliseconds since 1970
+	Events         format.Counts // what became of the records before the cut
 
-	tables *tables.Set // not exported: a record of the refit keeps it apart from the rows
+	tables *tables.Set      // not exported: a record of the refit keeps it apart from the rows
+	joined *report.Outcomes // nor are these, which the weights of a record follow from
+	open   *Open
 }
 
 // SetTables says what tables know of the entities of the rows at the cut: Decode joins it. Nothing may change it then.
