@@ -374,3 +374,24 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// TestManyOutcomes: however many outcomes come without an event, so many identities are kept as rows, and no more.
+func TestManyOutcomes(t *testing.T) {
+	const size, n = 2000, 50_000
+	store, err := NewMemory(Options{Size: size, Seed: 1, Identity: "id", Outcomes: Earliest})
+	must(t, err, store.Begin("c", 0, 0))
+	for base := int64(0); base < n; base += 5000 {
+		p := &Part{Topic: "c", Base: base, Next: base + 5000, Outcomes: true}
+		for i := range int64(5000) {
+			p.Records = append(p.Records, Record{Offset: base + i, Fate: Applied, Weight: 1, Value: 1,
+				Identity: strconv.AppendInt(nil, base+i, 10)})
+		}
+		must(t, store.Apply(p, nil))
+	}
+	s, err := store.Sample()
+	must(t, err)
+	if kept, bytes := store.Stubs(); kept != size || s.Unmatched != size || bytes > 100*size {
+		t.Errorf("%d keys of %d bytes, %d unmatched, want %d", kept, bytes, s.Unmatched, size)
+	}
+	must(t, store.Check(), store.Close())
+}

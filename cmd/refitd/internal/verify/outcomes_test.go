@@ -39,7 +39,8 @@ models:
         reward: sum, window: 1h}
     schema: {task: regression, label: worth, time: ts, time_unit: ms, categorical: [user, item]}
     sample: {size: 100, holdout: {fraction: 0.2, size: 20}}
-    publish: {store: snapshots}
+    train: {fold_in: {enabled: false}}
+    publish: {store: snapshots, update_every: 0s}
 `, b.broker.ListenAddrs()[0], topic)
 	conf, err := config.Parse(filepath.Join(b.dir, "refitd.yaml"), []byte(text),
 		func(string) (string, bool) { return "", false })
