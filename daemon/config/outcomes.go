@@ -12,11 +12,11 @@ import (
 // Outcomes are what came of events, written to other topics later: clicks of impressions, purchases of visits. An event
 // has its label from the outcomes that name it and come within the window.
 type Outcomes struct {
-	Topics []string       `json:"topics"` // of outcomes, other than those of events
-	Values []OutcomeValue `json:"values,omitempty"`
-	Key    OutcomeKey     `json:"key"`
-	Label  string         `json:"label,omitempty"` // field of outcomes with their value; empty: that of the topic
-	Time   string         `json:"time,omitempty"`  // field of outcomes with their time; empty is schema.time
+	Topics []string       `json:"topics"`           // of outcomes, other than those of events
+	Values []OutcomeValue `json:"values,omitempty"` // what outcomes of a topic are worth; 1 of others
+	Key    OutcomeKey     `json:"key"`              // by which events and outcomes are joined
+	Label  string         `json:"label,omitempty"`  // field of outcomes with their value; empty: that of the topic
+	Time   string         `json:"time,omitempty"`   // field of outcomes with their time; empty is schema.time
 	// how several outcomes of one event make its label: first, last, sum, max or min
 	Reward string `json:"reward,omitempty"`
 	// after its event, within which an outcome counts, in event time
@@ -26,8 +26,8 @@ type Outcomes struct {
 
 // OutcomeValue says what an outcome of a topic is worth.
 type OutcomeValue struct {
-	Topic string  `json:"topic"`
-	Value float64 `json:"value"`
+	Topic string  `json:"topic"` // one of the topics of outcomes
+	Value float64 `json:"value"` // that an outcome of it has
 }
 
 // OutcomeKey names the fields by which events and outcomes are joined.
