@@ -49,7 +49,7 @@ type Options struct {
 	// "" = events are known by topic, partition and offset, so that a producer's duplicates count twice.
 	Identity string
 	// Outcomes joins the events of other topics, Part.Outcomes, to those of the sample under the same Identity: of the
-	// outcomes of a partition beyond MaxOutcomes it says which are kept. "" = there are none. See join.go.
+	// outcomes of a partition beyond MaxOutcomes it says which are kept. "" = without outcomes. See join.go.
 	Outcomes Order
 	Weighted bool // events carry weights: Record.Weight moves the priority
 	// Quotas divide the training sample by class, the value of Record.Group: each class named is a separate sample of

@@ -57,7 +57,7 @@ const (
 // IsSet reports whether labels come in outcomes.
 func (o *Outcomes) IsSet() bool { return len(o.Topics) > 0 || o.Key != (OutcomeKey{}) }
 
-// IsZero leaves them out of stored models and of digests where there are none.
+// IsZero leaves them out of stored models and of digests where labels come with events.
 func (o Outcomes) IsZero() bool {
 	return !o.IsSet() && len(o.Values) == 0 && o.Label == "" && o.Time == "" && o.Reward == "" && o.Window == 0 &&
 		o.Default == 0
@@ -131,8 +131,12 @@ func (v *validator) outcomes(m *Model, path string) {
 	if o.Label != "" && (o.Label == o.Key.Outcome || o.Label == o.Time) {
 		v.bad(at+".label", o.Label, "another field than those of the key and the time")
 	}
-	v.oneOf(at+".reward", o.Reward, rewards...)
-	v.duration(at+".window", o.Window, minWindow, maxWindow)
+	if o.Reward != "" && !slices.Contains(rewards, o.Reward) {
+		v.bad(at+".reward", o.Reward, "first, last, sum, max or min; empty is first")
+	}
+	if v.duration(at+".window", o.Window, 0, maxWindow); o.Window.Std() < minWindow {
+		v.bad(at+".window", o.Window, "how long after its event an outcome counts, 1s or more, such as 24h")
+	}
 	v.rewardValues(m, at)
 	v.joinedWith(m, path)
 }
@@ -228,14 +232,14 @@ func (v *validator) joinedWith(m *Model, path string) {
 		v.refuse(at("input.format"), joined+"outcomes are read as JSON, and events with them")
 	}
 	if len(m.Tables) > 0 {
-		v.refuse(at("tables"), joined+"deltas have rows of tables, and there are none")
+		v.refuse(at("tables"), joined+"deltas have the rows of tables, and nothing is published between refits")
 	}
 	for _, k := range []struct {
 		key string
 		on  bool
 		off string
-	}{{"train.fold_in.enabled", m.Train.FoldIn.Enabled, "false"}, {"publish.update_every", m.Publish.UpdateEvery > 0, "0s"},
-		{"serve.live", m.Serve.Live, "false"}} {
+	}{{"train.fold_in.enabled", m.Train.FoldIn.Enabled, "false"},
+		{"publish.update_every", m.Publish.UpdateEvery > 0, "0s"}, {"serve.live", m.Serve.Live, "false"}} {
 		if k.on {
 			v.refuse(at(k.key), joined+"nothing is learned between refits before there is a label: write "+k.off)
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestOutcomes: events with outcomes are known by their key and have no label, and what cannot be joined is refused with
-// its place.
+// TestOutcomes: events with outcomes are known by their key and have no label, and what cannot be joined is refused
+// with its place.
 func TestOutcomes(t *testing.T) {
 	const between = "    train: {fold_in: {enabled: false}}\n    publish: {update_every: 0s}\n"
 	load := func(outcomes, schema, more string) (*Config, error) {

@@ -101,7 +101,7 @@ func outcomeClock(m *config.Model, ledger []sketch.LedgerRow) int64 {
 
 // join gives the rows of a sample of events whose labels come later their labels, in their payloads, and leaves rows
 // whose label is not final out of the gate's. It returns which share of the outcomes of training and select rows have
-// come, nil where every label is final.
+// come, nil where every label is final. Before the first outcome came there are no rows.
 func join(m *config.Model, s *sketch.Sample) (*report.Outcomes, *encode.Open) {
 	if !m.Schema.LabelLater {
 		return nil, nil
@@ -146,7 +146,10 @@ func join(m *config.Model, s *sketch.Sample) (*report.Outcomes, *encode.Open) {
 			}
 		}
 	}
-	s.Gate = slices.DeleteFunc(s.Gate, func(r sketch.Row) bool { return isOpen(&r) })
+	if s.Gate = slices.DeleteFunc(s.Gate, func(r sketch.Row) bool { return isOpen(&r) }); now == sketch.NoTime {
+		s.Train, s.Select = nil, nil // of no row anything is known before the first outcome
+		return out, nil
+	}
 	out.Stubs += s.Unmatched
 	delays.fit()
 	expected := 0.0

@@ -87,9 +87,9 @@ type Outcomes struct {
 
 // Delays are quantiles, in seconds; 0 without an outcome.
 type Delays struct {
-	Median float64 `json:"p50"`
-	P90    float64 `json:"p90"`
-	P99    float64 `json:"p99"`
+	Median float64 `json:"p50"` // half of the outcomes come within it
+	P90    float64 `json:"p90"` // 90 % do
+	P99    float64 `json:"p99"` // 99 % do
 }
 
 // Cut is where a version's training sample ends in one partition.

@@ -72,7 +72,7 @@ func ones(weights []float64, n int) []float64 {
 	return weights
 }
 
-// leastOpenWeight keeps a row that has just come a row: the solver's weights are positive.
+// leastOpenWeight keeps a row that has just come a row: the solver's weights are positive. Chosen by hand.
 const leastOpenWeight = 1e-3
 
 // OpenWeight is what an event counts that has no outcome yet, where a share come of the outcomes have come at its age
