@@ -1,6 +1,7 @@
 package sketch
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -394,4 +395,65 @@ func TestManyOutcomes(t *testing.T) {
 		t.Errorf("%d keys of %d bytes, %d unmatched, want %d", kept, bytes, s.Unmatched, size)
 	}
 	must(t, store.Check(), store.Close())
+}
+
+// TestOutcomesOnDisk: a state on disk with rows and outcomes is the same after it was opened again, and after a backup
+// was put in its place; what a forgotten identity had is gone on both sides.
+func TestOutcomesOnDisk(t *testing.T) {
+	h := newJoined(1)
+	h.o.Size = 100
+	o := h.o
+	o.Dir = t.TempDir()
+	s, err := Open(t.Context(), o)
+	must(t, err)
+	for _, l := range h.logs {
+		must(t, s.Begin(l.topic, l.number, 0), s.Apply(l.part(0, l.end), nil))
+		l.next = l.end
+	}
+	h.store = s
+	must(t, h.check())
+	before, err := s.State()
+	must(t, err)
+	if before.Joined == 0 {
+		t.Fatalf("nothing is joined: %+v", before)
+	}
+	var copied bytes.Buffer
+	_, err = s.Backup(&copied)
+	must(t, err, s.Close())
+	s, err = Open(t.Context(), o)
+	must(t, err)
+	h.store = s
+	must(t, h.check())
+	again, err := s.State()
+	must(t, err, s.Close())
+	dir := t.TempDir() + "/restored"
+	_, err = Restore(t.Context(), dir, bytes.NewReader(copied.Bytes()), nil)
+	must(t, err)
+	s, err = OpenExisting(t.Context(), dir, nil)
+	must(t, err)
+	restored, err := s.State()
+	must(t, err)
+	if again.SampleDigest != before.SampleDigest || restored.SampleDigest != before.SampleDigest ||
+		restored.Joined != before.Joined || restored.Stubs != before.Stubs {
+		t.Errorf("%+v opened again, %+v restored, want %+v", again, restored, before)
+	}
+	sample, err := s.Sample()
+	must(t, err)
+	var id []byte
+	for _, list := range [][]Row{sample.Train, sample.Select, sample.Gate} {
+		for _, r := range list {
+			if len(r.Outcomes) > 0 {
+				id, _, _ = bytes.Cut(r.Payload, []byte("@"))
+			}
+		}
+	}
+	_, err = s.ForgetSubject("id", id)
+	must(t, err)
+	rows, err := s.Erase(t.Context(), userOf)
+	must(t, err, s.Check())
+	after, err := s.State()
+	must(t, err, s.Close())
+	if rows != 1 || after.Stubs != before.Stubs-1 || after.Joined != before.Joined-1 {
+		t.Errorf("%d rows of %s erased, %+v left of %+v", rows, id, after, before)
+	}
 }
