@@ -149,8 +149,8 @@ func TestRefitOfOpenRows(t *testing.T) {
 	naiveECE, naiveLoss := judge(naive)
 	first, _ := judge(take())
 	ece, loss := judge(take(), take(), take())
-	t.Logf("log loss %.4f with every label, %.4f with open rows, %.4f with open rows as negatives; ECE %.4f (first refit %.4f)"+
-		" and %.4f", best, loss, naiveLoss, ece, first, naiveECE)
+	t.Logf("log loss %.4f with every label, %.4f with open rows, %.4f with open rows as negatives; ECE %.4f (first "+
+		"refit %.4f) and %.4f", best, loss, naiveLoss, ece, first, naiveECE)
 	t.Logf("ECE with every label %.4f", bestECE)
 	if ece > 0.01 || loss > 1.005*best {
 		t.Errorf("ECE %.4f, log loss %.4f, with every label %.4f", ece, loss, best)

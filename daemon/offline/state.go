@@ -23,7 +23,8 @@ func InspectState(ctx context.Context, dir, model string, log *slog.Logger, out 
 	}
 	state, err := store.State()
 	var outcomes *report.Outcomes
-	if m, readErr := config.ReadStored(path); err == nil && readErr == nil { // a state of an earlier build need not have it
+	// A state of an earlier build need not have it.
+	if m, readErr := config.ReadStored(path); err == nil && readErr == nil {
 		outcomes, err = ingest.OutcomesOf(m, store)
 	}
 	if err = errors.Join(err, store.Close()); err != nil {

@@ -76,8 +76,8 @@ func ones(weights []float64, n int) []float64 {
 const leastOpenWeight = 1e-3
 
 // OpenWeight is what an event counts that has no outcome yet, where a share come of the outcomes have come at its age
-// and its outcome comes at all with probability rate. With it the rows like it of one age, each with an outcome counting
-// 1, have the right share of outcomes, and count come together:
+// and its outcome comes at all with probability rate. With it the rows like it of one age, each with an outcome
+// counting 1, have the right share of outcomes, and count come together:
 //
 //	rate·come / (rate·come + (1 - rate·come)·w) = rate
 //

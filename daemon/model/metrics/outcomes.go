@@ -21,7 +21,7 @@ func newOutcomes(f registrar) outcomes {
 	return outcomes{
 		outcomesApplied: f.counter("outcomes_total", "Outcomes applied to the state, by topic.", "topic"),
 		outcomeRows: f.gauge("outcome_rows",
-			"Rows of the last refit's sample: joined have an outcome, open have none yet and their window is not over.", "state"),
+			"Rows of the last refit's sample: joined have an outcome, open have none yet and their window lasts.", "state"),
 		outcomeKeys: f.gauge("outcome_keys",
 			"Keys with outcomes at the last refit: matched have their event in the sample, unmatched wait for it.", "state"),
 		outcomesLate: f.gauge("outcomes_late", "Outcomes of the last refit's rows that came after the window."),
