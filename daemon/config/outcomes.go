@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // Outcomes are what came of events, written to other topics later: clicks of impressions, purchases of visits. An event
@@ -112,7 +113,7 @@ func (m *Model) OutcomeModel() *Model {
 
 // outcomes checks the keys of outcomes, and refuses what labels that come later cannot be combined with.
 func (v *validator) outcomes(m *Model, path string) {
-	o, at := &m.Input.Outcomes, join(path, "input.outcomes")
+	o, at := &m.Input.Outcomes, strictyaml.Join(path, "input.outcomes")
 	if o.IsZero() {
 		return
 	}
@@ -207,7 +208,7 @@ func (m *Model) AcceptsReward(value float64) bool {
 
 // joinedWith refuses what is decided before the label is there, or by what outcomes do not say.
 func (v *validator) joinedWith(m *Model, path string) {
-	o, at := &m.Input.Outcomes, func(key string) string { return join(path, key) }
+	o, at := &m.Input.Outcomes, func(key string) string { return strictyaml.Join(path, key) }
 	const joined = "cannot be combined with input.outcomes: "
 	if m.Schema.Identity != o.Key.Impression {
 		v.bad(at("schema.identity"), m.Schema.Identity, fmt.Sprintf("%q, the key of input.outcomes, or leave it out",

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // TestOutcomes: events with outcomes are known by their key and have no label, and what cannot be joined is refused
@@ -86,7 +88,7 @@ models:
 		{outcomes(""), schema + ", derived: [{name: n, kind: previous_label, of: user}]", "schema.derived[0].kind"},
 	} {
 		_, err := load(bad.outcomes, bad.schema, "")
-		if file, ok := errors.AsType[*FileError](err); !ok || file.Problems[0].Key != "models[0]."+bad.want {
+		if file, ok := errors.AsType[*strictyaml.FileError](err); !ok || file.Problems[0].Key != "models[0]."+bad.want {
 			t.Errorf("%s %s: %v, want %s", bad.outcomes, bad.schema, err, bad.want)
 		}
 	}
@@ -101,7 +103,7 @@ models:
 		"    sample: {seed: 1}\nrole: shard\nshard: {count: 2}\n":                     "role",
 	} {
 		_, err := load(outcomes(""), schema, more)
-		file, ok := errors.AsType[*FileError](err)
+		file, ok := errors.AsType[*strictyaml.FileError](err)
 		found := false
 		for i := 0; ok && i < len(file.Problems); i++ {
 			found = found || file.Problems[i].Key == want && (want == "models[0].publish.topic" ||
