@@ -18,8 +18,8 @@ import (
 func filled() *Stub {
 	s, r := new(Stub), rand.New(rand.NewPCG(1, 2))
 	for i := range int64(50) {
-		s.Add(Outcome{Topic: []string{"a", "b"}[r.IntN(2)], Partition: int32(r.IntN(3)), Incarnation: uint32(r.IntN(2)),
-			Offset: i, Time: r.Int64N(1000), Value: r.NormFloat64()}, Earliest)
+		s.Add(Outcome{Topic: []string{"a", "b"}[r.IntN(2)], Partition: int32(r.IntN(3)),
+			Incarnation: uint32(r.IntN(2)), Offset: i, Time: r.Int64N(1000), Value: r.NormFloat64()}, Earliest)
 	}
 	s.TakeBack("a", 1, 0)
 	return s
