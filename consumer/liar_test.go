@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -330,5 +332,40 @@ func TestHolesOfUnknownPolicy(t *testing.T) {
 	}
 	if !strings.Contains(r.log.String(), "its cleanup.policy cannot be read (ACL operation DescribeConfigs)") {
 		t.Errorf("log is %s", r.log.String())
+	}
+}
+
+// TestBatchesLostSwappedOrRepeated has a network that leaves out a batch of one answer, gives two in the wrong order or
+// one twice: every record is delivered once, in order, and no hole is believed.
+func TestBatchesLostSwappedOrRepeated(t *testing.T) {
+	const topic, batches = "t", 100
+	for name, change := range map[string]func(b [][]byte) [][]byte{
+		"lost at the start":      func(b [][]byte) [][]byte { return b[1:] },
+		"lost in the middle":     func(b [][]byte) [][]byte { return slices.Delete(b, 2, 4) },
+		"swapped":                func(b [][]byte) [][]byte { b[1], b[2] = b[2], b[1]; return b },
+		"the first one last":     func(b [][]byte) [][]byte { return append(b[1:], b[0]) },
+		"repeated":               func(b [][]byte) [][]byte { return slices.Insert(b, 2, b[1]) },
+		"repeated after another": func(b [][]byte) [][]byte { return slices.Insert(b, 3, b[1]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var lies atomic.Int32
+			network := &liar.Network{Fetch: func(_ int, _ int64, p *kmsg.FetchResponseTopicPartition) {
+				if b := liar.Batches(p); len(b) > 4 && lies.CompareAndSwap(0, 1) {
+					p.RecordBatches = bytes.Join(change(b), nil)
+				}
+			}}
+			cluster := batchesOf(t, topic, batches, network)
+			m := newMemory()
+			r := start(t, m, cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.MaxPartitionBytes = 2000 })
+			await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) >= 10*batches })
+			equalValues(t, m, tp(topic, 0), numbers(0, 10*batches))
+			m.check(t)
+			holes := r.metric(t, "refitd_consumer_records_total", "hole") +
+				r.metric(t, "refitd_consumer_missing_offsets_total")
+			if lies.Load() != 1 || holes != 0 || r.haltText(tp(topic, 0)) != "" {
+				t.Errorf("%d lies, %g holes, halted %q", lies.Load(), holes, r.haltText(tp(topic, 0)))
+			}
+		})
 	}
 }

@@ -84,7 +84,7 @@ var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_even
 	"refitd_progressive_loss{model,role}"}
 
 // elsewhere are the metrics that a broker without TLS and a model without shards, whose records are JSON, have no
-// reason to show. TestRegistryAway has those of schemas.
+// reason to show. TestRegistryAway has those of schemas, TestTables those of tables.
 var elsewhere = []string{
 	"refitd_consumer_cert_expiry_seconds",
 	"refitd_schema_failures_total",
@@ -92,6 +92,8 @@ var elsewhere = []string{
 	"refitd_schema_requests_total",
 	"refitd_schema_unavailable",
 	"refitd_schemas",
+	"refitd_table_bytes",
+	"refitd_table_rows",
 	"refitd_shard_clock_offset_seconds",
 	"refitd_shard_live_heard_timestamp_seconds",
 	"refitd_shard_live_missed_offsets_total",

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
@@ -41,7 +42,7 @@ func (d *Daemon) Reload(context.Context) error {
 	err := d.reload()
 	state := statuspage.ReloadStatus{At: time.Now()}
 	if err != nil {
-		state.Error = err.Error()
+		state.Error = report.WithoutPackages(err.Error())
 		d.reloads.successful.Set(0)
 		d.Log.Error("configuration not reloaded", "error", err)
 	} else {

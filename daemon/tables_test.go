@@ -123,6 +123,10 @@ func TestTables(t *testing.T) {
 		}
 		return bytes.Contains(answer, []byte(`"novel"`))
 	})
+	if _, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics"); daemontest.Sum(t, metrics, "refitd_table_rows") !=
+		41 || daemontest.Sum(t, metrics, "refitd_table_bytes") < 41*20 {
+		t.Error("the metrics have other rows")
+	}
 	putItem(b, "novel", nil)
 	daemontest.Within(t, daemontest.Patience, "the end of the item", func() bool { return !has(nil) })
 	if s := watcher.Status(); s.DeltasRefused > 0 || s.Err != nil {

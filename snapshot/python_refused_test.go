@@ -206,8 +206,10 @@ func resealedTrees() map[string]func(f *forged) {
 		"a leaf that is no number": replace(`"leaves":[`, `"leaves":["0",`),
 		"trees with more to say":   replace(`"leaves"`, `"shrunk":true,"leaves"`),
 		"a question with more":     replace(`"at_least":30`, `"at_least":30,"not":true`),
-		"trees without their end":  func(f *forged) { f.files[format.TreesFile] = bytes.TrimSpace(f.files[format.TreesFile]) },
-		"other leaves":             replace(`"leaves":[`, `"leaves":[1`),
+		"trees without their end": func(f *forged) {
+			f.files[format.TreesFile] = bytes.TrimSpace(f.files[format.TreesFile])
+		},
+		"other leaves": replace(`"leaves":[`, `"leaves":[1`),
 	}
 }
 

@@ -174,8 +174,8 @@ func TestInfiniteNumbersAnswerNo(t *testing.T) {
 	}
 }
 
-// TestDamagedTrees: a reader refuses what is not the file that was published, says where it is of a newer format, and no
-// file makes it panic.
+// TestDamagedTrees: a reader refuses what is not the file that was published, says where it is of a newer format, and
+// no file makes it panic.
 func TestDamagedTrees(t *testing.T) {
 	c := snapshottest.WithTrees(snapshottest.TestContents(snapshottest.Small))
 	b, err := c.Trees.Encode(&c.Schema)

@@ -16,7 +16,7 @@ func TestSeparableRows(t *testing.T) {
 			for _, sparse := range few([]bool{kernel == ANOVA, kernel != ANOVA}) {
 				for _, lambda := range tier.Size([]float64{1e-2, 1e-6}, []float64{1e-2, 1e-4, 1e-6}) {
 					t.Run(fmt.Sprintf("%s/%v/%v/%g", loss.Name(), kernel, sparse, lambda), func(t *testing.T) {
-						p := fewRows(sparse)
+						p := fewRows(17, 8, sparse)
 						p.Loss = loss
 						s := convexSettings(kernel, 0.5, 1e-6, 8).withPenalty(L1)
 						s.Lambda, s.BiasRidge, s.MaxBasis = lambda, 1e-6, 40

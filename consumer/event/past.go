@@ -6,7 +6,7 @@ import (
 )
 
 // errPast is returned for bytes that AppendPast has not written.
-var errPast = errors.New("event: a stored past of an entity cannot be read: it is damaged, or another build wrote it")
+var errPast = errors.New("a stored past of an entity cannot be read: it is damaged, or another build wrote it")
 
 const pastVersion = 1
 

@@ -196,7 +196,12 @@ func (c *Cycle) AsksUpdate() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.publisher.deltas
-	return f != nil && f.Published && (c.ensemble.stackedAsks(f, mixture.BlendErrors) || c.ensemble.treesAsk(f))
+	if f == nil {
+		return false
+	}
+	// Trees are asked for again where an update with others was held back.
+	return f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors) ||
+		c.ensemble.treesAsk(c.publisher.published.Load()) || c.publisher.behind.asks(c.publisher.race.Chosen)
 }
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up

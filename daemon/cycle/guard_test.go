@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -47,6 +48,27 @@ var attacks = []attack{
 			ev.Categorical = append([]string{"one"}, ev.Categorical[1:]...)
 		}
 		ev.Label = 1
+		return ev
+	}},
+	{"forty events in turn, with labels of others", func(clean []event.Event, i int) event.Event {
+		ev := clean[i%40]
+		ev.Label = clean[100+i%40].Label
+		return ev
+	}},
+	{"new entities with one label", func(clean []event.Event, i int) event.Event {
+		ev := oneLabel.draw(clean, i)
+		if len(ev.Categorical) > 0 {
+			ev.Categorical = append([]string{fmt.Sprint("new", i)}, ev.Categorical[1:]...)
+		}
+		return ev
+	}},
+	{"no item, or one number", func(clean []event.Event, i int) event.Event {
+		ev := clean[i%len(clean)]
+		if n := len(ev.Categorical); n > 0 {
+			ev.Categorical = append(slices.Clone(ev.Categorical[:n-1]), "none")
+		} else {
+			ev.Numeric = clean[0].Numeric
+		}
 		return ev
 	}},
 }

@@ -59,8 +59,8 @@ func branchedModel(isNumber bool) *config.Model {
 	return &m
 }
 
-// TestUpdateFromTrees: where rules of if and else decide, updates are made of boosted trees, with deltas or without, and
-// consumers lose a fraction of what the refit does. A reader's outputs are those of the learner, from memory and from
+// TestUpdateFromTrees: where rules of if and else decide, updates are made of boosted trees, and consumers lose a
+// fraction of what the refit does. A reader's outputs are those of the learner, from memory and from
 // the store. The daemon scores a version with trees as readers do when it begins with it again.
 func TestUpdateFromTrees(t *testing.T) {
 	for _, isNumber := range []bool{false, true} {

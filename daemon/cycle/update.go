@@ -99,7 +99,6 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 	// lock.
 	x = &updates.Update{Forms: c.ensemble.candidates(true), Settings: c.config}
 	c.ensemble.markNewton()
-	c.ensemble.markTrees()
 	if !x.Forms[mixture.FormFoldIn].Model.IsFinite() {
 		return nil, "the live model is not finite"
 	}
@@ -327,4 +326,5 @@ func (c *Cycle) compareUpdates(s *updates.Score, ev *event.Event) {
 	}
 	c.publisher.comparison.Add(s.Update, s.Refit, limit)
 	c.publisher.race.Add(&s.Forms, s.Refit, limit)
+	c.publisher.behind.add(s, c.target.IsNumeric())
 }

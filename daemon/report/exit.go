@@ -85,7 +85,7 @@ type Error struct {
 
 // ErrorOf returns the line for an error.
 func ErrorOf(err error) Error {
-	out := Error{Code: exitNames[CodeOf(err)], Message: withoutPackages(err.Error())}
+	out := Error{Code: exitNames[CodeOf(err)], Message: WithoutPackages(err.Error())}
 	if e, ok := errors.AsType[*ExitError](err); ok {
 		out.Key, out.Topic, out.Partition, out.Offset, out.Path = e.Key, e.Topic, e.Partition, e.Offset, e.Path
 	}

@@ -135,7 +135,7 @@ type Version struct {
 	// where the training sample ends, or what is stored when an update is made
 	Cut              []Cut  `json:"cut"`
 	PayloadDigest    string `json:"payload_digest"`
-	Solver           string `json:"solver"`            // the stages
+	Solver           string `json:"solver"`            // the stages, +temperature after temperature scaling
 	StochasticEpochs int    `json:"stochastic_epochs"` // passes of the stochastic solver
 	FISTAIterations  int    `json:"fista_iterations"`  // of the accelerated solver
 	Sweeps           int    `json:"sweeps"`            // of the variational solver

@@ -25,10 +25,10 @@
 //	          Σ_{i<j<l} h_i x_i h_j x_j h_l x_l         or   ⟨h, x⟩³   where the degree in the manifest is 3
 //
 // (Blondel, Niculae, Otsuka and Ueda 2017), where φ are the columns of the schema's FeatureMap and L_t the leaves of
-// Trees, if it has them, and the link of the manifest turns them into a prediction. Names that the vocabulary does not have contribute nothing, are
-// counted by Score and named by Predict and Explain. So do fields that an event lacks, which Predict and Explain name;
-// where the schema says which fields are optional (Schema.Optional), an event that lacks another one is refused with
-// ErrInput.
+// Trees, if it has them, and the link of the manifest turns outputs into a prediction. Names that the vocabulary does
+// not have are counted by Score and named by Predict and Explain. They contribute nothing, but for trees that ask for
+// them. So do fields that an event lacks, which Predict and Explain name; where the schema says which fields are
+// optional (Schema.Optional), an event that lacks another one is refused with ErrInput.
 //
 // # Files
 //
@@ -94,7 +94,7 @@
 //
 // # Promise
 //
-// Formats 1 to 7 stay readable by every later build. A writer may add fields to the manifest outside its schema without
+// Formats 1 to 8 stay readable by every later build. A writer may add fields to the manifest outside its schema without
 // a new format number; anything that changes scores, or the last line of the manifest, gets one, and a build that does
 // not know it says so (ErrFormat). OutputLimit is the one exception: it clips outputs twice as far away as those of the
 // rows that a model was made of, and a build that does not know it scores all other events the same. CoChoices change

@@ -368,8 +368,8 @@ func (m *Manifest) CheckPayload() error {
 }
 
 // PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary,
-// parameters and trees. OutputLimit is not in it: the digest of the manifest covers that. It depends on neither times, versions
-// nor metrics, so two runs that learned the same have the same digest. It returns ErrContents.
+// parameters and trees. OutputLimit is not in it: the digest of the manifest covers that. It depends on neither times,
+// versions nor metrics, so two runs that learned the same have the same digest. It returns ErrContents.
 func PayloadDigest(c *Contents) (string, error) {
 	c = c.Rounded()
 	if err := c.Validate(); err != nil {

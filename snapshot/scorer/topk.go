@@ -25,8 +25,8 @@ const (
 // it cannot be among the best. That takes O(n·k) for n names, by Scratch.Workers goroutines. A field of some thousand
 // names that is ranked for the eighth time gets a table of a byte for every number of its rows, which rules names out
 // several times as fast; making it takes that one call as long as some thirty rankings. Models after deltas share it.
-// In a field that is part of a cross each name takes as long as Score, and so do those that trees ask for. Values are computed from the outputs of Score
-// and what CoChoices add to them.
+// In a field that is part of a cross each name takes as long as Score, and so do those that trees ask for. Values are
+// computed from the outputs of Score and what CoChoices add to them.
 // Nothing is allocated once s and dst have grown and there is the table. It returns ErrInput.
 //
 // Names are ordered by their outputs before Manifest.OutputLimit, and Item.Value is of those after it: names that the

@@ -23,7 +23,7 @@ type Vocabulary struct {
 	// (solver.Model.Map). Nil without.
 	Map *format.FeatureMap
 
-	// Trees are what a version adds to the outputs of its model. Nil without, as in all that learners go on from.
+	// Trees are what a version adds to the outputs of its model. Nil without, and for learners.
 	Trees *format.Trees
 
 	// of the model's, or that with crosses of this version's own at the end of its categorical fields: see crossing

@@ -36,9 +36,10 @@ type Boosted struct {
 	fitter  trees.Fitter
 	each    [len(boostedFits)]boosted
 	experts Weights
-	marked  markedTrees // of the newest update
+	marked  markedTrees // that consumers have
+	kept    markedTrees // of an update that is being made
 
-	inUse    [2 * len(boostedFits)]*trees.Ensemble // scratch of refit
+	inUse    [3 * len(boostedFits)]*trees.Ensemble // scratch of refit
 	codes    []uint8                               // of the event in hand
 	mixed    []float64
 	residual []float64
@@ -65,7 +66,7 @@ var boostedKind = Kind{
 	}),
 	Footprint: func(s *Setting) int64 {
 		return trees.Footprint(boostedRows(s), len(s.Schema.Numeric), s.Schema.NumGiven(),
-			s.numberTarget().Outputs(), s.maxName(), slices.Concat(boostedFits[:], boostedFits[:]))
+			s.numberTarget().Outputs(), s.maxName(), slices.Repeat(boostedFits[:], 3))
 	},
 }
 
@@ -150,7 +151,8 @@ func (l *Boosted) refit(e int) {
 	}
 	x.since = 0
 	for o := range l.each { // this one's codes may go
-		l.inUse[o], l.inUse[len(l.each)+o] = l.each[o].ensemble, l.marked.each[o]
+		l.inUse[o] = l.each[o].ensemble
+		l.inUse[len(l.each)+o], l.inUse[2*len(l.each)+o] = l.marked.each[o], l.kept.each[o]
 	}
 	l.inUse[e] = nil
 	l.window.Forget(leastOfName, l.inUse[:]...)

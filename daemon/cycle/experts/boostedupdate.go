@@ -12,8 +12,8 @@ import (
 )
 
 // Freeze returns the learner as a model without weights, whose vocabulary has the trees of all ensembles: their leaves
-// count by the weights of the ensembles as they are now. Before the first fit, and where a leaf is not finite, the model
-// is nil. O(leaves).
+// count by the weights of the ensembles as they are now. Before the first fit, and where a leaf is not finite, the
+// model is nil. O(leaves).
 func (l *Boosted) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Model, *encode.Vocabulary) {
 	l.experts.Weigh()
 	model := solver.NewModel(kernel, v.NumColumns(), len(l.mixed), false)
@@ -61,38 +61,57 @@ func (l *Boosted) frozen(t *trees.Tree, share float64) format.Tree {
 	return out
 }
 
-// markedTrees are the ensembles of the newest update, with what they have lost since, compared with the current ones.
+// markedTrees are the ensembles of an update, with what they have lost since.
 type markedTrees struct {
+	of      *format.Trees                     // as consumers have them; nil for none
 	each    [len(boostedFits)]*trees.Ensemble // nil where there was none
 	weights [len(boostedFits)]float64
 	outputs []float64 // scratch, as mixed
 	mixed   []float64
-
-	n, loss, gain, squares float64 // of the events since: their loss, and by how much less the current ones lose; fading
+	lag     Lag // behind the current ones
 }
 
-// When an early update is asked for: what the current trees lose less than the marked ones is enough of their loss, and
-// so many standard errors, over events that fade. All are chosen by hand; rules 1 was looked at.
+// Lag is how much more something has lost of late than something else. The zero value has no events.
+type Lag struct {
+	n, loss, gain, squares float64 // of the events so far: its losses, and how much greater they are; fading
+}
+
+// When a lag is large: it is enough of the loss, and so many standard errors, over events that fade. All are chosen by
+// hand; rules 1 was looked at.
 const (
-	markedFade   = 0.99
-	markedLeast  = 30 // events
-	markedGain   = 0.1
-	markedErrors = 3.0
-	markedMost   = 4.0 // of the difference on one event
+	lagFade   = 0.99
+	lagLeast  = 30 // events
+	lagGain   = 0.1
+	lagErrors = 3.0
+
+	// LagMost bounds logarithmic losses of one event, and squares in units of their mean.
+	LagMost = 4.0
 )
 
-// Mark notes that an update is made of the trees as they are now.
-func (l *Boosted) Mark() {
+// Add takes up both losses on an event, bounded by most.
+func (x *Lag) Add(loss, other, most float64) {
+	gain := min(max(loss-other, -most), most)
+	x.n, x.loss = lagFade*x.n+1, lagFade*x.loss+min(loss, most)
+	x.gain, x.squares = lagFade*x.gain+gain, lagFade*x.squares+gain*gain
+}
+
+// IsLarge reports whether the other one has lost much less.
+func (x *Lag) IsLarge() bool {
+	return x.n >= lagLeast && x.gain > lagGain*x.loss && x.gain > lagErrors*math.Sqrt(x.squares)
+}
+
+// Keep notes that an update may get the trees as they are now, which Freeze has returned.
+func (l *Boosted) Keep(as *format.Trees) {
 	l.experts.Weigh()
-	l.marked = markedTrees{outputs: make([]float64, len(l.mixed)), mixed: make([]float64, len(l.mixed))}
+	l.kept = markedTrees{of: as, outputs: make([]float64, len(l.mixed)), mixed: make([]float64, len(l.mixed))}
 	for e := range l.each {
-		l.marked.each[e], l.marked.weights[e] = l.each[e].ensemble, l.experts.Weights[e]
+		l.kept.each[e], l.kept.weights[e] = l.each[e].ensemble, l.experts.Weights[e]
 	}
 }
 
 // compare takes up the loss of the current trees on the event in hand.
 func (x *markedTrees) compare(l *Boosted, ev *event.Event, loss float64) {
-	if x.mixed == nil {
+	if x.of == nil {
 		return
 	}
 	clear(x.mixed)
@@ -103,13 +122,17 @@ func (x *markedTrees) compare(l *Boosted, ev *event.Event, loss float64) {
 		}
 	}
 	last, _ := l.judge.of(l.residual, x.mixed, l.target)
-	gain := min(max(last-loss, -markedMost), markedMost)
-	x.n, x.loss = markedFade*x.n+1, markedFade*x.loss+min(last, markedMost)
-	x.gain, x.squares = markedFade*x.gain+gain, markedFade*x.squares+gain*gain
+	x.lag.Add(last, loss, LagMost)
 }
 
-// HasMoved reports whether the trees of the newest update have predicted much worse than the current ones.
-func (l *Boosted) HasMoved() bool {
+// HasMoved reports whether the trees that consumers have, nil for none, have predicted much worse than the current ones
+// since it was asked first.
+func (l *Boosted) HasMoved(has *format.Trees) bool {
 	x := &l.marked
-	return x.n >= markedLeast && x.gain > markedGain*x.loss && x.gain > markedErrors*math.Sqrt(x.squares)
+	if x.of != has { // another update was published, or a version without trees
+		if *x = (markedTrees{}); has != nil && l.kept.of == has {
+			*x = l.kept
+		}
+	}
+	return x.lag.IsLarge()
 }

@@ -11,5 +11,7 @@
 // Files:
 //
 //	guard.go  the three sets of rows, the comparison and its bounds (Guard, Judge, HeldBack)
+//	flood.go  what the latest events have in common that others have not (flood)
+//	labels.go the labels of the sets, by parts
 //	limit.go  the largest output that versions of a refit may have (OutputLimit)
 package guard

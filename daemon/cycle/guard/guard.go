@@ -2,6 +2,7 @@ package guard
 
 import (
 	"cmp"
+	"hash/maphash"
 	"math"
 	"slices"
 
@@ -81,12 +82,14 @@ type Guard struct {
 	latest  fitted.HoldoutSet
 	Limit   float64 // of one loss: the bound of outcome.loss
 	outputs float64 // largest magnitude of an output that the refit's rows support; 0 is not known
+	last    lastKeys
 	names   rows.Interner
 	Tables  *tables.Set // joined to the rows, as they are now; nil without tables
 }
 
 func New(t *encode.Target, by, window int) Guard {
-	return Guard{target: t, by: by, window: max(window, GuardSize), names: make(rows.Interner)}
+	return Guard{target: t, by: by, window: max(window, GuardSize), names: make(rows.Interner),
+		last: lastKeys{seed: maphash.MakeSeed()}}
 }
 
 // stratum returns the reservoir that an event belongs to.
@@ -119,6 +122,7 @@ func (g *Guard) Observe(ev *event.Event, published *evaluate.EventOutcome) {
 	if !published.Present {
 		return
 	}
+	g.last.add(ev)
 	at := g.stratum(ev)
 	latest, recent := takes(&g.latest, at, guardLatest), takes(&g.recent, at, g.window)
 	if !latest && !recent {
@@ -302,22 +306,23 @@ func (g *Guard) Judge(update, current, refit *fitted.FixedModel) HeldBack {
 		current: fitted.NewFrozenScorer(current),
 	}
 	held, recent := p.compare(&g.Held), p.compare(&g.recent)
-	p.refit, p.most = fitted.NewFrozenScorer(refit), g.mostCopies()
+	flood := g.findFlood(p.labels)
+	p.refit, p.most = fitted.NewFrozenScorer(refit), flood.copies
 	latest := p.compare(&g.latest)
 	clear(g.names) // those of other rows would be kept for ever
-	same := g.sameLabels(p.labels)
-	return cmp.Or(verdict(&held.losses, &recent.losses, &latest.losses, g.frequencyLoss(), same),
-		verdict(&held.squares, &recent.squares, &latest.squares, g.variance(), same))
+	return cmp.Or(verdict(&held.losses, &recent.losses, &latest.losses, g.frequencyLoss(), flood),
+		verdict(&held.squares, &recent.squares, &latest.squares, g.variance(), flood))
 }
 
 // verdict decides by one kind of loss. Rows that came before the latest ones say nothing where what labels mean has
 // changed: the latest events gain by the update against its refit. What consumers have is not asked, which may have
 // followed the change already: each update that follows it further gains less by the last one, and loses more on what
 // was.
-func verdict(held, recent, latest *RowDifferences, frequencies float64, sameLabels bool) HeldBack {
-	changed := latest.Counted >= GuardLeast && sameLabels && latest.Refit.isBetter(0) && !latest.losesLabel(frequencies)
-	// A flood of one label: each step that follows it may be too small to be shown on the held-out rows alone.
-	flooded := !sameLabels && latest.losesLabel(frequencies)
+func verdict(held, recent, latest *RowDifferences, frequencies float64, of flood) HeldBack {
+	changed := latest.Counted >= GuardLeast && !of.labels && !of.name && !of.stuck &&
+		latest.Refit.isBetter(0) && !latest.losesLabel(frequencies)
+	// Each step that follows a flood may be too small to be shown on the held-out rows alone.
+	flooded := of.name || of.stuck || of.labels && (of.gone || latest.losesLabel(frequencies))
 	switch {
 	case held.beyond || recent.beyond || latest.beyond:
 		return HeldBackOutputs
@@ -338,37 +343,13 @@ type guardPass struct {
 	update, current *fitted.Scorer
 	refit           *fitted.Scorer // of the latest events; nil of others
 	most            int            // copies of one of them that count
-	copies          map[string]int
-}
-
-// copyKey is what copies of an event have in common: all but their time and weight.
-func copyKey(ev *event.Event) string {
-	same := *ev
-	same.Time, same.Weight = 0, 1
-	return string(rows.AppendEvent(nil, &same))
-}
-
-// mostCopies returns how many copies of one event count among the latest ones: as many as there are in the held-out
-// rows. A producer that is stuck on a few events sends more.
-func (g *Guard) mostCopies() int {
-	var ev event.Event
-	copies, most := make(map[string]int), 1
-	for s := range g.Held {
-		for i := range g.Held[s].Rows {
-			if rows.DecodeEvent(&ev, g.Held[s].Rows[i].Payload, g.names) == nil {
-				key := copyKey(&ev)
-				copies[key]++
-				most = max(most, copies[key])
-			}
-		}
-	}
-	return most
+	copies          map[uint64]int
 }
 
 // compare scores the rows of a set with both models. The strata weigh as in the held-out rows, where there are any: of
 // a flood with one label, most events have that label, and the other one would not count.
 func (p *guardPass) compare(set *fitted.HoldoutSet) (of lossDifferences) {
-	p.copies = make(map[string]int)
+	p.copies = make(map[uint64]int)
 	weights := &p.guard.Held
 	if Seen(weights) == 0 {
 		weights = set
@@ -459,7 +440,7 @@ func (p *guardPass) score(row *fitted.GuardRow, losses, squares *PairedLosses) (
 	}
 	counts := false
 	if p.refit != nil {
-		key := copyKey(&ev)
+		key := g.last.of(&ev)
 		p.copies[key]++
 		counts = p.copies[key] <= p.most
 		if row.OfRefit != p.refit.FixedModel {

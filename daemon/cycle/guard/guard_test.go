@@ -5,7 +5,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 func TestReservoirIsCappedByEntity(t *testing.T) {
@@ -52,28 +56,36 @@ func TestVerdict(t *testing.T) {
 	stuck.Counted = GuardLeast - 1
 	few := rows(1, 1)
 	few.N = GuardLeast - 1
+	noisy := rows(0.2, 0.1)
+	noisy.Unseen.Variance = 0.01
 	beyond := rows(0, 0)
 	beyond.beyond = true
 	for name, test := range map[string]struct {
 		held, recent, latest *RowDifferences
-		same                 bool
+		of                   flood
 		want                 HeldBack
 	}{
-		"as good":                     {rows(0, 0), rows(0, 0), rows(0, 0), true, ""},
-		"within the margin":           {rows(0.16, 0.1), rows(0.1, 0.1), rows(0.1, 0.1), true, ""},
-		"held-out rows":               {rows(0.2, 0.1), rows(0, 0), rows(0, 0), true, HeldBackHoldout},
-		"no worse than what is there": {rows(0.2, 0), rows(0.2, 0), rows(0.2, 0), true, ""},
-		"recent events":               {rows(0, 0), rows(0.2, 0.1), rows(0, 0), true, HeldBackWindow},
-		"after a change":              {rows(1, 1), rows(1, 1), gains(-0.3, -0.3), true, ""},
-		"a while after a change":      {rows(1, 1), rows(1, 1), gains(-0.05, 0), true, ""},
-		"one label":                   {rows(1, 1), rows(0, 0), gains(-0.3, -0.3), false, HeldBackHoldout},
-		"by few events that differ":   {rows(1, 1), rows(0, 0), stuck, true, HeldBackHoldout},
-		"worse of late":               {rows(1, 1), rows(0, 0), gains(0.2, 0.1), true, HeldBackWindow},
-		"latest events":               {rows(0, 0), rows(0, 0), rows(0.2, 0.1), true, HeldBackWindow},
-		"few rows":                    {few, few, few, true, ""},
-		"outputs":                     {rows(0, 0), beyond, rows(0, 0), true, HeldBackOutputs},
+		"as good":                     {rows(0, 0), rows(0, 0), rows(0, 0), flood{}, ""},
+		"within the margin":           {rows(0.16, 0.1), rows(0.1, 0.1), rows(0.1, 0.1), flood{}, ""},
+		"held-out rows":               {rows(0.2, 0.1), rows(0, 0), rows(0, 0), flood{}, HeldBackHoldout},
+		"no worse than what is there": {rows(0.2, 0), rows(0.2, 0), rows(0.2, 0), flood{}, ""},
+		"recent events":               {rows(0, 0), rows(0.2, 0.1), rows(0, 0), flood{}, HeldBackWindow},
+		"after a change":              {rows(1, 1), rows(1, 1), gains(-0.3, -0.3), flood{}, ""},
+		"a while after a change":      {rows(1, 1), rows(1, 1), gains(-0.05, 0), flood{}, ""},
+		"one label":                   {rows(1, 1), rows(0, 0), gains(-0.3, -0.3), flood{labels: true}, HeldBackHoldout},
+		"one label alone": {noisy, rows(0, 0), gains(-0.3, -0.3), flood{labels: true, gone: true},
+			HeldBackHoldout},
+		"one name":                    {rows(1, 1), rows(0, 0), gains(-0.3, -0.3), flood{name: true}, HeldBackHoldout},
+		"copies":                      {rows(1, 1), rows(0, 0), gains(-0.3, -0.3), flood{stuck: true}, HeldBackHoldout},
+		"copies, by a small step":     {noisy, rows(0, 0), gains(-0.3, -0.3), flood{stuck: true}, HeldBackHoldout},
+		"a small step without copies": {noisy, rows(0, 0), gains(-0.3, -0.3), flood{}, ""},
+		"by few events that differ":   {rows(1, 1), rows(0, 0), stuck, flood{}, HeldBackHoldout},
+		"worse of late":               {rows(1, 1), rows(0, 0), gains(0.2, 0.1), flood{}, HeldBackWindow},
+		"latest events":               {rows(0, 0), rows(0, 0), rows(0.2, 0.1), flood{}, HeldBackWindow},
+		"few rows":                    {few, few, few, flood{}, ""},
+		"outputs":                     {rows(0, 0), beyond, rows(0, 0), flood{}, HeldBackOutputs},
 	} {
-		if got := verdict(test.held, test.recent, test.latest, 0, test.same); got != test.want {
+		if got := verdict(test.held, test.recent, test.latest, 0, test.of); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
@@ -102,6 +114,75 @@ func TestReservoirReplacesTheOldest(t *testing.T) {
 		added[at] = float64(n)
 		if add(&r, fitted.GuardRow{Entity: entity, Label: float64(n)}); r.Rows[at].Label != float64(n) {
 			t.Fatalf("row %d of %s is not in place %d, the oldest", n, entity, at)
+		}
+	}
+}
+
+// TestFindFlood: what the latest events have in common is found, and not what the held-out rows have, too.
+func TestFindFlood(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	drawn := func() event.Event {
+		return event.Event{
+			Label:       float64(rng.IntN(2)),
+			Weight:      1,
+			Categorical: []string{fmt.Sprint("i", rng.IntN(200)), fmt.Sprint("day", rng.IntN(7))},
+			Multi:       [][]string{{fmt.Sprint("t", rng.IntN(200))}},
+		}
+	}
+	with := func(change func(ev *event.Event)) func(int) event.Event {
+		return func(int) event.Event {
+			ev := drawn()
+			change(&ev)
+			return ev
+		}
+	}
+	plain := func(n int) (events []event.Event) {
+		for range n {
+			events = append(events, drawn())
+		}
+		return events
+	}
+	stuck, many := plain(3), plain(40)
+	few := with(func(ev *event.Event) { *ev = event.Event{Weight: 1, Label: ev.Label} })
+	any := func(int) event.Event { return drawn() }
+	mixed := func(share int) func(i int) event.Event {
+		return func(i int) event.Event {
+			if i%share == 0 {
+				return stuck[0]
+			}
+			return drawn()
+		}
+	}
+	for name, test := range map[string]struct {
+		held, latest func(i int) event.Event
+		want         flood
+	}{
+		"as before":               {any, any, flood{}},
+		"a few in turn":           {any, func(i int) event.Event { return stuck[i%2] }, flood{stuck: true}},
+		"forty in turn":           {any, func(i int) event.Event { return many[i%40] }, flood{stuck: true}},
+		"a third of one":          {any, mixed(3), flood{stuck: true}},
+		"a fifth of one":          {any, mixed(5), flood{}},
+		"as before a third":       {mixed(3), mixed(3), flood{}},
+		"few kinds of events":     {any, few, flood{stuck: true}},
+		"few kinds as before":     {few, few, flood{}},
+		"one name":                {any, with(func(ev *event.Event) { ev.Categorical[0] = "none" }), flood{name: true}},
+		"one name in lists":       {any, with(func(ev *event.Event) { ev.Multi[0][0] = "none" }), flood{name: true}},
+		"one name of seven":       {any, with(func(ev *event.Event) { ev.Categorical[1] = "day3" }), flood{}},
+		"times alone are others":  {any, with(func(ev *event.Event) { ev.Time = 7 }), flood{}},
+		"weights alone are other": {few, with(func(ev *event.Event) { *ev = event.Event{Weight: 3} }), flood{}},
+	} {
+		g := New(&encode.Target{}, -1, GuardSize)
+		for i := range GuardSize {
+			ev := test.held(i)
+			add(&g.Held[0], fitted.GuardRow{Label: ev.Label, Payload: rows.AppendEvent(nil, &ev)})
+			g.Held[0].Seen++
+		}
+		for i := range guardLatest + 100 {
+			ev := test.latest(i)
+			g.Observe(&ev, &evaluate.EventOutcome{Present: true})
+		}
+		if got := g.findFlood(g.heldLabels()); got.name != test.want.name || got.stuck != test.want.stuck {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

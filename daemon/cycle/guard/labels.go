@@ -8,9 +8,10 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 )
 
-// Labels are compared by parts. Both are chosen by hand.
+// Labels are compared by parts. All are chosen by hand.
 const (
 	guardAlike = 0.25 // total variation of two label distributions that count as the same
+	guardGone  = 0.1  // of its share of the held-out rows, below which a part of the labels is gone
 	labelParts = 4    // quarters of numbers
 )
 
@@ -44,13 +45,14 @@ func (g *Guard) part(held []float64, label float64) int {
 	return min(labelParts*at/max(len(held), 1), labelParts-1)
 }
 
-// sameLabels reports whether the latest events have labels as the held-out rows do, by their parts.
-func (g *Guard) sameLabels(held []float64) bool {
+// compareLabels reports whether the latest events have other labels than the held-out rows, by their parts, and whether
+// a part of these is as good as gone.
+func (g *Guard) compareLabels(held []float64) (others, gone bool) {
 	var share [2][labelParts]float64
 	for i, set := range []*fitted.HoldoutSet{&g.Held, &g.latest} {
 		total := Seen(set)
 		if total == 0 {
-			return false
+			return true, false
 		}
 		if g.target.Task == event.Binary {
 			share[i][0], share[i][1] = set[0].Seen/total, set[1].Seen/total
@@ -64,6 +66,7 @@ func (g *Guard) sameLabels(held []float64) bool {
 	distance := 0.0
 	for k := range share[0] {
 		distance += math.Abs(share[0][k]-share[1][k]) / 2
+		gone = gone || share[1][k] < guardGone*share[0][k]
 	}
-	return distance < guardAlike
+	return distance >= guardAlike, gone
 }

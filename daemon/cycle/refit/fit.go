@@ -103,6 +103,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 		return nil, err
 	}
 	ch := challenger(ctx, j, best, fit, choose.Mapped(ctx, j, best.Model, nil), nil)
+	measure(j, ch)
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
 	out := &FitOutcome{Champion: ch, Linear: linear,
 		Forms: convex.MarkChosen(forms, best, int64(j.Rows.Problem.X.NumRows()))}

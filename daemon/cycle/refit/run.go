@@ -63,6 +63,8 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	}
 	j.Stages.Swept = swept
 	ch := challenger(ctx, j, best, swept, choose.Mapped(ctx, j, best.Model, warm), warm)
+	temper(j, ch)
+	measure(j, ch)
 	ch.CutShort, ch.Kept = j.Budget.Cut, kept
 	// A version of zeros would be judged, and may be promoted, as the first one.
 	if ch.CutShort != nil && ch.Target.Link != format.Identity && isZero(ch.Model) {
@@ -198,8 +200,12 @@ func challenger(ctx context.Context, j *task.Task, best *task.Candidate, variati
 		v.Solver += "+map"
 		v.FeatureMap = encode.MapText(j.Vocab.Map)
 	}
-	temper(j, ch)
-	by := j.Judging()
+	return ch
+}
+
+// measure says how good a challenger is by the select rows and those of the gate, before the gate decides.
+func measure(j *task.Task, ch *fitted.Fitted) {
+	by, v := j.Judging(), &ch.Version
 	if by.Criteria.Lists != nil {
 		if ch.PopularOnly = !by.Lifts(ch.Model); ch.PopularOnly {
 			ch.Popular = ch.Popular.Calibrated(j.CalibratePopular())
@@ -210,7 +216,6 @@ func challenger(ctx context.Context, j *task.Task, best *task.Candidate, variati
 	if by.Criteria.Lists != nil {
 		by.ListsOf(by.Rows.Gate, by.Listed(ch, ch.Model), j.Vocab).Hits.AddTo(v.Gate)
 	}
-	return ch
 }
 
 // temper multiplies the outputs of a model that is no mean of a posterior: those of a posterior are as sure as it is.

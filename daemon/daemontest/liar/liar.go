@@ -210,3 +210,15 @@ func Move(p *kmsg.FetchResponseTopicPartition, index int, by int64) bool {
 	}
 	return false
 }
+
+// Batches returns the batches of an answer.
+func Batches(p *kmsg.FetchResponseTopicPartition) (batches [][]byte) {
+	for rest := p.RecordBatches; len(rest) >= 12; {
+		size := 12 + int(binary.BigEndian.Uint32(rest[8:]))
+		if size > len(rest) {
+			return batches
+		}
+		batches, rest = append(batches, rest[:size:size]), rest[size:]
+	}
+	return batches
+}

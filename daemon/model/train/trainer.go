@@ -379,8 +379,8 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		t.metrics.TrainFailed.WithLabelValues(name).Inc()
 		span.SetStatus(codes.Error, "the refit failed")
 		t.log.Error("refit failed", "error", err, "stack", part.StackOf(err))
-		t.versions.WithoutVersion("the last refit failed: %v", err)
-		failure := err.Error()
+		failure := report.WithoutPackages(err.Error())
+		t.versions.WithoutVersion("the last refit failed: %s", failure)
 		t.shown.failure.Store(&failure)
 		return trained{}
 	}

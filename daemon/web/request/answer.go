@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/report"
 )
 
 // Failure is the answer to a request that cannot be met.
@@ -26,7 +27,7 @@ type Failure struct {
 
 // Fail answers with a status and a Failure.
 func Fail(w http.ResponseWriter, status int, text string) {
-	_ = Answer(w, status, Failure{Error: text})
+	_ = Answer(w, status, Failure{Error: report.WithoutPackages(text)})
 }
 
 // Answer writes v as JSON and returns nil, for a handler to end with: a client that has gone needs no answer, so the

@@ -251,8 +251,9 @@ func WithTrees(c *format.Contents) *format.Contents {
 	rng := rand.New(rand.NewPCG(9, 1))
 	of := *c
 	of.Trees = new(format.Trees)
-	splits := []format.Split{{Field: 0, Edge: 30}, {Field: -2, Name: "i2"}, {Field: -1, Name: "u1"}, {Field: 0, Edge: 41.5},
-		{Field: -2, Name: "i9"}, {Field: -2, Name: "i1"}, {Field: -1, Name: "u9"}, {Field: 0, Edge: -55.25}}
+	splits := []format.Split{{Field: 0, Edge: 30}, {Field: -2, Name: "i2"}, {Field: -1, Name: "u1"},
+		{Field: 0, Edge: 41.5}, {Field: -2, Name: "i9"}, {Field: -2, Name: "i1"}, {Field: -1, Name: "u9"},
+		{Field: 0, Edge: -55.25}}
 	for i := range splits {
 		t := format.Tree{Splits: splits[i:min(i+1+i%3, len(splits))]}
 		for range c.NumOutputs << len(t.Splits) {

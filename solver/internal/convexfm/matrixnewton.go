@@ -34,6 +34,7 @@ type WholeNewton struct {
 	slope   []float64 // size
 
 	Short int // models whose minimum modelSteps did not reach
+	spent int // steps on the models of all refits
 }
 
 const (
@@ -45,6 +46,9 @@ const (
 	// part of the first one's length at which they end.
 	modelSteps    = 2000
 	modelAccuracy = 1e-4
+	// solveSteps bounds them over all refits of a solve, after which Newton steps are given up, too: rows that are fewer
+	// than columns took 10⁵, other problems 4,000 to the last digit. Chosen by hand.
+	solveSteps = 8000
 	// ShortModels are how many models of a solve may end at modelSteps before Newton steps are given up: with fewer
 	// rows than coordinates, or classes that are all but separated, λ alone curves a model, whose gradient steps then
 	// get nowhere. Of ordinary problems one model in hundreds ends there.
@@ -292,6 +296,10 @@ func (s *WholeNewton) minimise(u, begun, work []float64) bool {
 	y, gradient, last := append([]float64(nil), u...), make([]float64, s.Size), make([]float64, s.Size)
 	momentum, first := 1.0, 0.0
 	for t := range modelSteps {
+		if s.spent++; s.spent > solveSteps {
+			s.Short = ShortModels
+			return true
+		}
 		for c := range gradient {
 			last[c] = y[c] - begun[c]
 		}
