@@ -25,7 +25,7 @@ func filled() *Stub {
 	return s
 }
 
-// TestRoundTrip: what is stored of a stub is what it was, in as many bytes as it said, and every other value is refused.
+// TestRoundTrip: what is stored of a stub is what it was, in as many bytes as it said, and other values are refused.
 func TestRoundTrip(t *testing.T) {
 	key := Key(ledger.Select, policy.Identity{1, 2, 3})
 	if role, id, ok := ParseKey(key[:]); !ok || role != ledger.Select || id != (policy.Identity{1, 2, 3}) {
