@@ -220,7 +220,7 @@ daemon/web
 	snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
 daemon/web/request
-	consumer/event
+	consumer/event daemon/report
 daemon/web/statuspage
 	consumer/event daemon/curves daemon/quality daemon/report snapshot
 daemon/web/tensor
