@@ -75,7 +75,7 @@ func writtenTopics(t *testing.T) []written {
 var between = []string{"shard.topic", "shard.live_topic"}
 
 // readTopics are keys of topics that are read.
-var readTopics = []string{"shard.from.topic"}
+var readTopics = []string{"models.input.outcomes.values.topic", "shard.from.topic"}
 
 // headerTexts say what the headers of records have.
 var headerTexts = map[string]string{

@@ -220,7 +220,7 @@ daemon/web
 	snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
 daemon/web/request
-	consumer/event
+	consumer/event daemon/report
 daemon/web/statuspage
 	consumer/event daemon/curves daemon/quality daemon/report snapshot
 daemon/web/tensor
@@ -228,10 +228,11 @@ daemon/web/tensor
 sketch
 	sketch/internal/audit sketch/internal/backup sketch/internal/codec sketch/internal/fault sketch/internal/ledger
 	sketch/internal/mirror sketch/internal/outbox sketch/internal/piece sketch/internal/policy sketch/internal/reservoir
-	sketch/internal/sample sketch/internal/share sketch/internal/storage sketch/internal/witness snapshot/failpoint
+	sketch/internal/sample sketch/internal/share sketch/internal/storage sketch/internal/stub sketch/internal/witness
+	snapshot/failpoint
 sketch/internal/audit
 	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/outbox
-	sketch/internal/policy sketch/internal/reservoir sketch/internal/storage
+	sketch/internal/policy sketch/internal/reservoir sketch/internal/storage sketch/internal/stub
 sketch/internal/backup
 	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/storage snapshot/durable
 sketch/internal/codec
@@ -250,12 +251,14 @@ sketch/internal/policy
 sketch/internal/reservoir
 	sketch/internal/ledger sketch/internal/policy
 sketch/internal/sample
-	sketch/internal/audit sketch/internal/ledger sketch/internal/policy sketch/internal/storage
+	sketch/internal/audit sketch/internal/ledger sketch/internal/policy sketch/internal/storage sketch/internal/stub
 sketch/internal/share
 	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/policy
 	sketch/internal/reservoir
 sketch/internal/storage
 	sketch/internal/fault snapshot/failpoint
+sketch/internal/stub
+	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/policy
 sketch/internal/witness
 	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/policy snapshot/durable
 solver

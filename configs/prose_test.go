@@ -11,7 +11,7 @@ import (
 
 // Bounds of the Markdown that people write. A page within them can be read by someone who is tired.
 const (
-	maxWords         = 45_700 // of all pages but references, with code and tables
+	maxWords         = 45_000 // of all pages but references, with code and tables
 	maxMeanWords     = 20     // of a sentence, on the average over all pages
 	longSentence     = 40     // words
 	maxLongSentences = 5      // of all pages

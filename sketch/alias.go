@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/sample"
 	"github.com/refitd/refitd/sketch/internal/share"
 	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/stub"
 	"github.com/refitd/refitd/sketch/internal/witness"
 )
 
@@ -79,6 +80,10 @@ type (
 	// A Sample is a private copy of the state after one commit. Rows are in the order of their identity hashes, which is
 	// random but reproducible.
 	Sample = sample.Sample
+	// An Order says which outcomes of a partition are kept of one key.
+	Order = stub.Order
+	// An Outcome is an event of another topic that says what came of an event of the sample.
+	Outcome = stub.Outcome
 	// A Row is an event of the sample.
 	Row = sample.Row
 	// A Witness is the small file in the state directory that records how far the state had come.
@@ -111,6 +116,15 @@ const (
 	Gate     = ledger.Gate     // held out: is a new model better than the champion?
 	NumRoles = ledger.NumRoles // the number of roles
 )
+
+// The orders of Options.Outcomes.
+const (
+	Earliest = stub.Earliest
+	Latest   = stub.Latest
+)
+
+// MaxOutcomes bounds what is kept of one key and one partition.
+const MaxOutcomes = stub.MaxOutcomes
 
 // MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's key, headers and value together.
 const MaxDeadLetterBytes = outbox.MaxLetterBytes

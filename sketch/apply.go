@@ -14,6 +14,7 @@ import (
 // at most for each doubling of their age), the counters, aux, a marker, a time bound and a note.
 const (
 	spareOps   = 2 + 3 + 1 + 7 + 3 + 1 + 1
+	joinOps    = 256 // more of an outcome, or of an event that it may be joined to: see Store.align
 	spareBytes = 24 << 10
 )
 
@@ -138,7 +139,7 @@ func (s *Store) take(p *Part, aux []byte) error {
 				return err
 			}
 		}
-		if err := s.step(l, place, r); err != nil {
+		if err := s.step(l, place, r, p.Outcomes); err != nil {
 			return s.stop(err)
 		}
 	}
@@ -152,12 +153,14 @@ func (s *Store) take(p *Part, aux []byte) error {
 
 // hasRoomFor reports whether so many ops suffice for a record and the rows that it may put out.
 func (s *Store) hasRoomFor(r *Record, ops int) bool {
-	ops -= spareOps + len(r.Entities)
+	if ops -= spareOps + len(r.Entities); s.settings.Joined() {
+		ops -= joinOps
+	}
 	return ops >= MaxCostOfRow/MinCost || ops >= s.costOf(r.Payload)/MinCost // the cost is asked for near the end alone
 }
 
 // step accounts for one record and offers it to its reservoir.
-func (s *Store) step(l *ledger.Account, place int32, r *Record) error {
+func (s *Store) step(l *ledger.Account, place int32, r *Record, isOutcome bool) error {
 	if r.Offset > l.Next {
 		l.Holes += r.Offset - l.Next
 	}
@@ -190,7 +193,11 @@ func (s *Store) step(l *ledger.Account, place int32, r *Record) error {
 		if r.Aside {
 			break
 		}
-		if err := s.keep(l, place, r); err != nil {
+		if isOutcome {
+			if err := s.fold(l, r); err != nil {
+				return err
+			}
+		} else if err := s.keep(l, place, r); err != nil {
 			return err
 		}
 	}
@@ -217,6 +224,12 @@ func (s *Store) keep(l *ledger.Account, place int32, r *Record) error {
 func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 	res, key := s.samples.Of(r.Role, r.group), codec.MakeRowKey(r.Role, r.id)
 	rank, threshold, evicted := res.Rank(r.id.H(), r.Weight, r.Time), res.Threshold, res.Evicted
+	if s.settings.Joined() && s.samples.StubsOf(r.Role).Excludes(rank) { // what came of it may have been given up
+		res.Lose(rank)
+		s.pending.Counted = true
+		s.align(r.Role)
+		return nil
+	}
 	if res.Refuse(rank, r.id) { // most of a long log: what the row costs need not be known
 		s.pending.Counted = s.pending.Counted || threshold != res.Threshold || evicted != res.Evicted
 		return nil
@@ -252,6 +265,7 @@ func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 		s.touch(out[i].Place)
 		s.pending.DropRow(codec.MakeRowKey(r.Role, out[i].ID))
 	}
+	s.align(r.Role)
 	return nil
 }
 

@@ -11,6 +11,8 @@
 // erasure, or a larger size, leaves a sample under-filled: it holds the events above its threshold until they fill
 // it. Either starts a new lineage.
 //
+// Outcomes of events, which come in other topics, are joined to the rows by identity: join.go says how.
+//
 // The ledger has one row for each partition: start, next, what became of each offset between them, and a digest chained
 // over the records. Rows, counts and ledger change in one transaction, so a state is always that of a log prefix.
 //
@@ -27,6 +29,7 @@
 //	ledger     accounts of partitions, checkpoints, markers
 //	policy     hashes, ranks, settings
 //	codec      keys and values of the state
+//	stub       what came of the event of one key
 //	reservoir  what is kept in memory of the rows
 //	outbox     rejected records that wait to be sent
 //	piece      what one transaction will write
@@ -56,6 +59,7 @@
 //	e topic 0x00 partition key    what the caller keeps of an entity; the key 32 bytes
 //	f hash                     marker of a forgotten subject: JSON
 //	h topic 0x00 partition incarnation        ledger row of a topic that was made again
+//	j role id                  stub: outcomes of the event of an identity, whether or not it is in the sample
 //	k topic 0x00 partition incarnation next   checkpoint: the ledger row as it was
 //	l topic 0x00 partition     ledger row; the partition big-endian
 //	m                          how far shares of shards were merged, as the caller counts

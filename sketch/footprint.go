@@ -7,6 +7,9 @@ const (
 	storedBytes  = 96       // key, ledger position and check sum of a stored row
 	badgerBytes  = 96 << 20 // three 16 MiB memtables, block and index caches of 16 MiB each, a table being built
 	letterHeader = 512      // of a rejected record without what is kept of its value
+	stubBytes    = 160      // of a key with outcomes, where a sample is read: its entry in the map of lists
+	outcomeBytes = 72       // of an outcome in such a list
+	meanOutcomes = 4        // of a key, at most in the mean; one key may have MaxOutcomes of a partition
 )
 
 // IndexFootprint returns the bytes that a sample of n rows takes in memory.
@@ -15,6 +18,12 @@ func IndexFootprint(n int, capped bool) int64 {
 		return int64(n) * (indexBytes + cappedBytes)
 	}
 	return int64(n) * indexBytes
+}
+
+// StubsFootprint returns the bytes that the outcomes of n keys take in memory: their index, and the lists of a sample
+// that is read.
+func StubsFootprint(n int) int64 {
+	return int64(n) * (indexBytes + stubBytes + meanOutcomes*outcomeBytes)
 }
 
 // StoredFootprint returns the bytes on disk of n rows with payloads of some bytes each.

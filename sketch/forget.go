@@ -121,6 +121,9 @@ func (s *Store) Erase(ctx context.Context, values func(field string, payload []b
 			}
 			rows += len(entries)
 		}
+		if err := s.eraseStub(&m); err != nil {
+			return rows, err
+		}
 		m.Done = true
 		s.putMarker(&m)
 		if err := s.commit(nil); err != nil {
@@ -178,9 +181,7 @@ func (s *Store) expel(r *reservoir.Reservoir, entries []reservoir.Entry, losers 
 			r.Lose(e.Rank)
 			s.pending.Counted = true
 		}
-		s.ledger.At(e.Place).Rows[r.Role]--
-		s.touch(e.Place)
-		s.pending.DropRow(codec.MakeRowKey(r.Role, e.ID))
+		s.dropEntry(r, *e)
 		ids[e.ID] = true
 		n++
 	}

@@ -279,6 +279,9 @@ func (s *Store) fill(ctx context.Context, c storage.Cut) error {
 	for _, l := range acc.Ledger {
 		s.ledger.Adopt(l)
 	}
+	if err := s.loadStubs(c); err != nil {
+		return err
+	}
 	for i, r := range s.samples.All {
 		r.Evicted, r.Threshold = acc.Of(i)
 		if i >= int(NumRoles) {

@@ -48,6 +48,9 @@ type Options struct {
 	// be kept on both sides.
 	// "" = events are known by topic, partition and offset, so that a producer's duplicates count twice.
 	Identity string
+	// Outcomes joins the events of other topics, Part.Outcomes, to those of the sample under the same Identity: of the
+	// outcomes of a partition beyond MaxOutcomes it says which are kept. "" = without outcomes. See join.go.
+	Outcomes Order
 	Weighted bool // events carry weights: Record.Weight moves the priority
 	// Quotas divide the training sample by class, the value of Record.Group: each class named is a separate sample of
 	// ⌈share·Size⌉ rows, and the others share what is left of Size. A quota decides how many rows of a class there
@@ -111,6 +114,7 @@ func (o *Options) Validate() error {
 		bad("HoldoutHalfLife", h, "0 or between 1ms and HalfLife")
 	}
 	errs = append(errs, o.validateGroups()...)
+	errs = append(errs, o.validateOutcomes()...)
 	if o.MaxCost < 0 {
 		bad("MaxCost", o.MaxCost, "0 or more")
 	}
@@ -170,7 +174,7 @@ func (o *Options) settings() policy.Settings {
 		HoldoutFraction: o.HoldoutFraction, HoldoutBy: o.HoldoutBy, HalfLife: o.HalfLife, HoldoutHalfLife: o.HoldoutHalfLife,
 		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed, Quotas: o.Quotas, CapBy: o.CapBy, CapShare: o.CapShare,
 		Rules:   o.Rules,
-		MaxCost: o.MaxCost,
+		MaxCost: o.MaxCost, Outcomes: string(o.Outcomes),
 	}
 	if s.HoldoutHalfLife == 0 {
 		s.HoldoutHalfLife = s.HalfLife

@@ -2,6 +2,7 @@ package sketch
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/policy"
@@ -37,6 +38,10 @@ type Record struct {
 	Identity   []byte  // value of the identity field; nil unless Options.Identity is set
 	HoldoutKey []byte  // value of the hold-out field; nil unless Options.HoldoutBy is set
 	Group      []byte  // class of the label or value of the cap's field; nil unless Options.Quotas or CapBy is set
+	// Of an outcome, whose Identity is that of the event that it is of: what it says, finite; or that it takes back what
+	// the partition has said of it so far.
+	Value     float64
+	TakesBack bool
 	// of an event that was ahead of this time, milliseconds, and has another Time for that: kept, see TimeBound; else 0
 	Bound     int64
 	Forgotten bool // the event is counted, but kept out of the samples: what Forgets said of it
@@ -64,6 +69,7 @@ type Part struct {
 	LogStart  int64 // the log's first offset, as the same fetch reported it
 	Base      int64 // where the fetch was asked to start
 	Next      int64 // where the next fetch starts
+	Outcomes  bool  // its events are outcomes: no rows, but what came of rows
 	Records   []Record
 	Schemas   []Schema // that records of the part need, and the state lacks
 
@@ -88,6 +94,9 @@ func (p *Part) check(s *policy.Settings) error {
 	if p.Base < 0 || p.Next < p.Base {
 		return bad(p.Base, "part ends at %d", p.Next)
 	}
+	if p.Outcomes && !s.Joined() {
+		return bad(p.Base, "outcomes, which the settings do not join")
+	}
 	low := p.Base
 	for i := range p.Records {
 		r := &p.Records[i]
@@ -110,6 +119,9 @@ func (p *Part) check(s *policy.Settings) error {
 			}
 		case Applied:
 			switch {
+			case p.Outcomes && (len(r.Payload)+len(r.Entities) > 0 || math.IsNaN(r.Value-r.Value)):
+				return bad(r.Offset, "outcome with %d bytes, %d entities and value %g, want none and a finite number",
+					len(r.Payload), len(r.Entities), r.Value)
 			case !(r.Weight > 0 && r.Weight <= codec.MaxWeight):
 				return bad(r.Offset, "weight %g, want a positive finite number", r.Weight)
 			case len(r.Payload) > MaxPayloadBytes:

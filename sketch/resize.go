@@ -57,6 +57,9 @@ func (s *Store) trim() error {
 			s.settings.Since = s.ledger.Positions()
 		}
 	}
+	if err := s.alignAll(); err != nil {
+		return err
+	}
 	s.settings.Unsettled = false
 	s.pending.PutSettings(&s.settings)
 	return s.commit(nil)

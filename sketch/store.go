@@ -102,6 +102,9 @@ func (s *Store) Size() (rows [NumRoles]int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.samples.All {
+		if r.Stubs {
+			continue
+		}
 		rows[r.Role] += len(r.Entries)
 		bytes += r.Bytes
 	}

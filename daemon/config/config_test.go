@@ -149,6 +149,7 @@ func TestDefaultsFile(t *testing.T) {
 		EventWeights: []EventWeight{},
 	}
 	m.Tables = []Table{}
+	m.Input.Outcomes.Topics, m.Input.Outcomes.Values = []string{}, []OutcomeValue{}
 	m.Sample.Quotas, m.Publish.TrustedKeys, m.Score.Input = []Quota{}, []string{}, []string{}
 	m.Resolve()
 	want.Models = []Model{m}

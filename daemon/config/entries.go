@@ -52,8 +52,12 @@ func (s *Schema) Decoded() { s.takeDerived() }
 // DecodeEntry is of no entry of a model.
 func (m *Model) DecodeEntry(*strictyaml.Decoder, string, ast.Node, string) bool { return false }
 
-// Decoded adds the columns of the tables to the fields of the schema, in whatever order both were decoded.
-func (m *Model) Decoded() { m.takeTables() }
+// Decoded adds the columns of the tables to the fields of the schema, in whatever order both were decoded, and gives
+// events whose labels come later their identity.
+func (m *Model) Decoded() {
+	m.takeTables()
+	m.takeOutcomes()
+}
 
 // SetDefaults makes m the DefaultModel.
 func (m *Model) SetDefaults() { *m = DefaultModel() }

@@ -104,8 +104,8 @@ func (m *Mapping) Place(field string) string {
 func (s *Schema) EventFields() (fields []string) {
 	categorical, multi := s.GivenFields()
 	seen := map[string]bool{"": true}
-	numbers := s.GivenNumbers()
-	for _, name := range slices.Concat([]string{s.Label, s.Time, s.Identity, s.Weight}, categorical, numbers, multi) {
+	numbers, label := s.GivenNumbers(), s.Event().Label
+	for _, name := range slices.Concat([]string{label, s.Time, s.Identity, s.Weight}, categorical, numbers, multi) {
 		if !seen[name] {
 			fields, seen[name] = append(fields, name), true
 		}

@@ -73,6 +73,7 @@ var memoryKeys = map[string]string{
 	"derived_fields": "schema.derived",
 	"tables":         "tables[].max_rows and tables[].max_bytes",
 	"choices":        "sample.size",
+	"outcomes":       "sample.size",
 	"schemas":        "input.format",
 	"progressive":    "evaluate.window",
 	"variational":    "train.max_features, train.max_basis and train.variational_basis",

@@ -63,6 +63,7 @@ type Input struct {
 
 	Negatives  Negatives  `json:"negatives,omitzero"` // task implicit: what choices are compared with
 	Mapping    Mapping    `json:"mapping,omitzero"`
+	Outcomes   Outcomes   `json:"outcomes,omitzero"` // labels that come later, in other topics
 	DeadLetter DeadLetter `json:"dead_letter"`
 
 	Written      *event.Writer `json:"written,omitempty"       yaml:"-"` // what SchemaFile has
@@ -106,6 +107,9 @@ type Schema struct {
 	// Joined are fields that are columns of Model.Tables; reading a configuration adds their names to Categorical,
 	// Numeric, Multi, Optional and Of, behind all others.
 	Joined []Joined `json:"joined,omitempty" yaml:"-"`
+
+	// LabelLater says that events have no label: see Input.Outcomes.
+	LabelLater bool `json:"label_later,omitempty" yaml:"-"`
 
 	// Optional are the names of those fields, sorted, that are written as Field with optional: true.
 	Optional []string `json:"optional,omitempty" yaml:"-"`
@@ -467,8 +471,12 @@ func (s *Schema) Event() event.Schema {
 		}
 		crosses = append(crosses, cross)
 	}
+	label := s.Label
+	if s.LabelLater {
+		label = ""
+	}
 	return event.Schema{
-		Task: s.Learned(), Choices: s.Task == Implicit, Label: s.Label, Levels: s.Levels, Classes: s.Classes,
+		Task: s.Learned(), Choices: s.Task == Implicit, Label: label, Levels: s.Levels, Classes: s.Classes,
 		Positive: s.Positive, Negative: s.Negative,
 		LabelMin: s.LabelMin, LabelMax: s.LabelMax,
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
@@ -531,7 +539,11 @@ func (m *Model) hashWithSchedule() string {
 func (m *Model) SampleHash() string {
 	in := m.Input
 	in.DeadLetter, in.Negatives = DeadLetter{}, Negatives{}
-	in.SchemaFile = "" // what it has counts
+	in.SchemaFile = ""                             // what it has counts
+	in.Outcomes.Window, in.Outcomes.Default = 0, 0 // which change no row
+	if in.Outcomes.Reward != RewardLast {          // as long as it is not this one, as little
+		in.Outcomes.Reward = ""
+	}
 	schema := m.Schema
 	schema.Of, schema.ListWeights = nil, nil // which change no row
 	sample := m.Sample

@@ -102,6 +102,9 @@ func (v *validator) topics(models []Model) {
 				read = append(read, use{at(fmt.Sprintf("tables[%d].topics", k)), t})
 			}
 		}
+		for _, t := range m.Input.Outcomes.Topics {
+			read = append(read, use{at("input.outcomes.topics"), t})
+		}
 		for _, t := range m.Score.Input {
 			read = append(read, use{at("score.input"), t})
 		}

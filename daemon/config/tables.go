@@ -118,9 +118,9 @@ func (s *Schema) GivenNumbers() []string {
 	return slices.Clip(s.Numeric[:max(0, len(s.Numeric)-s.numJoined(joinedNumeric))])
 }
 
-// AllTopics returns the topics that the model reads: those of events, then those of tables.
+// AllTopics returns the topics that the model reads: those of events, of outcomes, then those of tables.
 func (m *Model) AllTopics() []string {
-	topics := slices.Clip(m.Input.Topics)
+	topics := slices.Concat(m.Input.Topics, m.Input.Outcomes.Topics)
 	for i := range m.Tables {
 		topics = append(topics, m.Tables[i].Topics...)
 	}

@@ -240,6 +240,7 @@ func (v *validator) model(m *Model, path string) {
 	v.schema(&m.Schema, at("schema"))
 	v.tables(m, at("tables"))
 	v.implicit(m, path)
+	v.outcomes(m, path)
 	v.mapping(m, at("input.mapping"))
 	v.sample(m, at("sample"))
 	v.train(m, at("train"))

@@ -100,6 +100,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 	if rows == 0 {
 		return nil, encode.ErrNoRows
 	}
+	weighOpen(sample, j.Champion)
 	challenger, err := runFrom(ctx, j, c)
 	if err != nil {
 		return nil, fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, rows,

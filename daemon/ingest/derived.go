@@ -286,7 +286,7 @@ func (g *Ingest) Pasts() *Pasts { return g.pasts }
 // derive fills the derived fields of the events of a part, in order, and makes their rows again. One that has no room
 // for them lacks them.
 func (g *Ingest) derive(j *job, d *decoded) error {
-	if g.pasts == nil {
+	if g.pasts == nil || j.part.Outcomes {
 		return nil
 	}
 	for i := range j.part.Records {

@@ -116,6 +116,7 @@ type decoded struct {
 type Counts struct {
 	Topic      string
 	Partition  int32
+	Outcomes   bool // they are outcomes, which are no events
 	Applied    int64
 	Unlearned  int64  // of those, the ones on which the cycle panicked
 	Passed     int64  // of those, the ones that a catch-up stored and did not learn
@@ -177,7 +178,7 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 		g.observe, g.prescorer = c.ObserveAll, c.NewBatchScorer()
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
-		r := &reader{ingest: g}
+		r := &reader{ingest: g, outcomes: newOutcomeDecoder(m)}
 		mapping, reading := m.Mapping(), readingOf(m, schemas)
 		switch {
 		case mapping != nil && g.missing == nil:
@@ -249,6 +250,11 @@ func StoreOptions(m *config.Model) sketch.Options {
 		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
 	}
 	o.MaxCost, o.Cost = int64(m.Sample.MaxBytes), rows.RowBytes
+	if of := &m.Input.Outcomes; of.IsSet() {
+		if o.Outcomes = sketch.Earliest; of.Reward == config.RewardLast {
+			o.Outcomes = sketch.Latest
+		}
+	}
 	for _, q := range m.Sample.Quotas {
 		o.Quotas = append(o.Quotas, sketch.Quota{Class: string(q.Class), Share: q.Share})
 	}
@@ -282,6 +288,8 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	if table := g.model.TableOf(b.Topic); table >= 0 {
 		return g.takeTable(table, j, records, halt)
 	}
+	j.part.Outcomes = g.model.Input.Outcomes.Has(b.Topic)
+	j.counts.Outcomes = j.part.Outcomes
 	careful := g.suspects(&j.part)
 	if careful { // nothing else is in hand then
 		if err := g.learned(len(g.ahead)); err != nil {
@@ -290,7 +298,7 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		g.careful = true
 		defer func() { g.careful = false }()
 	}
-	if g.cycle != nil && !careful {
+	if g.cycle != nil && !careful && !g.model.Schema.LabelLater {
 		j.thin, j.passed = g.catchUp.next(&j.part, min(b.HighWatermark, b.LastStable)-next)
 	}
 	waiting := g.read(j, records)
@@ -432,7 +440,7 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 			if g.model.Schema.Time != "" {
 				c.checkUnit(g.model.Schema.TimeUnit, r)
 			}
-			if len(g.absence) > 0 {
+			if len(g.absence) > 0 && !p.Outcomes {
 				g.absence.Each(&d.events[i], c.lacks)
 			}
 			if i < len(d.formats) {
@@ -575,14 +583,14 @@ func countsOf(ledger []sketch.LedgerRow) (n format.Counts) {
 }
 
 // Stored returns how far the log is stored.
-func Stored(store *sketch.Store) updates.Stored {
+func Stored(m *config.Model, store *sketch.Store) updates.Stored {
 	ledger := store.Ledger()
-	n := countsOf(ledger)
-	out := updates.Stored{Events: &n}
+	events, watermark := eventsOf(m, ledger)
+	n := countsOf(events)
+	out := updates.Stored{Events: &n, Watermark: max(0, watermark)}
 	for i := range ledger {
 		l := &ledger[i]
-		out.Cut, out.Watermark = append(out.Cut,
-			report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next}), max(out.Watermark, l.Watermark)
+		out.Cut = append(out.Cut, report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next})
 	}
 	return out
 }

@@ -32,7 +32,9 @@ type reader struct {
 	// borrow is decode for an event that is stored alone.
 	borrow func(ev *event.Event, value []byte, recordTime int64) *event.Rejection
 	mapped *event.Mapped // in place of decode where the model has a mapping, else nil
-	thin   bool          // a share of the part is learned, and nothing else keeps names
+	// outcomes decodes what came of events, nil where labels come with these.
+	outcomes *outcomeDecoder
+	thin     bool // a share of the part is learned, and nothing else keeps names
 }
 
 // read decodes the records of a batch into the part of a job, and classifies them, which needs no order. Where one
@@ -121,9 +123,15 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 		return arena, nil
 	}
 	r.ingest.hold(p.Topic, p.Partition, from.Offset)
-	rejection, wait := r.decodeRecord(p, ev, from)
+	var rejection *event.Rejection
+	var wait *event.Wait
+	if p.Outcomes {
+		rejection = r.tryOutcome(to, p, from)
+	} else {
+		rejection, wait = r.decodeRecord(p, ev, from)
+	}
 	r.ingest.release()
-	if wait != nil {
+	if wait != nil || p.Outcomes && rejection == nil {
 		return arena, wait
 	}
 	if rejection == nil {

@@ -42,7 +42,7 @@ func (r *reader) decodeOnce(ev *event.Event, from *consumer.Record, partition in
 // reported then. Of a thin part a share is scored.
 func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
 	d.scores = d.scores[:0]
-	if g.prescorer == nil || g.careful || !g.prescorer.Refresh() {
+	if g.prescorer == nil || g.careful || g.model.Schema.LabelLater || !g.prescorer.Refresh() {
 		return
 	}
 	d.scores = slices.Grow(d.scores, len(p.Records))[:len(p.Records)]
@@ -59,6 +59,9 @@ func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
 // tried again: what was changed before would be changed twice.
 func (g *Ingest) observeRecords(p *sketch.Part, d *decoded, thin bool) (unlearned, passed int64) {
 	g.run = g.run[:0]
+	if g.model.Schema.LabelLater { // nothing is learned before there is a label
+		return 0, 0
+	}
 	for i := range p.Records {
 		r := &p.Records[i]
 		if r.Fate != sketch.Applied || r.Replayed {

@@ -37,6 +37,7 @@ func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
 		return nil, err
 	}
 	limit, limited := LimitWeights(m, s)
+	joined, open := join(m, s)
 	out := &encode.Sample{
 		Train:          payloads(s.Train),
 		Select:         payloads(s.Select),
@@ -53,7 +54,11 @@ func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
 	for _, c := range s.Cut { // of tables too: the version follows from both
 		out.Cut = append(out.Cut, report.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
 	}
-	s.Ledger = slices.DeleteFunc(s.Ledger, func(l sketch.LedgerRow) bool { return m.TableOf(l.Topic) >= 0 })
+	var watermark int64
+	if s.Ledger, watermark = eventsOf(m, s.Ledger); joined != nil {
+		out.Watermark = watermark
+		out.SetOutcomes(joined, open)
+	}
 	out.Events = countsOf(s.Ledger)
 	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
 	if err := withNegatives(m, s, out); err != nil {
@@ -80,6 +85,17 @@ func sampleWith(m *config.Model, store *sketch.Store, set *tables.Set) (*sketch.
 		}
 		return err
 	})
+}
+
+// eventsOf returns the accounts of the topics of events, and the newest time of these.
+func eventsOf(m *config.Model, ledger []sketch.LedgerRow) (of []sketch.LedgerRow, watermark int64) {
+	watermark = sketch.NoTime
+	for i := range ledger {
+		if l := &ledger[i]; !m.Input.Outcomes.Has(l.Topic) && m.TableOf(l.Topic) < 0 {
+			of, watermark = append(of, *l), max(watermark, l.Watermark)
+		}
+	}
+	return of, watermark
 }
 
 // ages returns how many events of all partitions were applied after each row, as far as offsets show: a partition's
@@ -134,6 +150,7 @@ func Recall(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut)
 // relearnAfter is Relearn of the newest rows after the cut, at most so many.
 func relearnAfter(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, most int) (
 	panicked int, err error) {
+	Settle(m, s)
 	_, after := splitRows(s, cut)
 	slices.SortStableFunc(after, compareTimes)
 	after = after[max(0, len(after)-most):]
@@ -144,6 +161,7 @@ func relearnAfter(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []repor
 }
 
 func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, on bool) (panicked int, err error) {
+	Settle(m, s)
 	before, after := splitRows(s, cut)
 	each := payloadsOf(m)
 	panicked, err = relearnRows(before, func(i int, r *sketch.Row) error {

@@ -117,6 +117,9 @@ func rulesOf(m *config.Model) string {
 	if len(s.EventWeights) > 0 {
 		rules += fmt.Sprintf(" weights %q", fmt.Sprint(s.EventWeights))
 	}
+	if o := &in.Outcomes; o.IsSet() {
+		rules += fmt.Sprintf(" outcomes %q", fmt.Sprint(o.Topics, o.Values, o.Key, o.Label, o.Time))
+	}
 	if limit := m.RowLimit(); limit > 0 {
 		rules += fmt.Sprint(" row ", int64(limit))
 	}

@@ -47,11 +47,15 @@ func (g *Ingest) bound(j *job, records []consumer.Record, d *decoded) {
 			latest = g.Bounds(p.Topic, p.Partition, r.Offset)
 		}
 		if !records[i].Appended && r.Time > latest {
+			r.Time, r.Bound = max(0, newest), latest
+			if p.Outcomes {
+				continue // nothing else has its time
+			}
 			ev := &d.events[i]
-			ev.Time = max(0, newest)
+			ev.Time = r.Time
 			start := len(j.arenas[0])
 			j.arenas[0] = rows.AppendEvent(j.arenas[0], ev)
-			r.Time, r.Bound, r.Payload = ev.Time, latest, j.arenas[0][start:len(j.arenas[0]):len(j.arenas[0])]
+			r.Payload = j.arenas[0][start:len(j.arenas[0]):len(j.arenas[0])]
 		}
 		newest = max(newest, r.Time)
 	}

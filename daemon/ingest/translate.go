@@ -22,7 +22,7 @@ var boundKeys = map[string]string{
 	"CapBy":    "sample.cap.by",
 	"CapShare": "sample.cap.share", "HoldoutSize": "sample.holdout.size", "HoldoutFraction": "sample.holdout.fraction",
 	"HoldoutHalfLife": "sample.holdout.half_life", "HoldoutBy": "sample.holdout.by", "Identity": "schema.identity",
-	"Weighted": "schema.weight",
+	"Weighted": "schema.weight", "Outcomes": "input.outcomes.reward",
 }
 
 // A ConfigError names the key in which configuration and stored state differ. It wraps sketch.ErrConfig.

@@ -106,7 +106,7 @@ func BenchmarkIngest(b *testing.B) {
 					if used[stage] += cpu; stage == 2 {
 						wall += took
 					}
-					if got := Stored(store).Events.Applied; got != wholeEvents {
+					if got := Stored(m, store).Events.Applied; got != wholeEvents {
 						b.Fatalf("%d of %d events are stored", got, wholeEvents)
 					}
 					if err := store.Close(); err != nil {

@@ -121,6 +121,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	e.addFields(parts, m)
 	e.addUpdates(parts, m)
 	addTopics(parts, m)
+	if m.Schema.LabelLater {
+		parts["outcomes"] = sketch.StubsFootprint(e.size)
+	}
 	e.addFit(parts, m)
 	if shards := waitsFor(&m.Shard); shards > 0 {
 		parts[waitingPart] = int64(shards) * Waiting(m)

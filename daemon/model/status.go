@@ -62,9 +62,13 @@ func (m *Model) Summary() (report.RunModel, error) {
 	if err != nil {
 		return report.RunModel{}, ingest.StateError(err, m.state.Dir)
 	}
+	shown := ingest.StateOf(m.name, state)
+	if shown.Outcomes, err = ingest.OutcomesOf(m.state.Settings, m.state.Store); err != nil {
+		return report.RunModel{}, ingest.StateError(err, m.state.Dir)
+	}
 	promoted, kept, champion := m.versions.Tally()
 	return report.RunModel{
-		State:            ingest.StateOf(m.name, state),
+		State:            shown,
 		Progressive:      m.Progressive(),
 		VersionsPromoted: promoted,
 		VersionsKept:     kept,

@@ -97,6 +97,10 @@ func Derive(m *config.Model, sets ...*dataset.Set) error {
 // ReadSet is ReadEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
 func ReadSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string,
 	meter *progress.Meter) (*dataset.Set, error) {
+	if m.Schema.LabelLater {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "input.outcomes", Err: errors.New(
+			"offline: the labels of the model come later, in topics: leave input.outcomes out for a file that has them")}
+	}
 	if err := table.CheckFormat(format); err != nil {
 		return nil, err
 	}

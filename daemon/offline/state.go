@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -21,10 +22,17 @@ func InspectState(ctx context.Context, dir, model string, log *slog.Logger, out 
 		return err
 	}
 	state, err := store.State()
+	var outcomes *report.Outcomes
+	// A state of an earlier build need not have it.
+	if m, readErr := config.ReadStored(path); err == nil && readErr == nil {
+		outcomes, err = ingest.OutcomesOf(m, store)
+	}
 	if err = errors.Join(err, store.Close()); err != nil {
 		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 	}
-	return errors.Join(out.Emit("state", ingest.StateOf(model, state)), out.Emit("summary", report.Empty{}))
+	shown := ingest.StateOf(model, state)
+	shown.Outcomes = outcomes
+	return errors.Join(out.Emit("state", shown), out.Emit("summary", report.Empty{}))
 }
 
 // openState opens the state of a model whose daemon is stopped: exit code 5 if it is in use or damaged, 6 if it does

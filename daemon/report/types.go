@@ -70,6 +70,26 @@ type State struct {
 	Archived         []PartitionState `json:"archived,omitempty"`  // accounts of topics that were made again
 	// of a trainer: the last head that was merged of each shard
 	Shards []ShardHead `json:"shards,omitempty"`
+	// of a model with input.outcomes: how events and outcomes met
+	Outcomes *Outcomes `json:"outcomes,omitempty"`
+}
+
+// Outcomes says how the events of a sample and their outcomes met.
+type Outcomes struct {
+	Joined    int     `json:"joined"`        // rows with an outcome that counts
+	Open      int     `json:"open"`          // rows without one whose window is not over
+	Stubs     int     `json:"stubs"`         // keys with outcomes, whether or not their event is in the sample
+	Unmatched int     `json:"unmatched"`     // those of them whose event is not
+	Late      int     `json:"late"`          // outcomes of rows that came after the window
+	Rate      float64 `json:"rate"`          // share of the events that will have an outcome, as estimated
+	Delays    Delays  `json:"delay_seconds"` // between event and outcome, of those that come at all, as estimated
+}
+
+// Delays are quantiles, in seconds; 0 without an outcome.
+type Delays struct {
+	Median float64 `json:"p50"` // half of the outcomes come within it
+	P90    float64 `json:"p90"` // 90 % do
+	P99    float64 `json:"p99"` // 99 % do
 }
 
 // Cut is where a version's training sample ends in one partition.

@@ -8,7 +8,7 @@ import (
 // The parser's time and stack grow with the square of nesting and size, so both are bounded before it runs. A hundred
 // models with every key written out stay below these limits.
 const (
-	maxSeparators = 40_000
+	maxSeparators = 44_000
 	maxNesting    = 16
 )
 

@@ -36,7 +36,9 @@ type Sample struct {
 	Watermark      int64         // newest event time, milliseconds since 1970
 	Events         format.Counts // what became of the records before the cut
 
-	tables *tables.Set // not exported: a record of the refit keeps it apart from the rows
+	tables *tables.Set      // not exported: a record of the refit keeps it apart from the rows
+	joined *report.Outcomes // nor are these, which the weights of a record follow from
+	open   *Open
 }
 
 // SetTables says what tables know of the entities of the rows at the cut: Decode joins it. Nothing may change it then.

@@ -47,8 +47,8 @@ func HalfLife(horizon int) int64 {
 	return int64(HalfLives[horizon])
 }
 
-// EffectiveRows returns the effective sample size of weights (Kish 1965): the number of rows of equal weight that inform
-// as much as these. It is 0 without a weight above 0.
+// EffectiveRows returns the effective sample size of weights (Kish 1965): how many rows of equal weight inform as much
+// as these. It is 0 without a weight above 0.
 func EffectiveRows(weights []float64) float64 {
 	sum, square := 0.0, 0.0
 	for _, w := range weights {

@@ -95,10 +95,11 @@ func HoldOutEntities(j *task.Task, train, gate []event.Event) (rest, judged []ev
 // drawEntities returns the names whose keyed hash is in the share of sample.holdout.entities, least hash first while
 // their rows are no more than that share of all, so that no field of few names and no frequent name is held out. It
 // leaves names that what the challenger is compared with knows, and all of them where nothing learns from held-out rows
-// after the gate.
+// after the gate, or where labels come later: of training rows they need not be final.
 func drawEntities(j *task.Task, train []event.Event) fitted.HeldOutNames {
 	h := &j.Model.Sample.Holdout
-	if !(h.Entities > 0) || h.Fraction == 0 || j.Model.Train.Refit != "variational" {
+	if !(h.Entities > 0) || h.Fraction == 0 || j.Model.Train.Refit != "variational" ||
+		j.Model.Schema.LabelLater {
 		return nil
 	}
 	type drawn struct {

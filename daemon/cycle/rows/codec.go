@@ -59,6 +59,11 @@ func usualSize(ev *event.Event) int {
 	return size
 }
 
+// SetLabel replaces the label of a row.
+func SetLabel(payload []byte, label float64) {
+	binary.LittleEndian.PutUint64(payload[1:], math.Float64bits(label))
+}
+
 // Interner returns one string for equal bytes, so that a sample holds every name once.
 type Interner map[string]string
 

@@ -27,6 +27,7 @@ type Metrics struct {
 	training
 	publishing
 	sharing
+	outcomes
 }
 
 // reading are the metrics that count what becomes of records.
@@ -128,7 +129,7 @@ func (t *training) DroppedNames(model string, names int64) {
 // New registers the metrics of all models.
 func New(r prometheus.Registerer) *Metrics {
 	f := registrar{promauto.With(r)}
-	m := &Metrics{newReading(f), newTraining(f), newPublishing(f), newSharing(f)}
+	m := &Metrics{newReading(f), newTraining(f), newPublishing(f), newSharing(f), newOutcomes(f)}
 	m.DeadLetters, m.Scores = deadletter.NewMetrics(r), scoring.NewMetrics(r)
 	return m
 }
@@ -276,9 +277,12 @@ func newSharing(f registrar) sharing {
 // Add makes the series of a model exist before there is something to count, so that the first increase is seen as one.
 func (m *Metrics) Add(c *config.Model) {
 	model := c.Name
-	for _, topic := range c.Input.Topics {
-		m.events.WithLabelValues(model, topic)
+	for _, topic := range c.AllTopics() {
+		if !c.Input.Outcomes.Has(topic) {
+			m.events.WithLabelValues(model, topic)
+		}
 	}
+	m.addOutcomes(c)
 	for _, format := range c.Input.Formats() {
 		m.formats.WithLabelValues(model, format)
 	}
@@ -351,10 +355,14 @@ func (m *Metrics) Unlearned(model string, events int) {
 
 // Applied counts a stored batch.
 func (m *Metrics) Applied(model string, c ingest.Counts) {
-	if c.Watermark > 0 { // before the counts: a scrape in between shows no events without a time
+	if c.Watermark > 0 && !c.Outcomes { // before the counts: a scrape in between shows no events without a time
 		m.watermark.WithLabelValues(model).Set(float64(c.Watermark) / 1000)
 	}
-	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
+	if c.Outcomes {
+		m.outcomesApplied.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
+	} else {
+		m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
+	}
 	for format, n := range c.Formats {
 		m.formats.WithLabelValues(model, format).Add(float64(n))
 	}

@@ -226,7 +226,9 @@ func (r *Reader) onApplied(c ingest.Counts) {
 	if c.Schemas > 0 {
 		r.keepSchemas()
 	}
-	r.newest = max(r.newest, c.Watermark) // of this batch: another partition may be further
+	if !c.Outcomes {
+		r.newest = max(r.newest, c.Watermark) // of this batch: another partition may be further
+	}
 	c.Watermark = r.newest
 	r.options.Metrics.Applied(r.options.Settings.Name, c)
 	r.tellMissing()
@@ -259,7 +261,7 @@ func (r *Reader) onApplied(c ingest.Counts) {
 			"partition", c.Partition, "first_offset", c.WrongAt, "time_unit", r.options.Settings.Schema.TimeUnit,
 			"seems", c.TrueUnit)
 	}
-	if c.Applied == 0 {
+	if c.Applied == 0 || c.Outcomes {
 		if c.Tabled > 0 {
 			r.Tabled.Add(c.Tabled)
 			r.OnStored()

@@ -23,7 +23,7 @@ func NewCycle(m *config.Model, state *state.State) (*cycle.Cycle, error) {
 	if c.Workers == 0 {
 		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading continues while a refit runs
 	}
-	c.Stored = func() updates.Stored { return ingest.Stored(state.Store) }
+	c.Stored = func() updates.Stored { return ingest.Stored(state.Settings, state.Store) }
 	if err := ingest.LoadTables(m, state.Store, c.Tables()); err != nil {
 		return nil, ingest.StateError(err, state.Dir)
 	}

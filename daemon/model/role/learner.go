@@ -93,7 +93,7 @@ func NewLearner(o *part.Options, state *state.State, learning *cycle.Cycle) (*Le
 	for _, p := range kept.Places {
 		l.scored[rows.Position{Topic: p.Topic, Partition: p.Partition}] = p.place
 	}
-	learning.Stored = func() updates.Stored { return l.stored(ingest.Stored(state.Store)) }
+	learning.Stored = func() updates.Stored { return l.stored(ingest.Stored(state.Settings, state.Store)) }
 	l.topic = shard.NewLive(shard.LiveOptions{Kafka: kafka, Topic: m.Shard.LiveTopic, Model: m.Name,
 		Count: m.Shard.Count, Log: o.Log, OnForwarded: l.onForwarded, OnDropped: dropped(o)})
 	return l, nil

@@ -400,6 +400,7 @@ func (t *Trainer) takeSample() (*encode.Sample, error) {
 		return nil, ingest.StateError(err, t.state.Dir)
 	}
 	t.shown.ages.Store(agesOf(sample.TrainAge))
+	t.metrics.Joined(t.state.Settings.Name, sample.Outcomes())
 	if sample.Limited > 0 {
 		t.log.Info("weights limited", "field", t.state.Settings.Schema.Weight, "rows", sample.Limited, "limit",
 			sample.WeightLimit)

@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
 	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/stub"
 )
 
 // A State describes a store: what two copies that read the same log under the same settings agree on, but for Lineage
@@ -35,6 +36,8 @@ type State struct {
 	// OfLog says that the samples can be recomputed from the log. They cannot where rows are of an earlier incarnation
 	// of a topic, or an erasure met a cap.
 	OfLog     bool
+	Stubs     int    // identities with outcomes that are kept
+	Joined    int    // those of them whose event is in the sample
 	Watermark int64  // newest event time applied, milliseconds; NoTime if none
 	Memo      []byte // of the last share merged: Share.Memo
 }
@@ -45,14 +48,31 @@ func (s *State) Holdout() int { return s.Rows[ledger.Select] + s.Rows[ledger.Gat
 // State reads a cut, with every row for the digest: about 1 µs each.
 func (f *Frame) State(c storage.Cut) (*State, error) {
 	digest := NewDigest()
+	rows := make(map[codec.RowKey]bool)
 	acc, err := f.Scan(context.Background(), c, func(row *Scanned) error {
 		digest.Add(row)
+		if f.Settings.Joined() {
+			rows[codec.MakeRowKey(row.Role, row.ID)] = true
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	out := &State{Format: codec.FormatVersion, Watermark: ledger.NoTime}
+	err = f.ScanStubs(c, acc, func(role ledger.Role, id policy.Identity, of *stub.Stub, key []byte) error {
+		digest.AddStub(key, of)
+		if len(of.Outcomes()) > 0 {
+			out.Stubs++
+			if rows[codec.MakeRowKey(role, id)] {
+				out.Joined++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	out.Rows, out.SampleBytes, out.SampleDigest = digest.rows, digest.bytes, digest.Sum()
 	out.RejectedByReason = acc.Reasons
 	out.Partitions, out.Archived = ledger.RowsOf(acc.Ledger[:acc.Current]), ledger.RowsOf(acc.Ledger[acc.Current:])
@@ -60,7 +80,7 @@ func (f *Frame) State(c storage.Cut) (*State, error) {
 	settings := acc.Settings
 	out.Lineage, out.ConfigHash, out.OfLog = settings.Lineage, settings.ConfigHash, !settings.NotOfLog
 	if settings.Partial && slices.ContainsFunc(f.Samples.All, func(r *reservoir.Reservoir) bool {
-		return acc.Found[r.Index] < int64(r.Capacity)
+		return !r.Stubs && acc.Found[r.Index] < int64(r.Capacity)
 	}) {
 		out.UnderFilled, out.Since = true, settings.Since
 	}
@@ -88,6 +108,10 @@ func (f *Frame) Check(c storage.Cut) error {
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	keep := func(ledger.Role, policy.Identity, *stub.Stub, []byte) error { return nil }
+	if err := f.ScanStubs(c, acc, keep); err != nil {
 		return err
 	}
 	if err := outbox.Scan(c, acc.Ledger, func([]byte) {}); err != nil {

@@ -185,6 +185,11 @@ func (v *scanner) readRow(key, value []byte) error {
 	if evicted, threshold := v.Of(r.Index); evicted && v.row.Rank < threshold {
 		return fault.Corrupt("row at key %x has a priority below the threshold", key)
 	}
+	if stubs := v.of.Samples.StubsOf(role); stubs != nil {
+		if evicted, threshold := v.Of(stubs.Index); evicted && v.row.Rank <= threshold && !v.Settings.Unsettled {
+			return fault.Corrupt("row at key %x has a priority below the threshold of outcomes", key)
+		}
+	}
 	if r.PerGroup > 0 {
 		of := stored.Group
 		of[0] ^= byte(role) // the groups of another role are others
@@ -212,12 +217,20 @@ func (f *Frame) count(acc *Accounts, counts [][ledger.NumRoles]int64) error {
 		}
 	}
 	for i, class := range acc.Classes {
+		if f.Samples.All[int(ledger.NumRoles)+i].Stubs {
+			continue
+		}
 		eligible[int(ledger.NumRoles)+i] = class.Eligible
 		eligible[ledger.Train] -= class.Eligible
 	}
 	for i, r := range f.Samples.All {
+		if r.Stubs {
+			continue
+		}
 		capacity := int64(r.Capacity)
 		evicted, _ := acc.Of(i)
+		// What came of an event may have been given up, and the event with it: see package sketch, join.go.
+		joined := f.Settings.Joined()
 		// Events of one identity share a row, a cap refuses some that there would be room for, and a sample that lost
 		// rows to an erasure, or that was given more room, is not full: of those only the bounds are known. A sample
 		// that costs as much as it may has fewer rows than there is room for.
@@ -227,7 +240,7 @@ func (f *Frame) count(acc *Accounts, counts [][ledger.NumRoles]int64) error {
 			capacity, exact = acc.Found[i], false
 		}
 		if exact && acc.Found[i] != min(capacity, eligible[i]) || acc.Found[i] > min(capacity, eligible[i]) ||
-			evicted && acc.Found[i] < capacity && !acc.Settings.Partial && !costs {
+			evicted && acc.Found[i] < capacity && !acc.Settings.Partial && !costs && !joined {
 			return fault.Corrupt("sample %s has %d rows of %d events, capacity %d", r.Name(), acc.Found[i], eligible[i],
 				capacity)
 		}

@@ -29,6 +29,7 @@ const (
 	PrefixMarker     = 'f' // since 2
 	PrefixArchive    = 'h' // since 2
 	PrefixCheckpoint = 'k' // since 2
+	PrefixStub       = 'j' // since 2; a state that has none is read as before
 	PrefixLedger     = 'l'
 	PrefixDeadLetter = 'o' // since 2
 	PrefixMerged     = 'm' // since 2; a state that has none is read as before

@@ -107,6 +107,11 @@ func (p *Piece) IsEmpty() bool { return len(p.Ops) == 0 && len(p.Changed) == 0 }
 
 // PutRow sets a sample row of a topic; see codec.AppendRow. fresh says that the state has no row at the key.
 func (p *Piece) PutRow(k codec.RowKey, fresh bool, topic string, r *codec.Row) {
+	p.PutAt(k, fresh, func(b []byte) []byte { return codec.AppendRow(b, k[:], topic, r) })
+}
+
+// PutAt is PutRow of what encode appends, sealed.
+func (p *Piece) PutAt(k codec.RowKey, fresh bool, encode func(b []byte) []byte) {
 	if i, ok := p.rows[k]; ok {
 		fresh = p.Ops[i].Fresh
 		p.Ops[i].Skip = true
@@ -118,7 +123,7 @@ func (p *Piece) PutRow(k codec.RowKey, fresh bool, topic string, r *codec.Row) {
 	start := len(p.slab)
 	p.slab = append(p.slab, k[:]...)
 	mid := len(p.slab)
-	p.slab = codec.AppendRow(p.slab, k[:], topic, r)
+	p.slab = encode(p.slab)
 	p.add(start, mid, fresh)
 }
 

@@ -27,6 +27,7 @@ type Settings struct {
 	HalfLife        time.Duration `json:"half_life_ns"`
 	HoldoutHalfLife time.Duration `json:"holdout_half_life_ns"`
 	Identity        string        `json:"identity"`
+	Outcomes        string        `json:"outcomes,omitempty"` // a stub.Order
 	Weighted        bool          `json:"weighted"`
 	Seed            uint64        `json:"seed"`
 	Quotas          []Quota       `json:"quotas,omitempty"`
@@ -43,6 +44,9 @@ type Settings struct {
 
 // First is the lineage that the state was made with.
 func (s *Settings) First() string { return cmp.Or(s.Origin, s.Lineage) }
+
+// Joined reports whether outcomes are joined to the rows.
+func (s *Settings) Joined() bool { return s.Outcomes != "" }
 
 // Grouped reports whether rows carry the hash of their class or entity.
 func (s *Settings) Grouped() bool { return len(s.Quotas) > 0 || s.CapBy != "" }
@@ -65,6 +69,7 @@ func (s *Settings) Succeed(c Settings, drawSeed bool) (Settings, error) {
 		{"CapBy", strconv.Quote(s.CapBy), strconv.Quote(c.CapBy)},
 		{"CapShare", fmt.Sprint(s.CapShare), fmt.Sprint(c.CapShare)},
 		{"Identity", strconv.Quote(s.Identity), strconv.Quote(c.Identity)},
+		{"Outcomes", strconv.Quote(s.Outcomes), strconv.Quote(c.Outcomes)},
 		{"Weighted", fmt.Sprint(s.Weighted), fmt.Sprint(c.Weighted)},
 	}
 	if s.CapBy != "" { // a wider cap would have room for rows that it put out, and does not know which

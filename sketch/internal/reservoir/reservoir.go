@@ -54,6 +54,7 @@ type Reservoir struct {
 	Role      ledger.Role
 	Index     int    // in Samples.All
 	Class     string // with a quota; "" elsewhere
+	Stubs     bool   // its entries are keys of outcomes, not rows
 	Capacity  int
 	PerGroup  int // entries of one group at most; 0 = any number
 	Entries   []Entry
@@ -192,6 +193,33 @@ func (r *Reservoir) Below(rank uint64) []Entry {
 	return below
 }
 
+// Least returns the entry that leaves first; nil of an empty reservoir.
+func (r *Reservoir) Least() *Entry {
+	if len(r.Entries) == 0 {
+		return nil
+	}
+	return &r.Entries[0]
+}
+
+// Lift takes out the entry that leaves first, of which the threshold learns.
+func (r *Reservoir) Lift() Entry {
+	least := r.remove(0)
+	r.Lose(least.Rank)
+	return least
+}
+
+// Excludes reports whether the threshold is at a rank or above it.
+func (r *Reservoir) Excludes(rank uint64) bool { return r.Evicted && rank <= r.Threshold }
+
+// Take takes out the entry of an identity, if there is one, of which the threshold does not learn.
+func (r *Reservoir) Take(id policy.Identity) bool {
+	i, ok := r.positions[id]
+	if ok {
+		r.remove(int(i))
+	}
+	return ok
+}
+
 // remove takes out the entry at heap[i].
 func (r *Reservoir) remove(i int) Entry {
 	out, last := r.Entries[i], len(r.Entries)-1
@@ -254,6 +282,9 @@ func (r *Reservoir) Replace(old *Entry, by *Entry) {
 
 // Name is for messages.
 func (r *Reservoir) Name() string {
+	if r.Stubs {
+		return "outcomes of " + r.Role.String()
+	}
 	if r.Class != "" {
 		return fmt.Sprintf("%s of class %q", r.Role, r.Class)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Samples are the reservoirs of a store: one for each role, then those of the classes with a quota. Train is then of
-// the other classes.
+// the other classes. Where outcomes are joined to the rows there is one more for each role, of the keys of outcomes.
 type Samples struct {
 	All     []*Reservoir
 	classes map[policy.Identity]*Reservoir // by the hash of the class; nil without quotas
@@ -41,8 +41,20 @@ func NewSamples(s *policy.Settings, lookUp bool) Samples {
 		}
 		w.classes[policy.Identity(sum[:16])] = add(ledger.Train, s.HalfLife, q.Class)
 	}
+	for role := ledger.Role(0); role < ledger.NumRoles && s.Joined(); role++ {
+		add(role, 0, "")
+		w.All[len(w.All)-1].Stubs = true
+	}
 	w.Resize(s)
 	return w
+}
+
+// StubsOf returns the keys of the outcomes of a role, nil where no outcomes are joined.
+func (w *Samples) StubsOf(role ledger.Role) *Reservoir {
+	if r := w.All[len(w.All)-int(ledger.NumRoles)+int(role)]; r.Stubs {
+		return r
+	}
+	return nil
 }
 
 // Of returns the sample that an event of a role and group is for.
@@ -80,6 +92,11 @@ func (w *Samples) Resize(s *policy.Settings) (grows bool) {
 		n := policy.ShareOf(q.Share, s.Size)
 		all[int(ledger.NumRoles)+i].Capacity = n
 		all[ledger.Train].Capacity = max(0, all[ledger.Train].Capacity-n)
+	}
+	for _, r := range all[ledger.NumRoles:] {
+		if r.Stubs { // with as many, each row may have an outcome
+			r.Capacity = all[r.Role].Capacity
+		}
 	}
 	for _, r := range all {
 		if s.CapBy != "" {

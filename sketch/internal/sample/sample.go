@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/ledger"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/storage"
+	"github.com/refitd/refitd/sketch/internal/stub"
 )
 
 // A Row is an event of the sample.
@@ -19,7 +20,8 @@ type Row struct {
 	Offset      int64
 	Time        int64 // event time, milliseconds
 	Weight      float64
-	Payload     []byte // as it was applied
+	Payload     []byte         // as it was applied
+	Outcomes    []stub.Outcome // what came of it, in their order
 
 	lnInclusion float64 // of the probability that the row's priority is above the threshold
 }
@@ -33,6 +35,7 @@ type Sample struct {
 	Watermark           int64 // newest event time applied, milliseconds; NoTime if none
 	Digest              ledger.Digest
 	Lineage             string
+	Unmatched           int // identities with outcomes whose event is not in the sample
 
 	rule     policy.Rule // of the training rows
 	weighted bool        // whether training rows count differently
@@ -74,6 +77,10 @@ func Read(f *audit.Frame, c storage.Cut, rows [ledger.NumRoles]int) (*Sample, er
 	out.Train, out.Select, out.Gate = make([]Row, 0, rows[ledger.Train]), make([]Row, 0, rows[ledger.Select]),
 		make([]Row, 0, rows[ledger.Gate])
 	digest := audit.NewDigest()
+	outcomes, err := outcomesOf(f, c)
+	if err != nil {
+		return nil, err
+	}
 	topic, topics := "", map[string]string{}
 	var slab []byte
 	samples := [ledger.NumRoles][]int32{} // of the rows
@@ -102,6 +109,7 @@ func Read(f *audit.Frame, c storage.Cut, rows [ledger.NumRoles]int) (*Sample, er
 				Time:        row.Time,
 				Weight:      row.Weight,
 				Payload:     slab[start:len(slab):len(slab)],
+				Outcomes:    outcomes.of(row.Role, row.ID),
 			},
 		)
 		samples[row.Role] = append(samples[row.Role], int32(row.Sample))
@@ -118,7 +126,14 @@ func Read(f *audit.Frame, c storage.Cut, rows [ledger.NumRoles]int) (*Sample, er
 		}
 		out.Watermark = max(out.Watermark, l.Watermark)
 	}
-	out.Digest, out.Lineage = digest.Sum(), acc.Settings.Lineage
+	err = f.ScanStubs(c, acc, func(_ ledger.Role, _ policy.Identity, of *stub.Stub, key []byte) error {
+		digest.AddStub(key, of)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Digest, out.Lineage, out.Unmatched = digest.Sum(), acc.Settings.Lineage, len(outcomes)
 	for role, rows := range [ledger.NumRoles][]Row{out.Train, out.Select, out.Gate} {
 		for i := range rows {
 			rows[i].lnInclusion = lnInclusion(f, acc, int(samples[role][i]), &rows[i])
@@ -130,6 +145,11 @@ func Read(f *audit.Frame, c storage.Cut, rows [ledger.NumRoles]int) (*Sample, er
 // lnInclusion is that of a row of a sample; see Sample.Inclusion.
 func lnInclusion(f *audit.Frame, acc *audit.Accounts, sample int, row *Row) float64 {
 	evicted, threshold := acc.Of(sample)
+	if stubs := f.Samples.StubsOf(f.Samples.All[sample].Role); stubs != nil { // either side has put events out
+		if also, least := acc.Of(stubs.Index); also {
+			evicted, threshold = true, max(threshold, least)
+		}
+	}
 	if !evicted {
 		return 0
 	}
@@ -191,4 +211,31 @@ func (s *Sample) weights(of []Row) []float64 {
 		weights[i] = math.Exp(ln(&of[i])-top) * (float64(len(s.Train)) / sum)
 	}
 	return weights
+}
+
+// outcomes are those of a cut, by the place that a row of their identity has.
+type outcomes map[place][]stub.Outcome
+
+type place struct {
+	role ledger.Role
+	id   policy.Identity
+}
+
+// outcomesOf reads the outcomes of a cut.
+func outcomesOf(f *audit.Frame, c storage.Cut) (outcomes, error) {
+	out := make(outcomes)
+	err := f.ScanStubs(c, nil, func(role ledger.Role, id policy.Identity, of *stub.Stub, _ []byte) error {
+		if list := of.Outcomes(); len(list) > 0 {
+			out[place{role, id}] = list
+		}
+		return nil
+	})
+	return out, err
+}
+
+// of takes out what came of the event of an identity.
+func (o outcomes) of(role ledger.Role, id policy.Identity) []stub.Outcome {
+	list := o[place{role, id}]
+	delete(o, place{role, id})
+	return list
 }

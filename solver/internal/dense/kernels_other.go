@@ -20,7 +20,9 @@ func addScaledProduct(dst []float64, f float64, x, y []float64) {
 
 func dot(x, y []float64) float64 { return 0 + dotPortable(x, y) }
 
-func downdateRow(y, row, x, u []float64, f, v float64) float64 { return downdateRowByParts(y, row, x, u, f, v) }
+func downdateRow(y, row, x, u []float64, f, v float64) float64 {
+	return downdateRowByParts(y, row, x, u, f, v)
+}
 
 func largest(x []float64) float64 { return maxPortable(x) }
 

@@ -127,7 +127,8 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 		return s, err
 	}
 	s.State = ingest.StateOf(e.Model.Name, state)
-	return s, nil
+	s.State.Outcomes, err = ingest.OutcomesOf(e.Model, store)
+	return s, err
 }
 
 // versions returns the published versions that name the subject, in their vocabulary or among their golden events: they

@@ -99,6 +99,10 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return ingest.StateError(err, r.staging)
 	}
+	shown := ingest.StateOf(r.Model.Name, state)
+	if shown.Outcomes, err = ingest.OutcomesOf(r.Model, r.store); err != nil {
+		return ingest.StateError(err, r.staging)
+	}
 	closeErr := r.store.Close()
 	r.store = nil
 	if closeErr != nil {
@@ -112,7 +116,7 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 	return r.Out.Emit(
 		"summary",
 		report.RebuildSummary{Seconds: report.Seconds(time.Since(r.began)), Events: r.events.Load(),
-			Path: r.dir, Kept: kept, State: ingest.StateOf(r.Model.Name, state)},
+			Path: r.dir, Kept: kept, State: shown},
 	)
 }
 

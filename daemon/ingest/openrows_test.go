@@ -1,0 +1,161 @@
+package ingest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+)
+
+// planted is a log of impressions with the probability of a click of each, and the clicks with their delays.
+type planted struct {
+	users, items []float64
+	rng          *rand.Rand
+}
+
+func newPlanted() *planted {
+	p := &planted{rng: rand.New(rand.NewPCG(3, 4))}
+	for range 30 {
+		p.users = append(p.users, 0.8*p.rng.NormFloat64())
+	}
+	for range 20 {
+		p.items = append(p.items, 0.8*p.rng.NormFloat64())
+	}
+	return p
+}
+
+func (p *planted) draw() (user, item int, click float64) {
+	user, item = p.rng.IntN(len(p.users)), p.rng.IntN(len(p.items))
+	return user, item, 1 / (1 + math.Exp(1-p.users[user]-p.items[item]))
+}
+
+// TestRefitOfOpenRows: with half of the clicks still to come, a refit that counts events without one by the probability
+// that it would have come is as good as one that knows every label; with them as negatives it is not calibrated.
+func TestRefitOfOpenRows(t *testing.T) {
+	const n, spacing, window = 24_000, int64(1000), int64(18_000_000)
+	m := clicks(n)
+	m.Input.Outcomes.Window = config.Duration(time.Duration(window) * time.Millisecond)
+	m.Sample.Size, m.Sample.MaxBytes, m.Sample.Holdout.Size = n, 0, 4000
+	m.Train.MaxBasis, m.Train.FoldIn.Enabled = 2, false
+	p := newPlanted()
+	g, store := joinedStore(t, m)
+	defer store.Close()
+	events := &consumer.Batch{Topic: "seen"}
+	outcomes := &consumer.Batch{Topic: "clicked"}
+	at, end := int64(1_600_000_000_000), int64(1_600_000_000_000)+n*spacing
+	add := func(b *consumer.Batch, at int64, value string) {
+		b.Records = append(b.Records, consumer.Record{Offset: b.Next, Timestamp: at, Value: []byte(value)})
+		b.Next++
+	}
+	late, all := 0, 0 // of the clicks, those that are still to come
+	truth := map[int64]float64{}
+	for i := range int64(n) {
+		user, item, click := p.draw()
+		add(events, at+i*spacing, fmt.Sprintf(`{"id":"e%d","user":"u%d","item":"i%d","ts":%d}`, i, user, item, at+i*spacing))
+		if p.rng.Float64() >= click {
+			continue
+		}
+		truth[at+i*spacing] = 1
+		// Log-normal: the median is about half of what a refit has to look back on.
+		delay := int64(8_500_000 * math.Exp(0.6*p.rng.NormFloat64()))
+		if delay = min(delay, window-1); at+i*spacing+delay < end {
+			add(outcomes, at+i*spacing+delay, fmt.Sprintf(`{"of":"e%d","ts":%d}`, i, at+i*spacing+delay))
+		} else {
+			late++
+		}
+		all++
+	}
+	add(outcomes, end, fmt.Sprintf(`{"of":"clock","ts":%d}`, end))
+	for _, b := range []*consumer.Batch{outcomes, events} {
+		if err := g.Apply(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	share := float64(late) / float64(all)
+	t.Logf("%.2f of the clicks are still to come", share)
+	if share < 0.3 || share > 0.65 {
+		t.Fatalf("%.2f of the clicks are still to come", share)
+	}
+	take := func() *encode.Sample {
+		s, err := TakeSample(m, store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	judge := func(samples ...*encode.Sample) (ece, loss float64) {
+		c, err := cycle.New(m, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Workers = 2
+		var ch *fitted.Fitted
+		for i, s := range samples {
+			if ch, err = c.Refit(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			ch.Version.Version = int64(i + 1)
+			c.Install(ch)
+		}
+		q := newPlanted()
+		q.rng = rand.New(rand.NewPCG(9, 9))
+		target, err := encode.NewTarget(m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var unseen []event.Event
+		var probability []float64
+		for range 20_000 {
+			user, item, click := q.draw()
+			unseen = append(unseen, event.Event{Weight: 1, Categorical: []string{fmt.Sprint("u", user), fmt.Sprint("i", item)}})
+			probability = append(probability, click)
+		}
+		e, _ := encode.Encode(ch.Vocabulary, target, unseen, nil)
+		var bins [15][3]float64
+		e.Each(target, ch.Model, func(i int, outputs, _ []float64) {
+			said := 1 / (1 + math.Exp(-outputs[0]))
+			loss -= probability[i]*math.Log(said) + (1-probability[i])*math.Log(1-said)
+			b := &bins[min(14, int(said*15))]
+			b[0], b[1], b[2] = b[0]+1, b[1]+said, b[2]+probability[i]
+		})
+		for _, b := range bins {
+			ece += math.Abs(b[1]-b[2]) / float64(len(unseen))
+		}
+		return ece, loss / float64(len(unseen))
+	}
+	whole := take()
+	whole.SetOutcomes(nil, nil)
+	var ev event.Event
+	for _, list := range [][][]byte{whole.Train, whole.Select, whole.Gate} {
+		for _, payload := range list {
+			if err := rows.DecodeEvent(&ev, payload, rows.Interner{}); err != nil {
+				t.Fatal(err)
+			}
+			rows.SetLabel(payload, truth[ev.Time])
+		}
+	}
+	bestECE, best := judge(whole)
+	naive := take()
+	naive.SetOutcomes(nil, nil)
+	naiveECE, naiveLoss := judge(naive)
+	first, _ := judge(take())
+	ece, loss := judge(take(), take(), take())
+	t.Logf("log loss %.4f with every label, %.4f with open rows, %.4f with open rows as negatives; ECE %.4f (first "+
+		"refit %.4f) and %.4f", best, loss, naiveLoss, ece, first, naiveECE)
+	t.Logf("ECE with every label %.4f", bestECE)
+	if ece > 0.01 || loss > 1.005*best {
+		t.Errorf("ECE %.4f, log loss %.4f, with every label %.4f", ece, loss, best)
+	}
+	if naiveECE < 0.03 {
+		t.Errorf("open rows as negatives are not seen to fail: ECE %.4f", naiveECE)
+	}
+}

@@ -1,0 +1,113 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/sketch"
+)
+
+// Labels that come later. A model with input.outcomes reads two kinds of topics with one ledger: of events, which have
+// no label, and of outcomes, which have the key of an event, a time and a value. Both are applied in the transactions
+// of the store, whose sample is that of the join: see package sketch, join.go. An event is stored with the label 0,
+// which nothing reads. Its label is made of its outcomes where rows are read (labels.go), so that what came first, or
+// came twice, decides nothing, and the rule by which outcomes make a label can change.
+//
+// A record without a value whose key is the key of an event takes back the outcomes of that event that came before it
+// in its partition.
+
+// outcomeDecoder reads the records of outcomes. It belongs to one reader.
+type outcomeDecoder struct {
+	config *config.Outcomes
+	decode event.Decoder // of values alone, or
+	mapped *event.Mapped // where the key is elsewhere in the record
+	event  event.Event   // the last one
+	limits event.Limits
+	valued bool // whether outcomes have a value in a field
+	accept func(value float64) bool
+}
+
+// newOutcomeDecoder returns the decoder of a model's outcomes, nil if it has none.
+func newOutcomeDecoder(m *config.Model) *outcomeDecoder {
+	o := &m.Input.Outcomes
+	if !o.IsSet() {
+		return nil
+	}
+	of := m.OutcomeModel()
+	d := &outcomeDecoder{config: o, limits: limitsOf(of), valued: o.Label != "", accept: m.AcceptsReward}
+	if mapping := of.Mapping(); mapping != nil {
+		d.mapped = event.NewMapped(of.Schema.Event(), d.limits, mapping, event.NewMissing(mapping))
+	} else {
+		d.decode = NewJSONDecoder(of)
+	}
+	return d
+}
+
+// read decodes one outcome of a topic into what is applied of it: identity, time and value.
+func (d *outcomeDecoder) read(to *sketch.Record, topic string, from *consumer.Record) *event.Rejection {
+	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Applied, CRC: from.CRC, Weight: 1}
+	if from.Value == nil && len(from.Key) > 0 {
+		return d.takeBack(to, from)
+	}
+	var rejection *event.Rejection
+	if d.mapped != nil {
+		rejection, _ = d.mapped.DecodeRecord(&d.event,
+			&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp})
+	} else {
+		rejection = d.decode.Decode(&d.event, from.Value, from.Timestamp)
+	}
+	if rejection != nil {
+		return rejection
+	}
+	to.Identity, to.Time, to.Value = []byte(d.event.Categorical[0]), d.event.Time, d.config.ValueOf(topic)
+	if d.valued {
+		if to.Value = d.event.Numeric[0]; !d.accept(to.Value) {
+			return &event.Rejection{Reason: event.LabelRange, Field: d.config.Label, Expected: "a label of the task",
+				Got: "another number"}
+		}
+	}
+	if len(to.Identity) == 0 {
+		return &event.Rejection{Reason: event.IDEmpty, Field: d.config.Key.Outcome, Expected: "the key of an event",
+			Got: "an empty one"}
+	}
+	return nil
+}
+
+// takeBack reads a tombstone: the key of the record is that of the event, as text or as a string of JSON.
+func (d *outcomeDecoder) takeBack(to *sketch.Record, from *consumer.Record) *event.Rejection {
+	key := bytes.Clone(from.Key)
+	if key[0] == '"' {
+		var text string
+		if json.Unmarshal(key, &text) == nil {
+			key = []byte(text)
+		}
+	}
+	if len(key) == 0 || len(key) > d.limits.MaxIDBytes || !utf8.Valid(key) {
+		return &event.Rejection{Reason: event.NullValue}
+	}
+	to.Identity, to.Time, to.TakesBack = key, from.Timestamp, true
+	return nil
+}
+
+// tryOutcome decodes one record of outcomes, or rejects it if that panics.
+func (r *reader) tryOutcome(to *sketch.Record, p *sketch.Part, from *consumer.Record) (rejection *event.Rejection) {
+	g := r.ingest
+	defer func() {
+		if v := recover(); v != nil {
+			rejection = &event.Rejection{Reason: event.Panicked}
+			g.panicked(p, from.Offset, v)
+		}
+	}()
+	if rejection = r.outcomes.read(to, p.Topic, from); rejection != nil {
+		return rejection
+	}
+	for _, field := range g.forgotten {
+		to.Forgotten = to.Forgotten || field == g.model.Schema.Identity &&
+			g.store.Forgets(p.Topic, p.Partition, from.Offset, field, to.Identity)
+	}
+	return nil
+}
