@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/scorer"
@@ -56,8 +57,8 @@ func conditions(tables []*format.Table) []map[string]any {
 	for _, t := range tables {
 		for i := range t.Categorical {
 			field := t.Categorical[i].Field
-			for _, want := range []any{"a", "true", true, false, "", "nobody", []any{"a", "b", true}, []any{}, []any{7, "a", "a"},
-				nil, 1.5, []any{1.5}, []any{nil}, []any{[]any{"a"}}, map[string]any{}, map[string]any{"min": 1},
+			for _, want := range []any{"a", "true", true, false, "", "nobody", []any{"a", "b", true}, []any{},
+				[]any{7, "a", "a"}, nil, 1.5, []any{1.5}, []any{nil}, []any{[]any{"a"}}, map[string]any{}, map[string]any{"min": 1},
 				slices.Repeat([]any{"a"}, 1000), slices.Repeat([]any{"a"}, 1001)} {
 				list = append(list, map[string]any{field: want})
 			}
@@ -80,8 +81,7 @@ func conditions(tables []*format.Table) []map[string]any {
 			}
 			both[field] = map[string]any{"min": 10}
 		}
-		of := fmt.Sprint(t.Of)
-		list = append(list, both, map[string]any{of: "i1"})
+		list = append(list, both, map[string]any{t.Of: "i1"})
 		both = map[string]any{}
 	}
 	return list
@@ -133,9 +133,9 @@ func resealedTables(file []byte) map[string]func(f *forged) {
 		"names twice":              replace("i0i1", "i1i1"),
 		"tables of JSON":           replace("{", "["),
 	}
-	head := bytes.IndexByte(file, '\n')
-	for i := 1; i < 60; i++ {
-		at := head + i*(len(file)-head)/60
+	head, n := bytes.IndexByte(file, '\n'), tier.Size(12, 100)
+	for i := 1; i < n; i++ {
+		at := head + i*(len(file)-head)/n
 		cases[fmt.Sprintf("tables with another byte %d", at)] = func(f *forged) {
 			f.files[format.TablesFile][at] ^= byte(1 << (i % 8))
 		}
