@@ -109,6 +109,22 @@ class Table:
             tuple(float(c.values[at]) for c in self.numeric),
         )
 
+    def rows_of(self, names: Iterable[str]) -> dict[str, Row]:
+        """Returns what row says of several entities, of which it says something. For many it takes a fraction of the time."""
+        different = dict.fromkeys(names)
+        changed = {name: row for name in different if (row := self.changed.get(name)) is not None} if self.changed else {}
+        wanted = [name for name in different if name in self.rows and name not in self.changed]
+        at = np.array([self.rows[name] for name in wanted], dtype=np.int64)
+        categorical = [["" if v < 0 else c.values[v] for v in c.at[at].tolist()] for c in self.categorical]
+        multi: list[list[list[str]]] = []
+        for c in self.multi:
+            bounds = zip(c.starts[at].tolist(), c.starts[at + 1].tolist())
+            multi.append([[c.values[v] for v in c.at[begin:end].tolist()] for begin, end in bounds])
+        numeric = [c.values[at].tolist() for c in self.numeric]
+        none: list[tuple[()]] = [()] * len(wanted)
+        parts = (list(zip(*columns)) if columns else none for columns in (categorical, multi, numeric))
+        return {**changed, **dict(zip(wanted, map(Row, *parts)))}
+
     def entities(self) -> Iterable[str]:
         """Yields the names that have a row, in no order."""
         yield from (name for name in self.names if name not in self.changed)
@@ -141,7 +157,8 @@ class Table:
         if not self.changed:
             return self
         names = sorted(self.entities())
-        rows = [row for name in names if (row := self.row(name)) is not None]
+        found = self.rows_of(names)
+        rows = [found[name] for name in names]
         categorical = tuple(_name_column(c, [row.categorical[i] for row in rows]) for i, c in enumerate(self.categorical))
         multi = tuple(_list_column(c, [row.multi[i] for row in rows]) for i, c in enumerate(self.multi))
         numeric = tuple(replace(c, values=np.array([row.numeric[i] for row in rows], dtype=np.float64)) for i, c in enumerate(self.numeric))
@@ -210,7 +227,7 @@ class Tables:
         """Is join of several events."""
         categorical, numeric, multi = list(x.categorical), list(x.numeric), list(x.multi)
         for t in self.tables:
-            known = {name: t.row(name) for name in dict.fromkeys(categorical[t.of]) if name}
+            known = t.rows_of(categorical[t.of])
             rows = [known.get(name) for name in categorical[t.of]]
             for i, names in enumerate(t.categorical):
                 categorical[names.field] = [v or ("" if row is None else row.categorical[i]) for v, row in zip(categorical[names.field], rows)]
