@@ -153,3 +153,23 @@ func newer(name string) string {
 	}
 	return ""
 }
+
+// TestTopKOverAColumn: the best name of a field that tables say is the first of the whole list.
+func TestTopKOverAColumn(t *testing.T) {
+	t.Parallel()
+	m, err := scorer.NewModel(snapshottest.Catalogue())
+	snapshottest.Must(t, err)
+	for _, field := range []string{"genre", "stock", "brand", "origin"} {
+		for i := range 40 {
+			q := &format.Query{Input: format.Input{Categorical: []string{fmt.Sprint("u", i/10), fmt.Sprint("i", i%10), "", "",
+				"", ""}}, Over: field, K: 10}
+			all, err := m.TopK(nil, q, new(scorer.Scratch))
+			snapshottest.Must(t, err)
+			q.K = 1
+			best, err := m.TopK(nil, q, new(scorer.Scratch))
+			if snapshottest.Must(t, err); best[0] != all[0] {
+				t.Errorf("%s, %q: %v, want the first of %v", field, q.Input.Categorical, best, all)
+			}
+		}
+	}
+}

@@ -41,7 +41,7 @@ def topk(
     output = _output(scorer, class_)
     known = scorer._contents.known
     asked = conditions(known, field, over, where)
-    if known is not None and known.of(field):
+    if known is not None and (known.of(field) or known.column(over) is not None):  # an event without the field may have it by tables
         return _of_table(scorer, known, known.without(field, x), field, k, frozenset(_excluded(exclude)), output, asked)
     candidates, names = columns.candidates(field)
     unwanted = np.array([columns.column(field, name) for name in _excluded(exclude)], dtype=np.int64)
