@@ -65,6 +65,7 @@ func TestPythonAsksOverHTTP(t *testing.T) {
 func expectedChains(t *testing.T) (list []expectedChain) {
 	t.Helper()
 	dir, shapes := t.TempDir(), snapshottest.ChainShapes()
+	shapes["catalogue"] = snapshottest.Catalogue()
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		c, rng, store := shapes[name], rand.New(rand.NewPCG(7, 8)), publish.NewStore(dir)
 		for i := range c.Golden {
@@ -79,6 +80,7 @@ func expectedChains(t *testing.T) (list []expectedChain) {
 		snapshottest.Must(t, err)
 		for range 12 {
 			d := snapshottest.SomeDelta(rng, m)
+			d.TableRows = changedRows(rng, c.Tables)
 			frame, err := d.Encode(m.Shape(), nil)
 			snapshottest.Must(t, err)
 			snapshottest.Must(t, chain.Append(t.Context(), frame))
@@ -98,6 +100,12 @@ func expectedChains(t *testing.T) (list []expectedChain) {
 			top.Class = c.Schema.Classes[1]
 		}
 		e.Tops = []expectedTop{top.of(t, m.Schema(), m.TopK)}
+		if len(c.Tables) > 0 {
+			for _, top.Where = range conditions(c.Tables) {
+				top.K = 1 + rng.IntN(12)
+				e.Tops = append(e.Tops, top.of(t, m.Schema(), m.TopK))
+			}
+		}
 		if c.FoldIn != nil {
 			e.Folds = []expectedFold{foldOf(t, m, "", append(snapshottest.HistoryOf(c, "u1", 6), snapshottest.HistoryOf(c, "u9",
 				5)...))}

@@ -171,11 +171,16 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 			snapshottest.WithTrees(snapshottest.TestContents(snapshottest.Small)))
 		snapshottest.Must(t, err)
 		reseal(t, filepath.Join(ruled, "m"), change)
-		says := ""
-		if strings.Contains(name, "newer") {
-			says = "newer"
-		}
-		ask(expectedRefusal{Name: name, Store: ruled, Alias: format.Latest, Says: says})
+		ask(expectedRefusal{Name: name, Store: ruled, Alias: format.Latest, Says: newer(name)})
+	}
+	file, err := format.EncodeTables(snapshottest.Catalogue().Tables)
+	snapshottest.Must(t, err)
+	for name, change := range resealedTables(file) {
+		tabled := t.TempDir()
+		_, err := publish.NewStore(tabled).Publish(t.Context(), "m", snapshottest.Catalogue())
+		snapshottest.Must(t, err)
+		reseal(t, filepath.Join(tabled, "m"), change)
+		ask(expectedRefusal{Name: name, Store: tabled, Alias: format.Latest, Says: newer(name)})
 	}
 	return list
 }
@@ -313,8 +318,15 @@ func reseal(t *testing.T, model string, change func(*forged)) {
 	if f.manifest.Trees != nil {
 		f.files[format.TreesFile] = read(format.TreesFile)
 	}
+	if f.manifest.Tables != nil {
+		f.files[format.TablesFile] = read(format.TablesFile)
+	}
 	change(f)
 	m := &f.manifest
+	if b, ok := f.files[format.TablesFile]; ok {
+		m.Tables.Bytes, m.Tables.SHA256 = int64(len(b)), disk.HexSum(b)
+		snapshottest.Must(t, os.WriteFile(path(format.TablesFile), b, 0o644))
+	}
 	if b, ok := f.files[format.TreesFile]; ok {
 		m.Trees.Bytes, m.Trees.SHA256 = int64(len(b)), disk.HexSum(b)
 		snapshottest.Must(t, os.WriteFile(path(format.TreesFile), b, 0o644))

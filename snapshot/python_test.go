@@ -31,18 +31,19 @@ type expectations struct {
 
 // expectedModel is what a version says of events, tops over the field item, and histories.
 type expectedModel struct {
-	Store     string           `json:"store"`
-	Model     string           `json:"model"`
-	Events    []expectedScore  `json:"events"`
-	Tops      []expectedTop    `json:"tops"`
-	Explained []expectedTerms  `json:"explained"`
-	Folds     []expectedFold   `json:"folds"`
-	Unfolded  string           `json:"unfolded"` // name of the error of a history; empty for no error
-	Form      string           `json:"form"`
-	Gaps      []*format.Number `json:"gaps"`
-	GapKind   string           `json:"gap_kind"`
-	GapLimit  string           `json:"gap_limit"`
-	Example   []map[string]any `json:"example"` // such a history
+	Store     string                    `json:"store"`
+	Model     string                    `json:"model"`
+	Events    []expectedScore           `json:"events"`
+	Tops      []expectedTop             `json:"tops"`
+	Explained []expectedTerms           `json:"explained"`
+	Folds     []expectedFold            `json:"folds"`
+	Unfolded  string                    `json:"unfolded"` // name of the error of a history; empty for no error
+	Form      string                    `json:"form"`
+	Gaps      []*format.Number          `json:"gaps"`
+	GapKind   string                    `json:"gap_kind"`
+	GapLimit  string                    `json:"gap_limit"`
+	Example   []map[string]any          `json:"example"` // such a history
+	Known     map[string]map[string]any `json:"known"`   // what tables say of items
 }
 
 // expectedScore is a prediction, or the name of the error in the package.
@@ -59,6 +60,7 @@ type expectedTop struct {
 	K       int            `json:"k"`
 	Exclude []string       `json:"exclude"`
 	Class   string         `json:"class"`
+	Where   map[string]any `json:"where"`
 	Items   []format.Item  `json:"items"`
 }
 
@@ -180,6 +182,13 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		e = e.of(t, m, 50)
 		e.rankedAndExplained(t, m)
 		list = append(list, e)
+		m, e = publishAs(s.String()+"-tables", snapshottest.WithTables(snapshottest.TestContents(s)))
+		list = append(list, e.tabled(t, m))
+	}
+	for name, c := range map[string]*format.Contents{"catalogue": snapshottest.Catalogue(),
+		"trees-tables": snapshottest.WithTables(snapshottest.WithTrees(snapshottest.TestContents(snapshottest.Small)))} {
+		m, e := publishAs(name, c)
+		list = append(list, e.tabled(t, m))
 	}
 	for name, c := range oddContents() {
 		m, e := publishAs(name, c)
@@ -206,6 +215,8 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		Link: format.OrdinalLink, Kernel: format.ANOVA, K: 3, Linear: true, Mapped: ""}, true), 0.75)
 	folds["co-choices"] = withCoChoices(snapshottest.Foldable(snapshottest.Shape{Task: format.Binary,
 		Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true))
+	folds["tables"] = snapshottest.WithTables(withCoChoices(snapshottest.Foldable(snapshottest.Shape{Task: format.Binary,
+		Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)))
 	for name, c := range folds {
 		m, e := publishAs("fold-"+name, c)
 		e = e.of(t, m, 50)
@@ -393,8 +404,11 @@ func (e expectedTop) of(t *testing.T, s *format.Schema, topK func([]format.Item,
 	}
 	in, err := s.InputFromMap(whole)
 	snapshottest.Must(t, err)
-	e.Items, err = topK(nil, &format.Query{Input: in, Over: "item", K: e.K, Exclude: e.Exclude, Class: e.Class},
-		&scorer.Scratch{})
+	where, err := format.WhereFromMap(e.Where)
+	if err == nil {
+		q := &format.Query{Input: in, Over: "item", K: e.K, Exclude: e.Exclude, Class: e.Class, Where: where}
+		e.Items, err = topK([]format.Item{}, q, &scorer.Scratch{})
+	}
 	if err != nil && !errors.Is(err, disk.ErrInput) {
 		t.Fatal(err)
 	}

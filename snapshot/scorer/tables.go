@@ -104,6 +104,11 @@ func (m *Model) isOfTable(field int) bool {
 	return slices.ContainsFunc(m.known, func(k *known) bool { return k.of == field })
 }
 
+// isColumnOfTable reports whether tables say a field: an event without it may have it by them, unlike one with a name.
+func (m *Model) isColumnOfTable(field int) bool {
+	return slices.ContainsFunc(m.known, func(k *known) bool { return slices.Contains(k.categorical, field) })
+}
+
 // joinedInput is the memory of an event with what is known of its entities.
 type joinedInput struct {
 	in      format.Input

@@ -89,7 +89,7 @@ func (m *Model) topK(over *Overlay, dst []format.Item, q *format.Query, s *Scrat
 	m.lift(over, field, &event, s)
 	defer s.unlift()
 	k := min(q.K, m.numNames(field)+m.numExtras(field))
-	if m.isCrossed(field) || m.isOfTable(field) {
+	if m.isCrossed(field) || m.isOfTable(field) || m.isColumnOfTable(field) {
 		err = m.crossedCandidates(over, field, output, by, k, &event, where, s)
 	} else {
 		m.setApart(field, s)

@@ -52,6 +52,8 @@ class Columns:
         self._num_features = num_features
         self._tables = contents.tables
         self._trees = contents.trees
+        self._known = contents.known
+        self._extras: dict[int, tuple[str, ...]] = {}
 
     def column(self, field: int, name: str) -> int:
         """Returns the column of a name of a field, or -1."""
@@ -78,6 +80,14 @@ class Columns:
         first, names, added = self._first[field], self.names[field], self._added[field]
         columns = np.concatenate([np.arange(first, first + len(names)), np.array(list(added.values()), dtype=np.int64)])
         return columns, names + tuple(added)
+
+    def extras(self, field: int) -> tuple[str, ...]:
+        """Returns the names of a categorical field that tables know and that have no column, ascending."""
+        if field not in self._extras:
+            tables = [] if self._known is None else self._known.of(field)
+            names = {name for t in tables for name in t.entities() if self.column(field, name) < 0}
+            self._extras[field] = tuple(sorted(names))
+        return self._extras[field]
 
     def is_crossed(self, field: int) -> bool:
         return any(field in parts for parts in self._crosses)

@@ -13,6 +13,8 @@ from ._errors import FormatError
 from ._foldin import check_fold_in
 from ._json import loads
 from ._manifest import MAX_MODEL_BYTES, Manifest
+from ._tables import Tables
+from ._tables import decode as decode_tables
 from ._trees import Trees, decode
 
 TYPES: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4")}
@@ -32,6 +34,7 @@ class Contents:
     added: tuple[tuple[int, str], ...] = ()  #: field and name of columns that deltas added behind all others
     kind: str = "F64"  #: type in which the numbers are stored
     trees: Optional[Trees] = None  #: rules that are added to the outputs
+    known: Optional[Tables] = None  #: what is known of entities
 
 
 def tensor_header(manifest: Manifest, linear: bool, kind: str) -> tuple[bytes, list[tuple[str, tuple[int, ...]]]]:
@@ -103,8 +106,8 @@ def _decode_vocabulary(manifest: Manifest, content: bytes) -> tuple[tuple[str, .
     return tuple(map(tuple, names.values()))
 
 
-def decode_contents(manifest: Manifest, tensors: bytes, names: bytes, trees: Optional[bytes] = None) -> Contents:
-    """Reads parameters, names and trees, if there are some. Raises FormatError unless they fit each other and the manifest."""
+def decode_contents(manifest: Manifest, tensors: bytes, names: bytes, trees: Optional[bytes] = None, tables: Optional[bytes] = None) -> Contents:
+    """Reads parameters and names, and trees and tables, if there are some. Raises FormatError unless they fit each other and the manifest."""
     manifest.check_shape()
     kind, found = _decode_tensors(manifest, tensors)
     vocabulary = _decode_vocabulary(manifest, names)
@@ -135,4 +138,5 @@ def decode_contents(manifest: Manifest, tensors: bytes, names: bytes, trees: Opt
         vocabulary=vocabulary,
         kind=kind,
         trees=rules,
+        known=None if tables is None else decode_tables(tables, manifest.schema),
     )

@@ -15,8 +15,9 @@ from ._foldin import check_fold_in
 from ._framing import FIXED, MAGIC, SIGNED, header, split
 from ._json import Fields, loads, sha256, write_name
 from ._keys import Keys
-from ._manifest import MAX_MODEL_BYTES, Manifest
+from ._manifest import MAX_MODEL_BYTES, TABLES_FILE, File, Manifest
 from ._model import Model, Position
+from ._tables import Row, decode_row
 
 @dataclass(frozen=True)
 class Delta:
@@ -31,6 +32,7 @@ class Delta:
     created: Optional[datetime]
     watermark: Optional[datetime]
     added: tuple[tuple[int, str], ...]  #: fields and names, whose columns follow all others
+    table_rows: tuple[tuple[int, str, Optional[Row]], ...]  #: of entities: the place of the table, the name, and None for a row that is gone
     columns: Indexes  #: changed rows, ascending; the last ones are those of added
     linear: Array
     basis: Array
@@ -60,6 +62,7 @@ def decode(frame: bytes, shape: Model, keys: Optional[Keys]) -> Delta:
     if said.value and not (0 <= said.whole("sequence") <= sequence and said.text("payload_digest")):
         raise FormatError(f"delta {sequence}: checked: {dict(said.value)}")
     added, payload = _names(f.whole("added"), payload, shape._manifest)
+    table_rows, payload = _table_rows(f.whole("table_rows"), payload, shape)
     numbers = _Numbers(payload, shape, f)
     return Delta(
         model=f.text("model"),
@@ -71,6 +74,7 @@ def decode(frame: bytes, shape: Model, keys: Optional[Keys]) -> Delta:
         created=f.time("created"),
         watermark=f.time("event_time_watermark"),
         added=added,
+        table_rows=table_rows,
         columns=_ascending(sequence, numbers.columns, len(added)),
         linear=numbers.linear,
         basis=numbers.basis,
@@ -93,6 +97,24 @@ def _names(count: int, payload: bytes, manifest: Manifest) -> tuple[tuple[tuple[
         if not isinstance(pair, list) or len(pair) != 2 or pair[0] not in named or not isinstance(pair[1], str) or not pair[1]:
             raise FormatError(f'delta: added name {i}: want ["field","name"] with a field of the vocabulary')
         found.append((named.index(pair[0]), pair[1]))
+        at = end + 1
+    return tuple(found), payload[at:]
+
+
+
+def _table_rows(count: int, payload: bytes, shape: Model) -> tuple[tuple[tuple[int, str, Optional[Row]], ...], bytes]:
+    """Reads rows of tables, which ascend by table and name, and returns what follows them."""
+    tables = () if shape._contents.known is None else shape._contents.known.tables
+    found: list[tuple[int, str, Optional[Row]]] = []
+    at = 0
+    for i in range(count):
+        end = payload.find(b"\n", at)
+        if end < 0:
+            raise FormatError(f"delta: {i} rows of tables, want {count}")
+        row = decode_row(f"delta: row {i} of tables", payload[at:end], tables)
+        if found and found[-1][:2] >= row[:2]:
+            raise FormatError(f"delta: row {i} of tables is not behind the one before, by table and name")
+        found.append(row)
         at = end + 1
     return tuple(found), payload[at:]
 
@@ -218,7 +240,8 @@ class _State:
             basis[d.columns] = d.basis
             if linear is not None:
                 linear[d.columns] = d.linear
-        contents = replace(c, basis=frozen(basis), linear=None if linear is None else frozen(linear))
+        known = None if c.known is None else c.known.changed(row for d in self._deltas for row in d.table_rows)
+        contents = replace(c, basis=frozen(basis), linear=None if linear is None else frozen(linear), known=known)
         return Model(self._manifest, contents, self._model._signed_by, self._model._expires, self._model, self._position)
 
 
@@ -238,6 +261,9 @@ def payload_digest(model: Model) -> str:
     if c.map_weights is not None and schema.feature_map is not None:
         tensors += [c.map_weights, *(c.tables[name] for name, _ in schema.feature_map.tables())]
     whole = replace(m, num_features=len(order))
+    if c.known is not None:
+        tables = c.known.encode()
+        whole = replace(whole, tables=File(TABLES_FILE, len(tables), sha256(tables)))
     header, _ = tensor_header(whole, c.linear is not None, c.kind)
     content = header + b"".join(t.astype(TYPES[c.kind]).tobytes() for t in tensors)
     lines = (f"[{write_name(field)},{write_name(name)}]\n" for field, (_, names) in zip(schema.named, named) for name in names)

@@ -23,7 +23,7 @@ MAX_TRIPLED = 89  # of a kernel of degree 3
 def explain(scorer: Scorer, event: Event) -> Explanation:
     """Is Scorer.explain."""
     m, c, columns = scorer._manifest, scorer._contents, scorer._columns
-    x = read_event(m.schema, event)
+    x = scorer._joined(read_event(m.schema, event))
     prediction = scorer._prediction(x)
     row, own = scorer._row(x)
     most = MAX_TRIPLED if m.degree == 3 and m.num_basis else MAX_EXPLAINED

@@ -158,7 +158,7 @@ class Overlay(Scorer):
         the curvature counts alone."""
         assert self._by is not None
         f = self._fold_in()
-        encoded = self._columns.row(x)
+        encoded = self._columns.row(self._joined(x))
         column = self._columns.column(self._field, x.categorical[self._field])
         if column >= 0:
             encoded = encoded.without(column)

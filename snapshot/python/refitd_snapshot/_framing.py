@@ -35,7 +35,7 @@ def header(head: bytes) -> Fields:
         raise DigestError("delta: the header was altered: take it from the publisher again")
     f = Fields("delta", loads("delta", head[FIXED:]))
     size, rows, added = f.whole("payload_bytes"), f.whole("rows"), f.whole("added")
-    if not (0 <= size <= _MAX_PAYLOAD_BYTES and 0 <= added <= rows <= _MAX_PAYLOAD_BYTES):
+    if not (0 <= size <= _MAX_PAYLOAD_BYTES and 0 <= added <= rows <= _MAX_PAYLOAD_BYTES and 0 <= f.whole("table_rows") <= _MAX_PAYLOAD_BYTES):
         raise FormatError(f"delta: {added} names, {rows} rows, {size} bytes: out of range (at most {_MAX_PAYLOAD_BYTES} bytes)")
     return f
 

@@ -62,7 +62,8 @@ class Trust:
             files.append(content)
         manifest.check_payload()
         trees = None if manifest.trees is None else _block(read, manifest.trees)
-        contents, together = decode_contents(manifest, files[0], files[1], trees), None
+        tables = None if manifest.tables is None else _block(read, manifest.tables)
+        contents, together = decode_contents(manifest, files[0], files[1], trees, tables), None
         if manifest.co_choices is not None:
             content = _block(read, manifest.co_choices)
             together = _cochoices.decode(content, manifest.schema, contents.vocabulary)

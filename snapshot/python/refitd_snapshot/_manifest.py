@@ -15,9 +15,12 @@ from ._foldin import FoldIn, read_fold_in
 from ._json import Fields, loads, sha256, write
 from ._schema import MAX_OUTPUTS, Schema, read_schema
 
-FORMAT_VERSION = 7  # the newest version of the format that this build reads
+FORMAT_VERSION = 8  # the newest version of the format that this build reads
 _DEGREE_FORMAT = 5  # of kernels of degree 3
 _TREES_FORMAT = 7
+_TABLES_FORMAT = 8
+TABLES_FILE = "tables"
+_MAX_TABLES_BYTES = 1 << 30
 MAX_MANIFEST_BYTES = 64 << 10
 MAX_MODEL_BYTES = 256 << 20
 _MAX_HEADER_BYTES = 1 << 10
@@ -80,6 +83,7 @@ class Manifest:
     cut_file: Optional[File]
     co_choices: Optional[File]  #: has what lists know of names that are chosen together
     trees: Optional[File]  #: has rules of if and else
+    tables: Optional[File]  #: has what is known of entities
     payload_digest: str
 
     def limited(self, outputs: Array) -> Array:
@@ -93,7 +97,11 @@ class Manifest:
         for f, (name, most) in zip(self.files, FILES.items()):
             if f.name != name or not 0 <= f.size <= most:
                 raise FormatError(f"manifest.json: file {f.name!r} of {f.size} bytes, want {name} of at most {most}")
-        for x, name, most in ((self.co_choices, _cochoices.FILE, _cochoices.MAX_BYTES), (self.trees, _trees.FILE, _trees.MAX_BYTES)):
+        for x, name, most in (
+            (self.co_choices, _cochoices.FILE, _cochoices.MAX_BYTES),
+            (self.trees, _trees.FILE, _trees.MAX_BYTES),
+            (self.tables, TABLES_FILE, _MAX_TABLES_BYTES),
+        ):
             if x is not None and (x.name != name or not 0 < x.size <= most):
                 raise FormatError(f"manifest.json: file {x.name!r} of {x.size} bytes, want {name} of at most {most}")
         c = self.cut_file
@@ -114,6 +122,8 @@ class Manifest:
         text = f"{write(head)}\n{tensors}\n{names}\n"
         if self.trees is not None:
             text += f"{self.trees.sha256}\n"
+        if self.tables is not None:
+            text += f"tables {self.tables.sha256}\n"
         return "sha256:" + sha256(text.encode("utf-8", "replace"))
 
     def check_payload(self) -> None:
@@ -170,7 +180,9 @@ def decode_manifest(content: bytes) -> Manifest:
     if version < 1:
         raise FormatError(f"{what}: format {version}, this build reads 1 to {FORMAT_VERSION}: publish the version again")
     schema = read_schema(Fields("schema", f.value.get("schema") or {}))
-    needs = max(_DEGREE_FORMAT if f.whole("degree") > 2 else 1, schema.format, 1 if f.value.get("trees") is None else _TREES_FORMAT)
+    needs = max(_DEGREE_FORMAT if f.whole("degree") > 2 else 1, schema.format)
+    for member, least in (("trees", _TREES_FORMAT), ("tables", _TABLES_FORMAT)):
+        needs = needs if f.value.get(member) is None else max(needs, least)
     if version < needs:
         raise FormatError(f"{what}: what the version has is of format {needs}, not {version}: publish it again")
     return Manifest(
@@ -196,6 +208,7 @@ def decode_manifest(content: bytes) -> Manifest:
         cut_file=None if f.value.get("cut_file") is None else _file(Fields(f"{what}: cut_file", f.value["cut_file"])),
         co_choices=None if f.value.get("co_choices") is None else _file(Fields(f"{what}: co_choices", f.value["co_choices"])),
         trees=None if f.value.get("trees") is None else _file(Fields(f"{what}: trees", f.value["trees"])),
+        tables=None if f.value.get("tables") is None else _file(Fields(f"{what}: tables", f.value["tables"])),
         payload_digest=f.text("payload_digest"),
     )
 

@@ -70,7 +70,7 @@ class Scorer:
         categorical or numeric field has a list in it; the names event and events say which it is. None and NaN are missing. Raises InputError with the
         place of a value of another kind, or of a missing one.
         """
-        x = read_given(self._manifest.schema, given, event, events)
+        x = self._read(given, event, events)
         if isinstance(x, Input):
             return self._prediction(x).label
         return labels_of(self._manifest.schema, self._manifest.link, score_all(self, x))
@@ -79,7 +79,7 @@ class Scorer:
         """Returns the probabilities of one event in the order of classes_, or those of several, a row for each. Events are those of predict. Raises
         NoProbabilitiesError, or InputError as predict does."""
         m = self._manifest
-        x = read_given(m.schema, given, event, events)
+        x = self._read(given, event, events)
         found = probabilities_of(m.schema, m.link, self._scored(x) if isinstance(x, Input) else score_all(self, x))
         if found is None:
             raise NoProbabilitiesError(f"a label of task {m.schema.task} with link {m.link} has no probabilities: use predict, or score for the outputs")
@@ -88,16 +88,16 @@ class Scorer:
     def score(self, given: Any = None, /, *, event: Optional[Event] = None, events: Optional[Events] = None) -> Array:
         """Returns the m outputs o(x) of one event, before the link, or those of several, a row for each. They are clipped to output_limit of the manifest.
         Events are those of predict, and so are errors. It is no measure of quality, as score of scikit-learn is."""
-        x = read_given(self._manifest.schema, given, event, events)
+        x = self._read(given, event, events)
         return self._scored(x) if isinstance(x, Input) else score_all(self, x)
 
     def prediction(self, event: Event) -> Prediction:
         """Returns the prediction for an event: the label with probabilities, outputs, and what of the event is not known or absent."""
-        return self._prediction(read_event(self._manifest.schema, event))
+        return self._prediction(self._joined(read_event(self._manifest.schema, event)))
 
     def predictions(self, events: Events) -> list[Prediction]:
         """Returns the prediction for each of several events, which are those of predict."""
-        x = read_given(self._manifest.schema, None, None, events)
+        x = self._read(None, None, events)
         assert isinstance(x, Inputs)
         return [self._predicted(x.event(i), o) for i, o in enumerate(score_all(self, x))]
 
@@ -116,7 +116,15 @@ class Scorer:
         return self.score(events=events)
 
     def topk(
-        self, event: Event, over: str, k: int = 10, exclude: Names = (), class_: Name = "", *, rank_by: Optional[Name] = None
+        self,
+        event: Event,
+        over: str,
+        k: int = 10,
+        exclude: Names = (),
+        class_: Name = "",
+        *,
+        where: Optional[Mapping[str, Any]] = None,
+        rank_by: Optional[Name] = None,
     ) -> list[Item]:
         """Returns the k names of a categorical field with the largest values given the rest of an event, largest first.
 
@@ -124,6 +132,8 @@ class Scorer:
         chosen last are put higher, where the version has co-choices. Names are ordered by their outputs before output_limit of the manifest, and
         values are of those after it: names that the limit makes equal keep their order. exclude are names to leave out, of which those that the vocabulary
         does not have are ignored. class_ is the class to rank by of a multiclass or multilabel model; rank_by is its old name, and is removed in 0.3.
+        where has conditions on what tables of the version say of the names, all of which have to hold: by column a name, True or False, a list of them, or a
+        mapping with min and max for a number. A name without a value does not pass. Names that only tables know are ranked, too.
         Raises InputError, for what is no name, too.
         """
         from ._topk import topk
@@ -131,7 +141,7 @@ class Scorer:
         if rank_by is not None:
             warnings.warn("rank_by is removed in 0.3: call topk with class_", DeprecationWarning, stacklevel=2)
             class_ = rank_by
-        return topk(self, event, over, k, exclude, class_)
+        return topk(self, event, over, k, exclude, class_, where)
 
     def explain(self, event: Event) -> Explanation:
         """Takes the prediction for an event apart: the exact share of every bias, linear term and pair of features, of every triple where the kernel is of
@@ -139,6 +149,17 @@ class Scorer:
         from ._explain import explain
 
         return explain(self, event)
+
+    def _read(self, given: Any, event: Any, events: Any) -> Union[Input, Inputs]:
+        """Is read_given, joined with what tables know."""
+        x, known = read_given(self._manifest.schema, given, event, events), self._contents.known
+        if known is None:
+            return x
+        return known.join(x) if isinstance(x, Input) else known.join_all(x)
+
+    def _joined(self, event: Input) -> Input:
+        known = self._contents.known
+        return event if known is None else known.join(event)
 
     def _prediction(self, event: Input) -> Prediction:
         return self._predicted(event, self._scored(event))

@@ -45,15 +45,21 @@ class _Encoded:
 def score_all(scorer: Scorer, x: Inputs) -> Array:
     """Returns the outputs of events, a row for each, clipped to output_limit of the manifest. Raises InputError with the place of one whose outputs are
     not finite."""
+    outputs = unlimited(scorer, x)
+    finite = np.isfinite(outputs).all(axis=1)
+    if not finite.all():
+        raise InputError(f"{x.where(int(finite.argmin()))}an output is not finite: a numeric field is too far from its center")
+    return scorer._manifest.limited(outputs)
+
+
+def unlimited(scorer: Scorer, x: Inputs) -> Array:
+    """Is score_all before output_limit, of outputs that may not be finite."""
     encoded = _encode(scorer, x)
     outputs = np.empty((x.count, scorer._manifest.num_outputs))
     with np.errstate(all="ignore"):
         for begin, end in _blocks(scorer, x.count, encoded):
             outputs[begin:end] = _outputs(scorer, encoded, begin, end)
-    finite = np.isfinite(outputs).all(axis=1)
-    if not finite.all():
-        raise InputError(f"{x.where(int(finite.argmin()))}an output is not finite: a numeric field is too far from its center")
-    return scorer._manifest.limited(outputs)
+    return outputs
 
 
 def _encode(scorer: Scorer, x: Inputs) -> _Encoded:

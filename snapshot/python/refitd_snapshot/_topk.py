@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
 import numpy as np
 
 from ._arrays import Array, Indexes
+from ._batch import Inputs
 from ._errors import InputError
 from ._events import Event, Input, Name, Names, name_of, names_of, read_event
 from ._prediction import Item, sigmoid
+from ._scores import unlimited
+from ._tables import Asked, Table, Tables
+from ._where import conditions, passing
 
 if TYPE_CHECKING:
     from ._model import Scorer
 
 _BLOCK = 1 << 14  # candidates scored at once
+_NEAR = 1e-9  # of keys, relative to 1 + |key|: sums of many events may be rounded otherwise than those of one
+_TOO_FAR = "an output is not finite: a numeric field is too far from its center"
 
 
-def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Names, class_: Name) -> list[Item]:
+def topk(
+    scorer: Scorer, event: Event, over: str, k: int, exclude: Names, class_: Name, where: Optional[Mapping[str, Any]] = None
+) -> list[Item]:
     """Is Scorer.topk."""
     schema, columns = scorer._manifest.schema, scorer._columns
     if over not in schema.categorical:
@@ -31,6 +39,10 @@ def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Names, class_
         raise InputError(f"{k} names wanted, at least 1")
     k = int(k)
     output = _output(scorer, class_)
+    known = scorer._contents.known
+    asked = conditions(known, field, over, where)
+    if known is not None and (known.of(field) or known.column(over) is not None):  # an event without the field may have it by tables
+        return _of_table(scorer, known, known.without(field, x), field, k, frozenset(_excluded(exclude)), output, asked)
     candidates, names = columns.candidates(field)
     unwanted = np.array([columns.column(field, name) for name in _excluded(exclude)], dtype=np.int64)
     at: Indexes = np.flatnonzero(~np.isin(candidates, unwanted))
@@ -45,11 +57,50 @@ def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Names, class_
     added = _added(scorer, x, field, len(names))
     keys = keys + added[at]
     if np.isnan(keys).any():
-        raise InputError("an output is not finite: a numeric field is too far from its center")
+        raise InputError(_TOO_FAR)
     best = at[_largest(keys, k)]
-    found = {int(i): scorer._finite(_with(x, field, names[i])) + added[i] for i in best}
+    found = {int(i): scorer._finite(scorer._joined(_with(x, field, names[i]))) + added[i] for i in best}
     ranked = sorted((-float(_key(scorer, o, output)), i) for i, o in found.items())
-    return [Item(names[i], _value(scorer, float(_key(scorer, scorer._manifest.limited(found[i]), output)))) for _, i in ranked]
+    return [_item(scorer, names[i], found[i], output) for _, i in ranked]
+
+
+def _of_table(
+    scorer: Scorer, known: Tables, x: Input, field: int, k: int, excluded: frozenset[str], output: int, where: list[tuple[Table, Asked]]
+) -> list[Item]:
+    """Is topk over a field of a table, whose names bring other columns with them. All are scored at once, and those that may be among the best again as one
+    event is, so that names of which the same is known are equal."""
+    columns = scorer._columns
+    names: Sequence[str]
+    if where:  # in the order of their columns, then those without one
+        names = sorted(passing(where), key=lambda name: ((c := columns.column(field, name)) < 0, c, name))
+    else:
+        names = columns.candidates(field)[1] + columns.extras(field)
+    names = [name for name in names if name not in excluded]
+    if not names:
+        return []
+    n, own = len(names), len(columns.names[field])
+    added = _added(scorer, x, field, own)
+    places = columns.columns_of(field, names) - columns._first[field]
+    lift = np.where((places >= 0) & (places < own), np.append(added, 0.0)[np.clip(places, 0, own)], 0.0)
+    categorical = [[name] * n for name in x.categorical]
+    categorical[field] = names
+    events = Inputs(n, categorical, [np.full(n, v) for v in x.numeric], [[list_] * n for list_ in x.multi], "name")
+    with np.errstate(all="ignore"):
+        keys = _key(scorer, unlimited(scorer, known.join_all(events)), output) + lift
+        if np.isnan(keys).any():
+            raise InputError(_TOO_FAR)
+        least = np.partition(keys, n - k)[n - k] if k < n else -np.inf
+        near = np.flatnonzero(~(keys < least - _NEAR * (1 + abs(least))))
+    found = {int(i): scorer._outputs(*scorer._row(scorer._joined(_with(x, field, names[i]))))[0] + lift[i] for i in near}
+    ranked = sorted((-float(_key(scorer, o, output)), i) for i, o in found.items())[:k]
+    if not all(np.isfinite(found[i]).all() for _, i in ranked):
+        raise InputError(_TOO_FAR)
+    return [_item(scorer, names[i], found[i], output) for _, i in ranked]
+
+
+def _item(scorer: Scorer, name: str, o: Array, output: int) -> Item:
+    """Returns a name of a list with its value, given its outputs before output_limit."""
+    return Item(name, _value(scorer, float(_key(scorer, scorer._manifest.limited(o), output))))
 
 
 def _added(scorer: Scorer, x: Input, field: int, names: int) -> Array:
@@ -105,7 +156,7 @@ def _keys(scorer: Scorer, x: Input, columns: Indexes, output: int) -> Array:
     """Returns the keys of candidates. A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), of degree 3 by
     A_r h_r, with the kernel of degree 2 of the other columns, or (3 S_r² + (3 S_r + h_r) h_r) h_r."""
     c = scorer._contents
-    base, total = scorer._outputs(*scorer._row(x))
+    base, total = scorer._outputs(*scorer._row(scorer._joined(x)))
     keys = np.empty(len(columns))
     with np.errstate(all="ignore"):
         for begin in range(0, len(columns), _BLOCK):
@@ -125,7 +176,7 @@ def _keys(scorer: Scorer, x: Input, columns: Indexes, output: int) -> Array:
 
 def _exact(scorer: Scorer, x: Input, field: int, name: str, output: int) -> float:
     """Returns the key of a name."""
-    return float(_key(scorer, scorer._outputs(*scorer._row(_with(x, field, name)))[0], output))
+    return float(_key(scorer, scorer._outputs(*scorer._row(scorer._joined(_with(x, field, name))))[0], output))
 
 
 def _with(x: Input, field: int, name: str) -> Input:

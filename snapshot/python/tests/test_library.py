@@ -67,16 +67,31 @@ class Comparison(unittest.TestCase):
 
     def tops(self, scorer: Model | Overlay, want: Any, tolerance: float, what: str) -> None:
         for w in want:
-            where = (what, w["k"], w["class"])
+            where = (what, w["k"], w["class"], w["where"])
 
             def ask() -> list[refitd_snapshot.Item]:
-                return scorer.topk(w["event"], "item", w["k"], w["exclude"] or (), w["class"])
+                return scorer.topk(w["event"], "item", w["k"], w["exclude"] or (), w["class"], where=w["where"])
 
             if w["items"] is None:
-                self.assertRaises(refitd_snapshot.InputError, ask)
+                with self.assertRaises(refitd_snapshot.InputError, msg=where):
+                    ask()
                 continue
             self.assertEqual([item.name for item in ask()], [item["Name"] for item in w["items"]], where)
             self.near([item.value for item in ask()], [item["Value"] for item in w["items"]], tolerance, where)
+
+
+def _passes(known: Any, where: Any) -> bool:
+    """Reports, by what a version knows of a name, whether conditions hold."""
+    for column, want in where.items():
+        has = known.get(column)
+        if isinstance(want, dict):
+            if has is None or not want.get("min", -math.inf) <= has <= want.get("max", math.inf):
+                return False
+            continue
+        names = {str(name).lower() if isinstance(name, bool) else str(name) for name in (want if isinstance(want, list) else [want])}
+        if not names & set(has if isinstance(has, list) else [has] if has else []):
+            return False
+    return True
 
 
 @unittest.skipUnless(_PATH, "REFITD_EXPECTATIONS names no file: go test ./snapshot -run Python")
@@ -109,6 +124,21 @@ class LibraryTest(Comparison):
                 for (features, share), (wanted, contribution) in zip(got, expected):
                     self.assertEqual(features, wanted, name)
                     self.near(share, contribution, _SCORE, (name, features))
+
+    def test_conditions_filter_the_whole_list(self) -> None:
+        lists = 0
+        for want in self.want["models"]:
+            asked = [w for w in want["tops"] or () if w["where"] and w["items"] is not None]
+            if not want["known"] or not asked:
+                continue
+            model = refitd_snapshot.open(want["store"], want["model"], version=1)
+            for w in asked:
+                exclude = w["exclude"] or ()
+                everything = model.topk(w["event"], "item", 1000, exclude, w["class"])
+                passing = [item for item in everything if _passes(want["known"].get(item.name, {}), w["where"])]
+                self.assertEqual(model.topk(w["event"], "item", w["k"], exclude, w["class"], where=w["where"]), passing[: w["k"]], w)
+                lists += bool(passing)
+        self.assertGreater(lists, 100)
 
     def test_whole_numbers_are_names(self) -> None:
         want = next(w for w in self.want["models"] if w["model"] == "numbered")
