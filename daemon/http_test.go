@@ -84,9 +84,16 @@ var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_even
 	"refitd_progressive_loss{model,role}"}
 
 // elsewhere are the metrics that a broker without TLS and a model without shards, whose records are JSON, have no
-// reason to show. TestRegistryAway has those of schemas, TestTables those of tables.
+// reason to show. TestRegistryAway has those of schemas, TestTables those of tables, TestLaterLabels
+// those of outcomes.
 var elsewhere = []string{
 	"refitd_consumer_cert_expiry_seconds",
+	"refitd_outcome_delay_seconds",
+	"refitd_outcome_keys",
+	"refitd_outcome_rate",
+	"refitd_outcome_rows",
+	"refitd_outcomes_late",
+	"refitd_outcomes_total",
 	"refitd_schema_failures_total",
 	"refitd_schema_loses_field",
 	"refitd_schema_requests_total",

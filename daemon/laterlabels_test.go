@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest"
@@ -60,6 +61,20 @@ func TestLaterLabels(t *testing.T) {
 	for name, o := range map[string]daemontest.Outcome{"restarted": again, "anew": other} {
 		if o.Err != nil || o.State(t).SampleDigest != state.SampleDigest || *o.State(t).Outcomes != *of {
 			t.Errorf("%s: %+v, %v, want %+v", name, o.State(t), o.Err, state)
+		}
+	}
+	d, stop := b.Start(b.Configure("shown", append(laterLabels, "every_events: 0", "every_events: 1000")...))
+	var metrics string
+	daemontest.Within(t, daemontest.Patience, "the outcomes in the metrics", func() bool {
+		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_outcomes_total") == float64(len(clicked)) &&
+			strings.Contains(metrics, "refitd_outcome_rate{")
+	})
+	stop()
+	shown := families(t, metrics)
+	for name, labels := range documentedMetrics(t) {
+		if strings.HasPrefix(name, "refitd_outcome") && shown[name] != labels {
+			t.Errorf("%s is %q, in configs/metrics.json %q", name, shown[name], labels)
 		}
 	}
 	m, err := snapshot.Open(filepath.Join(b.Dir, "store-later"), "ratings", snapshot.Selector{Alias: format.Champion})
