@@ -43,7 +43,7 @@ func TestWholeNumbersAreNames(t *testing.T) {
 					"5")+`,"over":"item","class":`+class+`,"exclude":`+exclude+`}`,
 			)
 			if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Items) != 2 ||
-				strings.Contains(text, "1006") {
+				strings.Contains(text, `"1006"`) {
 				t.Errorf("exclude %s by class %s: %s", exclude, class, text)
 			}
 		}
