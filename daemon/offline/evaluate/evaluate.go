@@ -96,8 +96,7 @@ func Run(o Options, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	lacking := report.Absent{}
-	offline.Absent(m, set, lacking)
+	lacking := absent(m, version, set)
 	manifest := version.Manifest()
 	summary := report.EvalSummary{
 		Model:         manifest.Model,
@@ -168,6 +167,24 @@ func hasTimes(path string, format dataset.Format, column string) bool {
 		}
 	}
 	return false
+}
+
+// absent counts the events that lack an optional field, after the tables of the version have filled in what they know.
+func absent(m *config.Model, version *snapshot.Model, set *dataset.Set) report.Absent {
+	lacking := report.Absent{}
+	if version.Manifest().Tables == nil {
+		offline.Absent(m, set, lacking)
+		return lacking
+	}
+	for i := range set.Examples {
+		in := InputOf(&set.Examples[i].Event)
+		if p, err := version.Predict(&in); err == nil { // else its number is too large, as its loss shows
+			for _, field := range p.Absent {
+				lacking[field]++
+			}
+		}
+	}
+	return lacking
 }
 
 // predictions compares the prediction of each event with its label.
