@@ -21,7 +21,8 @@ func TestEvalWithTables(t *testing.T) {
 		Vocabulary: [][]string{{"i1", "i2"}, {"drama", "news"}}, Linear: []float64{0, 0, 3, 5}, Bias: []float64{1}}
 	c.Tables = []*format.Table{format.NewTable("items", "item", []string{"genre"}, nil, nil,
 		[]*format.TableRow{{Name: "i1", Categorical: []string{"drama"}}})}
-	c.Meta = format.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted", Loss: "squared"}
+	c.Meta = format.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted",
+		Loss: "squared"}
 	c.Golden = []format.Golden{{Input: snapshot.Input{Categorical: []string{"i1", ""}}}}
 	ref := offline.SnapshotRef{Versions: offline.Versions{Store: t.TempDir(), Model: "toy"}, Version: 1}
 	if _, err := publish.NewStore(ref.Store).Publish(t.Context(), "toy", c); err != nil {
