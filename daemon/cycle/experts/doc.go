@@ -29,5 +29,4 @@
 //	residual.go      weights by recent loss (Weights)
 //	sleeper.go       experts that may keep events without predicting them (Sleeper)
 //	entitycap.go     what of an event is learned, so that no entity or name has too large a share (EntityCap)
-//	recent.go        hashes that came last (recent)
 package experts

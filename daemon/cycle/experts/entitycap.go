@@ -225,3 +225,24 @@ func (c *EntityCap) takeName(entity uint64, field int, name string, shared bool)
 	c.pairs.put(pair, of)
 	return learns
 }
+
+// recent remembers what came last: limit keys at least, and twice as many at most.
+type recent[V any] struct {
+	now, before map[uint64]V
+	limit       int
+}
+
+func newRecent[V any](limit int) recent[V] { return recent[V]{now: make(map[uint64]V), limit: limit} }
+
+func (r *recent[V]) get(key uint64) (v V, ok bool) {
+	if v, ok = r.now[key]; !ok {
+		v, ok = r.before[key]
+	}
+	return v, ok
+}
+
+func (r *recent[V]) put(key uint64, v V) {
+	if r.now[key] = v; len(r.now) >= r.limit {
+		r.now, r.before = make(map[uint64]V), r.now
+	}
+}

@@ -36,3 +36,17 @@ func TestNegativesCountWithTheirChoice(t *testing.T) {
 			limits.Held[HeldIdentity].Load())
 	}
 }
+
+// TestRecentIsBounded: what is remembered is the last so many keys at least, and twice as many at most.
+func TestRecentIsBounded(t *testing.T) {
+	r := newRecent[int](100)
+	for i := range 10_000 {
+		r.put(uint64(i), i)
+		if n := len(r.now) + len(r.before); n > 200 {
+			t.Fatalf("%d keys are remembered", n)
+		}
+		if v, ok := r.get(uint64(max(0, i-99))); !ok || v != max(0, i-99) {
+			t.Fatalf("key %d is not remembered after key %d", max(0, i-99), i)
+		}
+	}
+}
