@@ -318,7 +318,13 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	if !full && !careful && waiting == nil {
 		return cmp.Or(g.learnAsync(j), halt)
 	}
-	next = j.part.Next
+	return g.takeNow(j, full, waiting, halt)
+}
+
+// takeNow learns the part that was decoded last, unless nothing of it is left, and returns what the consumer does after
+// it: halt, a pause until the outbox has room, or one until a schema is known.
+func (g *Ingest) takeNow(j *job, full bool, waiting *event.Wait, halt error) error {
+	next := j.part.Next
 	if (full || waiting != nil) && len(j.part.Records) == 0 {
 		g.queue.drop(j)
 	} else if err := g.learn(j, &g.parts[g.turn]); err != nil {

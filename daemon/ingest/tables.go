@@ -272,26 +272,16 @@ func (g *Ingest) takeTable(table int, j *job, records []consumer.Record, halt er
 	if err := g.learned(len(g.ahead)); err != nil {
 		return err
 	}
+	if waiting != nil { // those before it are stored first
+		if err := g.Flush(); err != nil {
+			return err
+		}
+	}
 	full, err := g.fit(j)
 	if err != nil {
 		return err
 	}
-	next := j.part.Next
-	if (full || waiting != nil) && len(j.part.Records) == 0 {
-		g.queue.drop(j)
-	} else if err := g.learn(j, &g.parts[g.turn]); err != nil {
-		return err
-	}
-	switch {
-	case full:
-		return g.pause(next)
-	case waiting != nil:
-		if err := g.Flush(); err != nil {
-			return err
-		}
-		return g.waitFor(waiting, next)
-	}
-	return halt
+	return g.takeNow(j, full, waiting, halt)
 }
 
 // join gives the events of a part what the tables know of their entities.
