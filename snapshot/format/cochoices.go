@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -146,14 +145,10 @@ func (x *CoChoices) Encode() ([]byte, error) {
 
 // DecodeCoChoices is the inverse of Encode. What it returns is not validated yet.
 func DecodeCoChoices(b []byte) (*CoChoices, error) {
-	first, rest, ok := bytes.Cut(b, []byte{'\n'})
 	var head coChoicesHead
-	if err := json.Unmarshal(first, &head); err != nil || !ok {
-		return nil, fmt.Errorf("%s: %w: the first line is no JSON object", CoChoicesFile, disk.ErrFormat)
-	}
-	if head.Version != coChoicesVersion {
-		return nil, fmt.Errorf("%s: %w: version %d, this build reads %d: use a newer build of refitd",
-			CoChoicesFile, disk.ErrFormat, head.Version, coChoicesVersion)
+	rest, err := decodeHead(CoChoicesFile, b, &head, &head.Version, coChoicesVersion)
+	if err != nil {
+		return nil, err
 	}
 	const count, neighbour, place = 2, 8, 4 // bytes
 	if head.Names < 0 || head.Entities < 0 || head.Names > len(rest)/count || head.Entities > len(rest)/count {

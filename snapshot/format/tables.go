@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -394,14 +393,10 @@ func EncodeTables(tables []*Table) ([]byte, error) {
 // DecodeTables is the inverse of EncodeTables. What it returns is not validated yet. Memory is taken once the file is
 // long enough.
 func DecodeTables(b []byte) ([]*Table, error) {
-	first, rest, ok := bytes.Cut(b, []byte{'\n'})
 	var head tablesHead
-	if err := json.Unmarshal(first, &head); err != nil || !ok {
-		return nil, fmt.Errorf("%s: %w: the first line is no JSON object", TablesFile, disk.ErrFormat)
-	}
-	if head.Version != tablesVersion {
-		return nil, fmt.Errorf("%s: %w: version %d, this build reads %d: use a newer build of refitd",
-			TablesFile, disk.ErrFormat, head.Version, tablesVersion)
+	rest, err := decodeHead(TablesFile, b, &head, &head.Version, tablesVersion)
+	if err != nil {
+		return nil, err
 	}
 	r := tablesReader{rest: rest}
 	tables := make([]*Table, 0, min(len(head.Tables), maxTables))

@@ -209,14 +209,10 @@ func (x *Trees) Encode(s *Schema) ([]byte, error) {
 
 // DecodeTrees is the inverse of Encode. What it returns is not validated yet, but for its fields.
 func DecodeTrees(b []byte, s *Schema) (*Trees, error) {
-	first, rest, _ := bytes.Cut(b, []byte{'\n'})
 	var head treesHead
-	if err := json.Unmarshal(first, &head); err != nil {
-		return nil, fmt.Errorf("%s: %w: the first line is no JSON object", TreesFile, disk.ErrFormat)
-	}
-	if head.Version != treesVersion {
-		return nil, fmt.Errorf("%s: %w: version %d, this build reads %d: the version is of a newer format: "+
-			"use a newer build of refitd", TreesFile, disk.ErrFormat, head.Version, treesVersion)
+	rest, err := decodeHead(TreesFile, b, &head, &head.Version, treesVersion)
+	if err != nil {
+		return nil, err
 	}
 	if head.Trees < 1 || head.Trees > MaxTrees {
 		return nil, fmt.Errorf("%s: %w: %d trees, want 1 to %d", TreesFile, disk.ErrFormat, head.Trees, MaxTrees)
