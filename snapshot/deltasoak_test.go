@@ -94,8 +94,8 @@ type deltaReader struct {
 	watcher atomic.Pointer[Watcher]
 	last    format.Position
 	looks   int64
-	hundred sync.Map // digests of deltas at which the whole model was compared
-	count   int      // of them
+	hundred sync.Map     // digests of deltas at which the whole model was compared
+	count   atomic.Int64 // of them
 }
 
 // owes reports whether the reader serves a hundredth delta that it has not compared.
@@ -157,7 +157,7 @@ func (r *deltaReader) look(in *format.Input, dst []float64, s *scorer.Scratch) e
 				err, p.PayloadDigest)
 		}
 		r.hundred.Store(p.Digest, true)
-		r.count++
+		r.count.Add(1)
 	}
 	return nil
 }
@@ -197,8 +197,9 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 		})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	killed, damaged, slowest := 0, 0, int64(0)
-	for slowest < want || killed < kills {
+	killed, damaged, slowest, compared := 0, 0, int64(0), int64(0)
+	// A slow machine takes more kills until each reader has had a hundredth delta to compare.
+	for (slowest < want || killed < kills || compared < int64(len(readers))) && killed < 50*kills {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d|500", appendEnv, dir, killed))
 		out, err := child.StdoutPipe()
@@ -222,9 +223,10 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 		if killed%3 == 0 && damage(t, dir, rng) {
 			damaged++
 		}
-		slowest = math.MaxInt64
+		slowest, compared = math.MaxInt64, 0
 		for _, r := range readers {
 			slowest = min(slowest, r.watcher.Load().Status().DeltasApplied)
+			compared += r.count.Load()
 		}
 	}
 	stop()
@@ -233,13 +235,13 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 	for err := range errs {
 		t.Error(err)
 	}
-	looks, hundreds, refused, applied := int64(0), 0, int64(0), int64(0)
+	looks, hundreds, refused, applied := int64(0), int64(0), int64(0), int64(0)
 	for _, r := range readers {
 		status := r.watcher.Load().Status()
-		looks, hundreds, refused, applied = looks+r.looks, hundreds+r.count, refused+status.DeltasRefused, applied+
+		looks, hundreds, refused, applied = looks+r.looks, hundreds+r.count.Load(), refused+status.DeltasRefused, applied+
 			status.DeltasApplied
 	}
-	if hundreds < len(readers) {
+	if hundreds < int64(len(readers)) {
 		t.Errorf("the whole model was compared %d times", hundreds)
 	}
 	t.Logf(
