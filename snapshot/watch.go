@@ -347,7 +347,7 @@ func (w *Watcher) load(ctx context.Context, p, accepted format.Pointer) (*scorer
 		if err := p.Verify(o.Model, o.Alias, o.Trust.Keys); err != nil {
 			return nil, err
 		}
-		if err := follows(&p, &accepted); err != nil {
+		if err := p.Follow(&accepted); err != nil {
 			return nil, err
 		}
 	}
@@ -361,25 +361,6 @@ func (w *Watcher) load(ctx context.Context, p, accepted format.Pointer) (*scorer
 		}
 	}
 	return m, nil
-}
-
-// follows returns ErrOlder unless p is the pointer accepted last or a later one.
-func follows(p *format.Pointer, last *format.Pointer) error {
-	switch {
-	case p.Same(last), p.Sequence > last.Sequence:
-		return nil
-	case p.Sequence == 0 && last.Sequence == 0 && p.Version > last.Version: // the first format does not number moves
-		return nil
-	}
-	return fmt.Errorf(
-		"%w: version %d by move %d of the alias, accepted was version %d by move %d: an old copy is being offered; "+
-			"to use it nevertheless, pin the version or delete the state file",
-		disk.ErrOlder,
-		p.Version,
-		p.Sequence,
-		last.Version,
-		last.Sequence,
-	)
 }
 
 func (w *Watcher) note(change func(*Status)) {

@@ -9,27 +9,12 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // A Number is written as null when it is not finite.
-type Number float64
-
-// MarshalJSON writes the shortest decimal that reads back the same, or null.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(n))
-}
-
-// UnmarshalJSON reads a number; null is NaN.
-func (n *Number) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		*n = Number(math.NaN())
-		return nil
-	}
-	return json.Unmarshal(b, (*float64)(n))
-}
+type Number = format.Number
 
 // Some returns a pointer to v, for fields that may be absent.
 func Some(v float64) *Number { n := Number(v); return &n }
@@ -43,16 +28,7 @@ func Known(v float64) *Number {
 }
 
 // Numbers converts a list; nil stays nil.
-func Numbers(list []float64) []Number {
-	if list == nil {
-		return nil
-	}
-	out := make([]Number, len(list))
-	for i, v := range list {
-		out[i] = Number(v)
-	}
-	return out
-}
+func Numbers(list []float64) []Number { return format.Numbers(list) }
 
 // Seconds returns a duration as a number of seconds.
 func Seconds(d time.Duration) Number { return Number(d.Seconds()) }

@@ -27,7 +27,7 @@ type Limits struct {
 // DefaultLimits are 1,000 events and 1,000 items.
 func DefaultLimits() Limits { return Limits{MaxEvents: 1000, MaxItems: 1000} }
 
-// prediction is what a version says of one event.
+// prediction is what a version says of one event: format.Answer, under the name that it has in the API.
 type prediction struct {
 	Prediction    any             `json:"prediction"`        // a number, a class or a list of classes
 	Classes       []string        `json:"classes,omitempty"` // the names of a binary label, in the order of probabilities
@@ -39,25 +39,7 @@ type prediction struct {
 	Absent []string `json:"absent"` // optional fields that the event lacks: they count nothing
 }
 
-func predictionOf(p *snapshot.Prediction) prediction {
-	out := prediction{Prediction: label(p), Classes: p.Names(), Outputs: report.Numbers(p.Outputs),
-		Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(),
-		Unseen: p.Unseen, Absent: p.Absent}
-	if out.Unseen == nil {
-		out.Unseen = []string{}
-	}
-	if out.Absent == nil {
-		out.Absent = []string{}
-	}
-	return out
-}
-
-func label(p *snapshot.Prediction) any {
-	if v, ok := p.Label().(float64); ok {
-		return report.Number(v)
-	}
-	return p.Label()
-}
+func predictionOf(p *snapshot.Prediction) prediction { return prediction(p.Answer()) }
 
 // chosen returns the version that the path names: by number, by alias, the live model, or the champion.
 func (s *Server) chosen(r *http.Request) (*scorer, error) {

@@ -132,7 +132,7 @@ func (s *Schema) InputOf(event map[string]any) (Input, error) {
 		in.Numeric[f] = v
 	}
 	for f, name := range s.Multi {
-		list, err := namesOf(event[name])
+		list, err := NamesOf(event[name])
 		if err != nil {
 			return in, fmt.Errorf("%w: field %q takes %w", disk.ErrInput, name, err)
 		}
@@ -169,8 +169,8 @@ func nameOf(value any) (name string, ok bool) {
 	return "", false
 }
 
-// namesOf returns the names that a list has; nil has none. The error says what was expected.
-func namesOf(value any) (names []string, err error) {
+// NamesOf returns the names that a list has; nil has none. The error says what was expected.
+func NamesOf(value any) (names []string, err error) {
 	if value == nil {
 		return nil, nil
 	}
@@ -263,7 +263,7 @@ func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 		}
 		if name, ok := nameOf(value); ok {
 			e.Classes = []string{name}
-		} else if e.Classes, err = namesOf(value); err != nil {
+		} else if e.Classes, err = NamesOf(value); err != nil {
 			return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes names: %w", disk.ErrInput, s.Label, err)
 		}
 		return e, nil

@@ -114,24 +114,30 @@ func LoadKeys(paths ...string) (Keys, error) {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return nil, fmt.Errorf("snapshot: public key: %w: %w", disk.ErrKey, err)
 		}
-		for found := false; ; found = true {
-			var block *pem.Block
-			if block, rest = pem.Decode(rest); block == nil {
-				if !found {
-					return nil, fmt.Errorf("snapshot: public key %s: %w: no PEM block PUBLIC KEY", path, disk.ErrKey)
-				}
-				break
-			}
-			parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
-			key, ok := parsed.(ed25519.PublicKey)
-			if err != nil || !ok || block.Type != "PUBLIC KEY" {
-				return nil, fmt.Errorf("snapshot: public key %s: %w: a PEM block %s that is not an Ed25519 PUBLIC KEY",
-					path, disk.ErrKey, block.Type)
-			}
-			keys[KeyID(key)] = key
+		if err := keys.AddPEM(path, rest); err != nil {
+			return nil, fmt.Errorf("snapshot: public key %w", err)
 		}
 	}
 	return keys, nil
+}
+
+// AddPEM adds the public keys of a text in PEM, one or more. It returns ErrKey with where the text is from.
+func (keys Keys) AddPEM(where string, text []byte) error {
+	for found := false; ; found = true {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			if !found {
+				return fmt.Errorf("%s: %w: no PEM block PUBLIC KEY", where, disk.ErrKey)
+			}
+			return nil
+		}
+		parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+		key, ok := parsed.(ed25519.PublicKey)
+		if err != nil || !ok || block.Type != "PUBLIC KEY" {
+			return fmt.Errorf("%s: %w: a PEM block %s that is not an Ed25519 PUBLIC KEY", where, disk.ErrKey, block.Type)
+		}
+		keys[KeyID(key)] = key
+	}
 }
 
 // SignatureFile is in the directory of a signed manifest. It is not among the files that the manifest vouches for.

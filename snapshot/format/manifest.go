@@ -49,6 +49,18 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(n))
 }
 
+// Numbers converts a list; nil stays nil.
+func Numbers(list []float64) []Number {
+	if list == nil {
+		return nil
+	}
+	out := make([]Number, len(list))
+	for i, v := range list {
+		out[i] = Number(v)
+	}
+	return out
+}
+
 // Metrics are the scores of a model on n events; those that do not apply to the task are nil.
 type Metrics struct {
 	N        int64   `json:"n"`

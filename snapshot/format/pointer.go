@@ -100,6 +100,19 @@ func (p *Pointer) Unchanged(o *Pointer) bool {
 	return p.Same(o) && p.Renewal.Renewed.Equal(o.Renewal.Renewed)
 }
 
+// Follow returns ErrOlder unless p is the pointer that was accepted last, or a later one.
+func (p *Pointer) Follow(last *Pointer) error {
+	switch {
+	case p.Same(last), p.Sequence > last.Sequence:
+		return nil
+	case p.Sequence == 0 && last.Sequence == 0 && p.Version > last.Version: // the first format does not number moves
+		return nil
+	}
+	return fmt.Errorf("%w: version %d by move %d of the alias, accepted was version %d by move %d: an old copy is being "+
+		"offered; to use it nevertheless, pin the version or delete the state file", disk.ErrOlder, p.Version, p.Sequence,
+		last.Version, last.Sequence)
+}
+
 // MaxAliasBytes is more than any alias file has.
 const MaxAliasBytes = 1024
 

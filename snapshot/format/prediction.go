@@ -141,3 +141,40 @@ func (p *Prediction) Link(c *Contents) {
 		}
 	}
 }
+
+// Answer is the JSON form of a prediction, as HTTP and the WebAssembly module give it.
+type Answer struct {
+	Prediction    any      `json:"prediction"`        // a number, a class or a list of classes
+	Classes       []string `json:"classes,omitempty"` // the names of a binary label, in the order of probabilities
+	Outputs       []Number `json:"outputs"`           // raw, in the order of the manifest
+	Probabilities []Number `json:"probabilities"`     // of the classes or levels; null where the link has none
+	Ranked        []string `json:"ranked,omitempty"`  // the classes of a multiclass label, best first
+	// names such as user=u9 that the version does not know: they count nothing
+	Unseen []string `json:"unseen"`
+	Absent []string `json:"absent"` // optional fields that the event lacks: they count nothing
+}
+
+// Answer returns the JSON form.
+func (p *Prediction) Answer() Answer {
+	label := p.Label()
+	if v, ok := label.(float64); ok {
+		label = Number(v)
+	}
+	return Answer{
+		Prediction:    label,
+		Classes:       p.Names(),
+		Outputs:       Numbers(p.Outputs),
+		Probabilities: Numbers(p.Probabilities),
+		Ranked:        p.Ranked(),
+		Unseen:        List(p.Unseen),
+		Absent:        List(p.Absent),
+	}
+}
+
+// List returns a list that JSON writes as [] where it is nil.
+func List(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
+}
