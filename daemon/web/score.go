@@ -27,7 +27,7 @@ type Limits struct {
 // DefaultLimits are 1,000 events and 1,000 items.
 func DefaultLimits() Limits { return Limits{MaxEvents: 1000, MaxItems: 1000} }
 
-// prediction is what a version says of one event: format.Answer, under the name that it has in the API.
+// prediction is what a version says of one event.
 type prediction struct {
 	Prediction    any             `json:"prediction"`        // a number, a class or a list of classes
 	Classes       []string        `json:"classes,omitempty"` // the names of a binary label, in the order of probabilities
@@ -39,6 +39,7 @@ type prediction struct {
 	Absent []string `json:"absent"` // optional fields that the event lacks: they count nothing
 }
 
+// predictionOf returns format.Answer, under the name that the API has for it.
 func predictionOf(p *snapshot.Prediction) prediction { return prediction(p.Answer()) }
 
 // chosen returns the version that the path names: by number, by alias, the live model, or the champion.
