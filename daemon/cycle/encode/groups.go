@@ -129,7 +129,7 @@ func numbered(schema *event.Schema, events []event.Event, field int) ([]int32, i
 	return column, len(numbers)
 }
 
-// numberedNumbers is numbered of a numeric field, which has at most so many values: else there are none.
+// numberedNumbers is numbered of a numeric field, which has at most so many values, else nil.
 func numberedNumbers(events []event.Event, field, most int) ([]int32, int) {
 	column, numbers := make([]int32, len(events)), make(map[uint64]int32)
 	for i := range events {

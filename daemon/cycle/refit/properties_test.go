@@ -30,7 +30,8 @@ func TestListsHaveProperties(t *testing.T) {
 	}
 	user := events[0].Categorical
 	list := func(year string) []format.Item {
-		q := &format.Query{Input: format.Input{Categorical: []string{user[0], "", user[2], user[3], year}}, Over: "item", K: 10}
+		in := format.Input{Categorical: []string{user[0], "", user[2], user[3], year}}
+		q := &format.Query{Input: in, Over: "item", K: 10}
 		items, err := published.TopK(nil, q, new(scorer.Scratch))
 		if err != nil || len(items) != 10 {
 			t.Fatalf("%d items, %v", len(items), err)

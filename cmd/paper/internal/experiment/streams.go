@@ -48,8 +48,9 @@ func Streams(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	table := Table{
-		Title:  fmt.Sprintf("%d streams: RMSE of numbers, else log loss; all events / last tenth", len(streams)),
-		Header: []string{"stream", "live", "published", "ECE live / published", "baseline", "VW, best of 8", "setting", "CPU s per 1,000"},
+		Title: fmt.Sprintf("%d streams: RMSE of numbers, else log loss; all events / last tenth", len(streams)),
+		Header: []string{"stream", "live", "published", "ECE live / published", "baseline", "VW, best of 8", "setting",
+			"CPU s per 1,000"},
 	}
 	var ahead struct{ live, published, of int }
 	for _, s := range streams {

@@ -190,7 +190,7 @@ func lossOfVW(path string, s *config.Schema, labels []float64) (pair, error) {
 		}
 	}
 	if err := lines.Err(); err != nil || i < len(labels) {
-		return pair{}, fmt.Errorf("paper: %d predictions of vw for %d events: %w", i, len(labels), errors.Join(err, ErrNoData))
+		return pair{}, fmt.Errorf("paper: vw: %d predictions of %d: %w", i, len(labels), errors.Join(err, ErrNoData))
 	}
 	mean := pair{sum[0] / max(n[0], 1), sum[1] / max(n[1], 1)}
 	if s.Task != "binary" && s.Task != "multiclass" {
