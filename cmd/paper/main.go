@@ -39,6 +39,7 @@ type cli struct {
 	SVM2020 overSplits `cmd:"" name:"svm2020" help:"Tajima et al. 2020, figures 1 and 2, tables 1 and 2: support vector machines by Frank–Wolfe."`
 	FM2015  overSplits `cmd:"" name:"fm2015"  help:"Blondel et al. 2015, table 1 and, on MovieLens, table 2 and figure 1: convex factorization machines."`
 	Memory  struct{}   `cmd:"" name:"memory"  help:"Bytes per row, basis vector and parameter of a solve."`
+	Streams overSets   `cmd:"" name:"streams" help:"Live and published on streams, next to baselines and, where it is installed, the best of eight settings of vw: with --data that parts takes."`
 	Parts   overSets   `cmd:"" name:"parts"   help:"What each part of the learner gains on streams: --data has NAME.yaml and NAME-1.jsonl, NAME-2.jsonl … of each."`
 
 	Figure12016 struct{} `cmd:"" name:"2016-figure1" help:"2016, figure 1: the objective with fitted and fixed weights."`
@@ -133,6 +134,7 @@ func (c *cli) experiment(ctx context.Context, name string, o experiment.Options,
 		"svm2020": {c.SVM2020, experiment.SVM2020},
 		"fm2015":  {c.FM2015, experiment.FM2015},
 		"memory":  {run: experiment.Memory},
+		"streams": {overSplits{overSets: c.Streams}, experiment.Streams},
 		"parts":   {overSplits{overSets: c.Parts}, experiment.Parts},
 
 		"2016-figure1": {run: experiment.Weights2016},

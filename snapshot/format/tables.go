@@ -207,6 +207,12 @@ func (t *Table) fields() (categorical, multi, numeric []string) {
 	return categorical, multi, numeric
 }
 
+// Columns returns the fields of all columns.
+func (t *Table) Columns() []string {
+	categorical, multi, numeric := t.fields()
+	return slices.Concat(categorical, multi, numeric)
+}
+
 // With returns the table with some rows changed, ascending by name, of which removed ones are taken out.
 func (t *Table) With(table int, changed []*TableRow) *Table {
 	rows := make([]*TableRow, 0, len(t.Names)+len(changed))

@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -27,23 +28,7 @@ func FindGroups(schema *event.Schema, events []event.Event, fields int) []int32 
 	if names < 3 {
 		return nil
 	}
-	g := &grouping{events: events, columns: make([][]int32, names), distinct: make([]int, names)}
-	for f := range names {
-		g.columns[f], g.distinct[f] = numbered(schema, events, f)
-	}
-	said := saidParents(schema)
-	parent := slices.Clone(said)
-	for f := range parent {
-		// What the schema says counts, whatever the events look like.
-		if said[f] < 0 && !schema.IsCross(f) {
-			if a := g.determinant(f, schema); a >= 0 && rootOf(parent, a) != f { // no circles
-				parent[f] = a
-			}
-		}
-	}
-	for f := range parent {
-		g.dropCross(f, parent, said)
-	}
+	parent := newGrouping(schema, events).parents(schema)
 	group := make([]int32, fields)
 	found := false
 	for f := range group {
@@ -59,9 +44,9 @@ func FindGroups(schema *event.Schema, events []event.Event, fields int) []int32 
 	return group
 }
 
-// saidParents returns, for each categorical and multi field, the field that the schema says it is a function of, or -1.
+// saidParents returns, for each field, the field that the schema says it is a function of, or -1.
 func saidParents(schema *event.Schema) []int {
-	fields := slices.Concat(schema.Categorical, schema.Multi)
+	fields := slices.Concat(schema.Categorical, schema.Multi, schema.Numeric)
 	parent := make([]int, len(fields))
 	for f, name := range fields {
 		parent[f] = -1
@@ -80,10 +65,46 @@ func rootOf(parent []int, f int) int {
 	return f
 }
 
+// grouping has what events say in each field: categorical, multi and numeric ones.
 type grouping struct {
 	events   []event.Event
 	columns  [][]int32 // per field, the value of each row as a number
-	distinct []int
+	distinct []int     // of a numeric field 0 where it has more values than any field has names
+	numeric  int       // the first numeric field
+}
+
+func newGrouping(schema *event.Schema, events []event.Event) *grouping {
+	names := len(schema.Categorical) + len(schema.Multi)
+	fields := names + len(schema.Numeric)
+	g := &grouping{events: events, columns: make([][]int32, fields), distinct: make([]int, fields), numeric: names}
+	most := 0
+	for f := range names {
+		if g.columns[f], g.distinct[f] = numbered(schema, events, f); f < schema.NumGiven() {
+			most = max(most, g.distinct[f])
+		}
+	}
+	for f := range schema.Numeric {
+		g.columns[names+f], g.distinct[names+f] = numberedNumbers(events, f, most)
+	}
+	return g
+}
+
+// parents returns, for each field, the one that it is a function of, or -1. Numeric fields have none.
+func (g *grouping) parents(schema *event.Schema) []int {
+	said := saidParents(schema)
+	parent := slices.Clone(said)
+	for f := range parent[:g.numeric] {
+		// What the schema says counts, whatever the events look like.
+		if said[f] < 0 && !schema.IsCross(f) {
+			if a := g.determinant(f, schema); a >= 0 && rootOf(parent, a) != f { // no circles
+				parent[f] = a
+			}
+		}
+	}
+	for f := range parent[:g.numeric] {
+		g.dropCross(f, parent, said)
+	}
+	return parent
 }
 
 // numbered gives the values of a field numbers in order of appearance; a list of names is one value.
@@ -108,12 +129,32 @@ func numbered(schema *event.Schema, events []event.Event, field int) ([]int32, i
 	return column, len(numbers)
 }
 
+// numberedNumbers is numbered of a numeric field, which has at most so many values, else nil.
+func numberedNumbers(events []event.Event, field, most int) ([]int32, int) {
+	column, numbers := make([]int32, len(events)), make(map[uint64]int32)
+	for i := range events {
+		bits := math.Float64bits(events[i].Numeric[field])
+		n, ok := numbers[bits]
+		if !ok {
+			if n = int32(len(numbers)); len(numbers) == most {
+				return nil, 0
+			}
+			numbers[bits] = n
+		}
+		column[i] = n
+	}
+	return column, len(numbers)
+}
+
 // determinant returns the categorical field with the fewest names that field f is a function of, or -1.
 func (g *grouping) determinant(f int, schema *event.Schema) int {
 	best := -1
 	for a := range schema.Categorical[:schema.NumGiven()] {
-		if a != f && g.distinct[a] > g.distinct[f] && (best < 0 || g.distinct[a] < g.distinct[best]) &&
-			g.determines(a, f) {
+		least := g.distinct[f] + 1
+		if f >= g.numeric {
+			least-- // two items seldom have one price
+		}
+		if a != f && g.distinct[a] >= least && (best < 0 || g.distinct[a] < g.distinct[best]) && g.determines(a, f) {
 			best = a
 		}
 	}
@@ -126,13 +167,18 @@ func (g *grouping) determines(a, b int) bool {
 		return false
 	}
 	rows := make([]int, g.distinct[a])
-	most := make([]int, g.distinct[a])
 	counts := make(map[int64]int)
+	// Rows that disagree only become more: too many of them end the count.
+	others, most := 0, make([]int, g.distinct[a])
 	for i, name := range g.columns[a] {
 		rows[name]++
 		pair := int64(name)<<32 | int64(g.columns[b][i]) // both are numbered from 0
 		counts[pair]++
-		most[name] = max(most[name], counts[pair])
+		if counts[pair] > most[name] {
+			most[name] = counts[pair]
+		} else if others++; float64(others) > (1-groupAgree)*float64(len(g.events)) {
+			return false
+		}
 	}
 	// A name that comes once agrees with itself: it says nothing.
 	repeated, agree := 0, 0
@@ -149,7 +195,7 @@ func (g *grouping) determines(a, b int) bool {
 // them.
 func (g *grouping) dropCross(f int, parent, said []int) {
 	var dependents []int
-	for b, a := range parent {
+	for b, a := range parent[:g.numeric] {
 		if a == f {
 			dependents = append(dependents, b)
 		}

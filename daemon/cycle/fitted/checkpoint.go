@@ -47,7 +47,11 @@ func (ch *Fitted) Contents(m *config.Model) *format.Contents {
 		Vocabulary: v.Names,
 		Trees:      v.Trees,
 	}
-	c.Schema.Derived, c.Tables = DerivedFields(&m.Schema), versionTables(ch.Tables)
+	c.Schema.Derived = DerivedFields(&m.Schema)
+	c.Tables = slices.Concat(versionTables(ch.Tables), ch.Properties)
+	for _, t := range ch.Properties { // an event may lack what the version knows
+		c.Schema.Optional = append(c.Schema.Optional, t.Columns()...)
+	}
 	if ch.Popular != nil {
 		c.CoChoices = ch.Popular.CoChoices.contents(v.Schema, ch.Popular.Field, v)
 	}
@@ -373,7 +377,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Fitted, error) {
 	if !manifest.Watermark.IsZero() {
 		ch.Watermark = manifest.Watermark.UnixMilli()
 	}
-	ch.Version, ch.Tables = VersionOf(&manifest), TablesOf(m, c)
+	ch.Version, ch.Tables, ch.Properties = VersionOf(&manifest), TablesOf(m, c), propertiesOf(c)
 	return ch, nil
 }
 

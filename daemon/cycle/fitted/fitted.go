@@ -27,9 +27,10 @@ type Fitted struct {
 	Lineage    string         // of the sample
 	Events     *format.Counts
 	Golden     []event.Event
-	Tables     *tables.Set // what versions say of entities; nil without tables
-	Cause      Cause       // of the gate's decision
-	GateBegan  time.Time   // when the gate began to judge it
+	Tables     *tables.Set     // what versions say of entities; nil without tables
+	Properties []*format.Table // of names, as events of the sample said them: see encode.Observed
+	Cause      Cause           // of the gate's decision
+	GateBegan  time.Time       // when the gate began to judge it
 	GateEnded  time.Time
 	CutShort   *format.CutShort
 	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; set to nil once it is stored

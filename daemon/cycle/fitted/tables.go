@@ -5,6 +5,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -66,4 +67,14 @@ func TablesOf(m *config.Model, c *format.Contents) *tables.Set {
 		}
 	}
 	return s
+}
+
+// propertiesOf returns what a version says that events said of names.
+func propertiesOf(c *format.Contents) (list []*format.Table) {
+	for _, t := range c.Tables {
+		if encode.IsObserved(t) {
+			list = append(list, t)
+		}
+	}
+	return list
 }

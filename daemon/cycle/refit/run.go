@@ -149,6 +149,7 @@ func challenger(ctx context.Context, j *task.Task, best *task.Candidate, variati
 		Events:     &j.Rows.Sample.Events,
 		Golden:     j.Rows.Golden,
 		Tables:     j.Rows.Sample.Tables(),
+		Properties: j.Rows.Observed,
 		Means:      j.Criteria.Means,
 		HeldOut:    j.Rows.HeldOut,
 	}
@@ -266,6 +267,7 @@ func Prepare(j *task.Task) error {
 	if j.Target, err = encode.NewTarget(j.Model, encode.ClassesOf(train)); err != nil {
 		return err
 	}
+	j.Rows.Observed = encode.Observed(j.Schema, train, j.Rows.Sample.TrainAge)
 	j.Criteria.PopularLearned, j.Criteria.PopularAll = j.CountChoices(train, selected, held)
 	train, held, j.Rows.HeldOut = gate.HoldOutEntities(j, train, held)
 	encode.LimitLabels(j.Target, train, selected, held)

@@ -7,16 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
-	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/memory"
-	"github.com/refitd/refitd/daemon/offline/backtest"
-	"github.com/refitd/refitd/daemon/report"
 )
 
 // partPays is the gain on the losses of a stream, in the mean of its seeds, for which a part of the learner is kept.
@@ -29,9 +23,9 @@ type partRun map[string]float64
 // mean of their seeds. The directory of the data has NAME.yaml, the configuration of a stream, and NAME-SEED.jsonl, its
 // events with one seed. The streams can be chosen as sets are.
 func Parts(ctx context.Context, o Options) (*Report, error) {
-	configs, err := filepath.Glob(filepath.Join(o.Data, "*.yaml"))
+	streams, err := o.streams()
 	if err != nil {
-		return nil, fmt.Errorf("paper: %w", err)
+		return nil, err
 	}
 	parts := cycle.Parts()
 	gains := make(map[string]map[string]partRun, len(parts)) // of a part, on a stream
@@ -39,34 +33,18 @@ func Parts(ctx context.Context, o Options) (*Report, error) {
 		gains[part] = make(map[string]partRun)
 	}
 	numbers := Table{Name: "streams", Header: []string{"part", "stream", "loss", "gain"}}
-	streams := 0
-	for _, path := range configs {
-		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		if len(o.Sets) > 0 && !slices.Contains(o.Sets, name) {
-			continue
-		}
-		seeds, err := filepath.Glob(filepath.Join(o.Data, name+"-[0-9]*.jsonl"))
-		if err != nil {
-			return nil, fmt.Errorf("paper: %w", err)
-		}
-		if len(seeds) == 0 {
-			return nil, fmt.Errorf("%w: %s has no events %s-1.jsonl, %s-2.jsonl …", ErrNoData, o.Data, name, name)
-		}
-		streams++
-		o.Progress.Stage("streams of "+name, "backtests", int64(len(seeds)*(len(parts)+1)))
-		of, err := o.gainsOf(ctx, path, seeds, parts)
+	for _, s := range streams {
+		o.Progress.Stage("streams of "+s.name, "backtests", int64(len(s.seeds)*(len(parts)+1)))
+		of, err := o.gainsOf(ctx, s.config, s.seeds, parts)
 		if err != nil {
 			return nil, err
 		}
 		for part, gain := range of {
-			gains[part][name] = gain
+			gains[part][s.name] = gain
 		}
 	}
-	if streams == 0 {
-		return nil, fmt.Errorf("%w: no NAME.yaml of a stream in %s", ErrNoData, o.Data)
-	}
 	main := Table{
-		Title:  fmt.Sprintf("What parts of the learner gain on %d streams, in percent of a loss", streams),
+		Title:  fmt.Sprintf("What parts of the learner gain on %d streams, in percent of a loss", len(streams)),
 		Header: []string{"part", "most, live", "on", "most, published", "on", "streams where it pays", "least"},
 	}
 	for _, part := range parts {
@@ -137,21 +115,12 @@ func percent(share float64) string { return fmt.Sprintf("%.2f", 100*share) }
 
 // backtest returns the losses of a backtest without some parts: those of live and published, and RMSE of numbers.
 func (o *Options) backtest(ctx context.Context, path, data string, without ...string) (partRun, error) {
-	c, err := config.LoadWith(path, config.Exceptions{Offline: true, Memory: memory.Of})
+	out, err := o.backtested(ctx, path, data, without...)
 	if err != nil {
 		return nil, err
-	}
-	m, err := c.Model("")
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	if err := backtest.Run(ctx, backtest.Options{Model: m, Data: data, Order: dataset.FileOrder, Seed: 1, Without: without,
-		Now: o.Now}, report.NewEmitter(&out, true)); err != nil {
-		return nil, fmt.Errorf("%s without %q: %w", data, without, err)
 	}
 	o.Progress.Add(1)
-	return lossesIn(out.Bytes())
+	return lossesIn(out)
 }
 
 // lossesIn returns the losses of the summary that a backtest has printed, its last line.

@@ -4,6 +4,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -59,15 +60,16 @@ func (j *Task) OnShare(n int, selected []event.Event) *Task {
 
 // Rows are the rows of a refit's sample, encoded, and what is known of each.
 type Rows struct {
-	Train   *encode.Encoded
-	Select_ *encode.Encoded
-	Gate    *encode.Encoded
-	Problem *solver.Problem
-	Weights []float64      // of the training rows before they fade, nil counting every row once
-	Recent  []event.Event  // training rows since the champion's cut, for rival
-	Groups  []int32        // posterior.State.Group, nil: every field for itself
-	RowIDs  []fitted.RowID // of the training rows, where dual variables are kept by them
-	HeldOut fitted.HeldOutNames
-	Golden  []event.Event
-	Sample  *encode.Sample
+	Train    *encode.Encoded
+	Select_  *encode.Encoded
+	Gate     *encode.Encoded
+	Problem  *solver.Problem
+	Weights  []float64      // of the training rows before they fade, nil counting every row once
+	Recent   []event.Event  // training rows since the champion's cut, for rival
+	Groups   []int32        // posterior.State.Group, nil: every field for itself
+	RowIDs   []fitted.RowID // of the training rows, where dual variables are kept by them
+	HeldOut  fitted.HeldOutNames
+	Golden   []event.Event
+	Sample   *encode.Sample
+	Observed []*format.Table // see encode.Observed
 }
