@@ -20,7 +20,8 @@ func TestConnectTitles(t *testing.T) {
 			"rating":{"type":"number","title":"org.apache.kafka.connect.data.Decimal","connect.type":"bytes",
 				"connect.parameters":{"scale":"2"}},
 			"ts":{"oneOf":[{"type":"null"},{"type":"integer","title":"io.debezium.time.MicroTimestamp"}]}}}]}}}`}
-	schema := event.Schema{Task: event.Regression, Label: "rating", Time: "ts", TimeUnit: "s", Categorical: []string{"user"}}
+	schema := event.Schema{Task: event.Regression, Label: "rating", Time: "ts", TimeUnit: "s",
+		Categorical: []string{"user"}}
 	for _, c := range []struct {
 		envelope event.Envelope
 		value    string
@@ -29,8 +30,8 @@ func TestConnectTitles(t *testing.T) {
 		{event.Debezium, `{"op":"c","after":{"user":7,"rating":4.50,"ts":1700000000000123}}`}, // decimal.format: NUMERIC
 	} {
 		d := event.NewMapped(schema, event.DefaultLimits(), &event.Mapping{Envelope: c.envelope}, nil)
-		d.Read(event.Reading{Format: event.FormatJSONSchema, Outliners: map[string]event.Outliner{event.FormatJSONSchema: Outline},
-			Writers: known{{Kind: event.NumberID, Number: 7}: w}})
+		d.Read(event.Reading{Format: event.FormatJSONSchema, Writers: known{{Kind: event.NumberID, Number: 7}: w},
+			Outliners: map[string]event.Outliner{event.FormatJSONSchema: Outline}})
 		for range 2 {
 			var ev event.Event
 			r, wait := d.DecodeRecord(&ev, &event.Record{Value: []byte(eventtest.Seven + c.value), Time: -1})

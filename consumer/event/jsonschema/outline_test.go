@@ -21,7 +21,8 @@ func TestOutline(t *testing.T) {
 			"at":{"type":"string","format":"date-time"},
 			"tags":{"type":"array","items":{"type":"string"}},
 			"seen":{"oneOf":[{"type":"null"},{"type":"integer","title":"io.debezium.time.MicroTimestamp"}]},
-			"price":{"type":"number","title":"org.apache.kafka.connect.data.Decimal","connect.parameters":{"scale":"2"}},
+			"price":{"type":"number","title":"org.apache.kafka.connect.data.Decimal",
+				"connect.parameters":{"scale":"2"}},
 			"member":{"type":"boolean"}}}`}
 	leaves, err := Outline(w, nil, 3)
 	if err != nil {
@@ -29,7 +30,8 @@ func TestOutline(t *testing.T) {
 	}
 	var got []string
 	for _, l := range leaves {
-		got = append(got, fmt.Sprint(strings.Join(l.Path, "."), " ", l.Kind, l.Item, l.IsTime, l.Unit, l.Scale, l.Symbols, l.Doc))
+		got = append(got, fmt.Sprint(strings.Join(l.Path, "."), " ", l.Kind, l.Item, l.IsTime, l.Unit, l.Scale,
+			l.Symbols, l.Doc))
 	}
 	want := []string{
 		fmt.Sprint("user ", event.LeafText, event.LeafOther, false, event.ModelUnit, 0, []string{}, "who"),
