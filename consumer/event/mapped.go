@@ -192,11 +192,19 @@ func (d *Mapped) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 // DecodeRecord stores the event of a record in ev and returns nil, or returns why it is none: Filtered, RemovalRequest,
 // or one of the reasons of Decode. A record whose schema is not known yet is neither: it waits.
 func (d *Mapped) DecodeRecord(ev *Event, r *Record) (*Rejection, *Wait) {
+	return d.decode(ev, r, false)
+}
+
+// BorrowRecord is DecodeRecord for events that are stored and not learned. Names of ev may alias the record: they must
+// not be read any more once its bytes change.
+func (d *Mapped) BorrowRecord(ev *Event, r *Record) (*Rejection, *Wait) { return d.decode(ev, r, true) }
+
+func (d *Mapped) decode(ev *Event, r *Record, borrows bool) (*Rejection, *Wait) {
 	rejection, wait := d.find(r)
 	if rejection != nil || wait != nil {
 		return rejection, wait
 	}
-	if rejection = d.fill(ev, r); rejection != nil {
+	if rejection = d.fill(ev, r, borrows); rejection != nil {
 		d.explainDecimal(rejection)
 	}
 	return rejection, nil
@@ -367,19 +375,22 @@ func removal(what string) *Rejection {
 	return &Rejection{Reason: RemovalRequest, Expected: "an event", Got: what}
 }
 
-// fill puts what was found into the event.
-func (d *Mapped) fill(ev *Event, r *Record) *Rejection {
+// fill puts what was found into the event. Text that is not the record's own is never borrowed: the next record takes
+// its place.
+func (d *Mapped) fill(ev *Event, r *Record, borrows bool) *Rejection {
 	if d.missing != nil {
 		d.missing.Events.Add(1)
 	}
 	j := d.json
 	j.prepare(ev, r.Time)
 	j.turn++
-	p := parse{d: j, ev: ev, recordTime: r.Time}
-	var v Value
+	p := parse{d: j, ev: ev, recordTime: r.Time, borrowsText: borrows && len(d.slots.scratch) == 0}
+	var other Value
 	for i := range d.fields {
-		f := &d.fields[i]
-		if rejection := d.field(&v, f, r); rejection != nil {
+		f, v := &d.fields[i], &other
+		if f.isSlot && !f.asNumber && d.slots.values[f.slot].form != formPlain {
+			v = &d.slots.values[f.slot] // as field would leave it
+		} else if rejection := d.field(v, f, r); rejection != nil {
 			return rejection
 		}
 		if v.isNone() {
@@ -388,7 +399,7 @@ func (d *Mapped) fill(ev *Event, r *Record) *Rejection {
 			}
 			continue
 		}
-		if reason := p.put(f.to, &v, &d.slots); reason != "" {
+		if reason := p.put(f.to, v, &d.slots); reason != "" {
 			return j.rejection(reason)
 		}
 	}
