@@ -7,11 +7,12 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// TestBorrow: an event whose names alias the record is the one that owns them, and takes no memory; text that the record
-// does not hold as such is not borrowed.
+// TestBorrow: an event whose names alias the record is the one that owns them, and takes no memory; text that the
+// record does not hold as such is not borrowed.
 func TestBorrow(t *testing.T) {
 	const schema = `{"type":"record","name":"R","fields":[{"name":"user","type":%s},{"name":"item","type":"string"},
-		{"name":"rating","type":"double"},{"name":"ts","type":"long"},{"name":"tags","type":{"type":"array","items":"string"}}]}`
+		{"name":"rating","type":"double"},{"name":"ts","type":"long"},
+		{"name":"tags","type":{"type":"array","items":"string"}}]}`
 	for name, c := range map[string]struct {
 		user    string
 		first   any
