@@ -14,7 +14,7 @@ import (
 // Debezium's:
 //
 //   - DECIMAL and NUMERIC, by default: the unscaled number in two's complement, big end first, as base64. The scale is in the
-//     schema around the payload (org.apache.kafka.connect.data.Decimal), else in the mapping (as: decimal:2).
+//     schema around the payload (connect.go), else in the mapping (as: decimal:2).
 //   - NUMERIC without a scale: {"scale": 2, "value": "AcI="} (io.debezium.data.VariableScaleDecimal).
 //   - rows of MongoDB: after is text, an object of Extended JSON, such as {"rating": {"$numberInt": "4"}}.
 
@@ -121,14 +121,10 @@ func (d *Mapped) meant(p *place, v Value) Value {
 	case v.kind != '"' || v.form == formPlain:
 		return v
 	}
-	scale := p.scale
-	if scale == noScale {
-		scale = d.schemaScale(p.source)
-	}
-	if scale == noScale {
+	if p.scale == noScale {
 		return v
 	}
-	if text, ok := decimalText(nil, d.textOf(&v), scale); ok {
+	if text, ok := decimalText(nil, d.textOf(&v), p.scale); ok {
 		return plainValue(text)
 	}
 	return v
@@ -158,44 +154,6 @@ func (d *Mapped) extended(v Value) Value {
 		}
 	}
 	return v
-}
-
-// connectSchema is what is read of a schema in an envelope.
-type connectSchema struct {
-	Field      string
-	Name       string
-	Parameters struct{ Scale string }
-	Fields     []connectSchema
-}
-
-// schemaScale returns the scale that the schema around the payload gives a field, noScale for none. Schemas are alike
-// from record to record: the last one is kept.
-func (d *Mapped) schemaScale(s *Source) int {
-	if d.schemaSlot < 0 || s.kind != fromValue || d.slots.values[d.schemaSlot].form != formJSON {
-		return noScale
-	}
-	if raw := d.slots.values[d.schemaSlot].raw; !bytes.Equal(raw, d.schemaText) {
-		d.schemaText, d.schema = append(d.schemaText[:0], raw...), connectSchema{}
-		_ = json.Unmarshal(raw, &d.schema) // one of another form gives no scale
-	}
-	at := &d.schema
-	for _, name := range s.path {
-		var next *connectSchema
-		for i := range at.Fields {
-			if at.Fields[i].Field == name {
-				next = &at.Fields[i]
-			}
-		}
-		if next == nil {
-			return noScale
-		}
-		at = next
-	}
-	scale, err := strconv.Atoi(at.Parameters.Scale)
-	if at.Name != "org.apache.kafka.connect.data.Decimal" || err != nil {
-		return noScale
-	}
-	return scale
 }
 
 // readTexts reads the objects that were written as text where members of theirs are asked for.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 )
 
 const (
@@ -147,7 +148,10 @@ func (p *parse) id(v *Value) (string, Reason) {
 	case len(raw) > p.d.limits.MaxIDBytes:
 		return "", IDTooLong
 	}
-	return p.spell(raw), ""
+	if p.borrows || p.borrowsText && v.form == formString {
+		return unsafe.String(unsafe.SliceData(raw), len(raw)), ""
+	}
+	return p.d.intern(raw), ""
 }
 
 // number reads a finite number of at most MaxNumber.

@@ -1,10 +1,6 @@
 package event
 
-import (
-	"unsafe"
-
-	"github.com/go-json-experiment/json/jsontext"
-)
+import "github.com/go-json-experiment/json/jsontext"
 
 // maxOthers is how many names outside the schema flat takes: each is compared with the others.
 const maxOthers = 8
@@ -85,14 +81,6 @@ func (p *parse) flat(value []byte) bool {
 // more once its bytes change.
 func (d *JSON) Borrow(ev *Event, value []byte, recordTime int64) *Rejection {
 	return d.read(ev, value, recordTime, true)
-}
-
-// spell returns the name whose bytes are b: of what flat reads they are those of the value, which has no escapes.
-func (p *parse) spell(b []byte) string {
-	if p.borrows {
-		return unsafe.String(unsafe.SliceData(b), len(b))
-	}
-	return p.d.intern(b)
 }
 
 // space returns the index of the first byte from i on that is not white space, or the length.

@@ -331,12 +331,13 @@ func (d *JSON) intern(b []byte) string {
 
 // parse is the state of one Decode.
 type parse struct {
-	d          *JSON
-	ev         *Event
-	recordTime int64
-	borrows    bool   // names alias the value, which has no escapes
-	present    int    // required fields seen
-	first      Reason // of the first field that is not as it should be; errors of syntax go before it
+	d           *JSON
+	ev          *Event
+	recordTime  int64
+	borrows     bool   // names alias the value, which has no escapes
+	borrowsText bool   // names alias what values of a formString have
+	present     int    // required fields seen
+	first       Reason // of the first field that is not as it should be; errors of syntax go before it
 
 	// Of first:
 	field   *field

@@ -7,6 +7,7 @@ type Leaf struct {
 	Item    LeafKind // of the elements of a LeafList
 	IsTime  bool     // the type says that it is a time
 	Unit    Unit     // of a time that is a number
+	Scale   int      // of a LeafDecimal that may be text in base64
 	Symbols []string // of a LeafEnum, as far as the schema lists them
 	Doc     string   // what the schema says about it, "" for nothing
 	IsKey   bool     // it is in the key of a record

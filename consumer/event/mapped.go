@@ -30,18 +30,15 @@ type Mapped struct {
 	op      int // slot of a Debezium envelope's operation
 	spec    int // slot of specversion in a structured CloudEvent
 
-	// Of a Debezium envelope: see debezium.go.
-	payloadSlot int
-	schemaSlot  int
-	schemaText  []byte // of schema
-	schema      connectSchema
-
-	value    [2]*Member // paths into the value; the second of a structured CloudEvent
-	key      *Member
-	slots    Slots // what was found
-	unquoted []byte
-	missing  *Missing
-	reading  reading
+	payloadSlot int        // of a Debezium envelope
+	inline      []inline   // schemas within values and keys
+	says        []Logical  // the JSON Schema of the value at hand
+	value       [2]*Member // paths into the value; the second of a structured CloudEvent
+	key         *Member
+	slots       Slots // what was found
+	unquoted    []byte
+	missing     *Missing
+	reading     reading
 }
 
 // maxConditionShown bounds what a rejection says of a condition.
@@ -73,7 +70,7 @@ type mappedField struct {
 
 // NewMapped returns a decoder of records. The mapping must be valid for the schema; missing, if not nil, counts for it.
 func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
-	d := &Mapped{json: NewJSON(s, l), mapping: m, op: -1, spec: -1, payloadSlot: -1, schemaSlot: -1,
+	d := &Mapped{json: NewJSON(s, l), mapping: m, op: -1, spec: -1, payloadSlot: -1,
 		key: newMember(), value: [2]*Member{newMember(), newMember()}, missing: missing}
 	for _, g := range s.given() {
 		f := mappedField{givenField: g, tallied: -1, isNumber: s.isNumber(g.role), place: place{scale: noScale}}
@@ -118,11 +115,16 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 	switch m.Envelope {
 	case Debezium:
 		d.op = d.place(&Source{path: []string{"op"}}).slot
-		d.payloadSlot, d.schemaSlot = d.root("payload"), d.root("schema")
-		d.slots.ofText = make([]bool, len(d.slots.values))
+		d.payloadSlot = d.root("payload")
 	case CloudEvents:
 		d.spec = d.slot()
 		d.value[1].add(d.spec, "specversion")
+	}
+	for _, root := range []*Member{d.value[0], d.value[1], d.key} {
+		d.addInline(root)
+	}
+	if m.Envelope == Debezium {
+		d.slots.ofText = make([]bool, len(d.slots.values))
 	}
 	return d
 }
@@ -170,6 +172,9 @@ func (d *Mapped) place(s *Source) place {
 	at.add(slot, path...)
 	switch {
 	case s.kind == fromKey:
+		if d.mapping.Envelope == Debezium {
+			at.add(slot, append([]string{"payload"}, path...)...)
+		}
 	case behind != nil:
 		d.value[1].add(slot, append(behind, path...)...)
 	case d.mapping.Envelope == Debezium:
@@ -187,11 +192,19 @@ func (d *Mapped) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 // DecodeRecord stores the event of a record in ev and returns nil, or returns why it is none: Filtered, RemovalRequest,
 // or one of the reasons of Decode. A record whose schema is not known yet is neither: it waits.
 func (d *Mapped) DecodeRecord(ev *Event, r *Record) (*Rejection, *Wait) {
+	return d.decode(ev, r, false)
+}
+
+// BorrowRecord is DecodeRecord for events that are stored and not learned. Names of ev may alias the record: they must
+// not be read any more once its bytes change.
+func (d *Mapped) BorrowRecord(ev *Event, r *Record) (*Rejection, *Wait) { return d.decode(ev, r, true) }
+
+func (d *Mapped) decode(ev *Event, r *Record, borrows bool) (*Rejection, *Wait) {
 	rejection, wait := d.find(r)
 	if rejection != nil || wait != nil {
 		return rejection, wait
 	}
-	if rejection = d.fill(ev, r); rejection != nil {
+	if rejection = d.fill(ev, r, borrows); rejection != nil {
 		d.explainDecimal(rejection)
 	}
 	return rejection, nil
@@ -270,6 +283,7 @@ func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
 // readAny finds what is asked for in a value or a key of a format.
 func (d *Mapped) readAny(format string, value, headers []byte, isKey bool, root *Member) (*Rejection, *Wait) {
 	d.reading.note(FormatJSON, isKey)
+	d.says = nil
 	if format != "" && format != FormatJSON {
 		object, rejection, wait := d.framed(format, value, headers, isKey, root)
 		if rejection != nil || wait != nil || object == nil {
@@ -280,7 +294,12 @@ func (d *Mapped) readAny(format string, value, headers []byte, isKey bool, root 
 	if !utf8.Valid(value) {
 		return d.json.rejection(NotUTF8), nil
 	}
-	return d.read(value, root), nil
+	if rejection := d.read(value, root); rejection != nil {
+		return rejection, nil
+	}
+	d.interpret(d.says)
+	d.readInline(root)
+	return nil, nil
 }
 
 // chosen returns why what was found is no event by the envelope and the conditions.
@@ -356,19 +375,22 @@ func removal(what string) *Rejection {
 	return &Rejection{Reason: RemovalRequest, Expected: "an event", Got: what}
 }
 
-// fill puts what was found into the event.
-func (d *Mapped) fill(ev *Event, r *Record) *Rejection {
+// fill puts what was found into the event. Text that is not the record's own is never borrowed: the next record takes
+// its place.
+func (d *Mapped) fill(ev *Event, r *Record, borrows bool) *Rejection {
 	if d.missing != nil {
 		d.missing.Events.Add(1)
 	}
 	j := d.json
 	j.prepare(ev, r.Time)
 	j.turn++
-	p := parse{d: j, ev: ev, recordTime: r.Time}
-	var v Value
+	p := parse{d: j, ev: ev, recordTime: r.Time, borrowsText: borrows && len(d.slots.scratch) == 0}
+	var other Value
 	for i := range d.fields {
-		f := &d.fields[i]
-		if rejection := d.field(&v, f, r); rejection != nil {
+		f, v := &d.fields[i], &other
+		if f.isSlot && !f.asNumber && d.slots.values[f.slot].form != formPlain {
+			v = &d.slots.values[f.slot] // as field would leave it
+		} else if rejection := d.field(v, f, r); rejection != nil {
 			return rejection
 		}
 		if v.isNone() {
@@ -377,7 +399,7 @@ func (d *Mapped) fill(ev *Event, r *Record) *Rejection {
 			}
 			continue
 		}
-		if reason := p.put(f.to, &v, &d.slots); reason != "" {
+		if reason := p.put(f.to, v, &d.slots); reason != "" {
 			return j.rejection(reason)
 		}
 	}

@@ -11,8 +11,13 @@ type Member struct {
 	members map[string]*Member
 }
 
-// Slot returns the slot of its value, -1 if it only leads to others.
-func (m *Member) Slot() int { return m.slot }
+// Slot returns the slot of its value, -1 if it only leads to others, and for nil.
+func (m *Member) Slot() int {
+	if m == nil {
+		return -1
+	}
+	return m.slot
+}
 
 // Member returns the member of it that has a name, nil where it is not asked for.
 func (m *Member) Member(name string) *Member {

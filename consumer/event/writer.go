@@ -86,8 +86,9 @@ type programOf struct {
 // compiled is what became of a schema.
 type compiled struct {
 	writer  *Writer
-	program Program // nil for a JSON Schema
-	judged  bool    // lost was called, once it was known which message values are
+	program Program   // nil for a JSON Schema
+	says    []Logical // of a JSON Schema
+	judged  bool      // lost was called, once it was known which message values are
 }
 
 // Read has the decoder take values and keys in these formats.
@@ -138,6 +139,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	program := c.program
 	if program == nil {
 		d.judge(id, &c, root)
+		d.says = c.says
 		return f.Data, nil, nil
 	}
 	at, ok := program.Run(&d.slots, f)
@@ -220,6 +222,9 @@ func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
 		if c.program, err = compile(w, reader, root, d.json.limits.MaxDepth); err != nil {
 			return c, &Wait{ID: id, Why: err.Error()}
 		}
+	} else if outline := r.Outliners[w.Format]; outline != nil {
+		leaves, _ := outline(w, nil, d.json.limits.MaxDepth) // one of another form says nothing
+		c.says = logicalsOf(leaves, root)
 	}
 	r.programs[of] = c
 	return c, nil

@@ -188,6 +188,9 @@ func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
 	case kind == "JSON" || kind == "" && strings.Contains(w.Text, "$schema"):
 		w.Format = event.FormatJSONSchema
 	}
+	if w.Format != event.FormatProtobuf && !json.Valid(text) { // as the page of a proxy
+		return nil, fmt.Errorf("%s%s: an answer that is no schema", base, path)
+	}
 	l := loader{client: c, seen: make(map[string]bool), left: c.options.MaxBytes - len(text)}
 	if err := l.apicurio(base, path, 0); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
@@ -238,14 +241,17 @@ func (l *loader) apicurio(base, path string, depth int) error {
 	return nil
 }
 
-// get reads an answer in JSON.
-func (c *Client) get(path string, to any) error {
+// get reads an answer in JSON that has a schema: one without would be kept as the text of its ID.
+func (c *Client) get(path string, to *answered) error {
 	body, _, err := c.body(http.MethodGet, c.base+path, nil)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(body, to); err != nil {
 		return fmt.Errorf("%s%s: an answer that is no JSON of a registry", c.base, path)
+	}
+	if to.Schema == "" {
+		return fmt.Errorf("%s%s: an answer without a schema", c.base, path)
 	}
 	return nil
 }

@@ -27,15 +27,19 @@ func (r *reader) decodeRecord(p *sketch.Part, ev *event.Event, from *consumer.Re
 // decodeOnce decodes a record of a partition, as the mapping of the model says if it has one. The row of an event that
 // is passed over is made before the next batch comes, so that its names need no memory.
 func (r *reader) decodeOnce(ev *event.Event, from *consumer.Record, partition int32) (*event.Rejection, *event.Wait) {
+	isPassed := r.thin && !isLearned(partition, from.Offset)
 	switch {
 	case r.mapped != nil:
-	case r.thin && !isLearned(partition, from.Offset):
+	case isPassed:
 		return r.borrow(ev, from.Value, from.Timestamp), nil
 	default:
 		return r.decode(ev, from.Value, from.Timestamp), nil
 	}
-	return r.mapped.DecodeRecord(ev,
-		&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp})
+	record := event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp}
+	if isPassed {
+		return r.mapped.BorrowRecord(ev, &record)
+	}
+	return r.mapped.DecodeRecord(ev, &record)
 }
 
 // prescore scores the events of a part. One that panics has no score, and panics again when it is observed, which is

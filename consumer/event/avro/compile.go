@@ -325,17 +325,8 @@ func unitOf(n *avro.SchemaNode) event.Unit {
 	case "timestamp-nanos":
 		return event.Nanoseconds
 	}
-	switch n.Props["connect.name"] {
-	case "io.debezium.time.Date", "org.apache.kafka.connect.data.Date":
-		return event.Days
-	case "io.debezium.time.Timestamp", "org.apache.kafka.connect.data.Timestamp":
-		return event.Milliseconds
-	case "io.debezium.time.MicroTimestamp":
-		return event.Microseconds
-	case "io.debezium.time.NanoTimestamp":
-		return event.Nanoseconds
-	}
-	return event.ModelUnit
+	name, _ := n.Props["connect.name"].(string)
+	return event.ConnectUnit(name)
 }
 
 // defaults adds the default of a field of the reader to a record, as far as it is asked for.

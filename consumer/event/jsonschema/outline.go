@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -13,7 +14,11 @@ import (
 
 // schema is what is read of one.
 type schema struct {
-	Type        types             `json:"type"`
+	Type       types  `json:"type"`
+	Title      string `json:"title"` // what Kafka Connect calls the type
+	Parameters struct {
+		Scale string `json:"scale"`
+	} `json:"connect.parameters"`
 	Description string            `json:"description"`
 	Format      string            `json:"format"`
 	Enum        []json.RawMessage `json:"enum"`
@@ -169,9 +174,13 @@ func (o *outline) leaf(s *schema) (l event.Leaf) {
 	case "boolean":
 		l.Kind = event.LeafBool
 	case "integer":
-		l.Kind = event.LeafWhole
+		l.Kind, l.Unit = event.LeafWhole, event.ConnectUnit(s.Title)
+		l.IsTime = l.Unit != event.ModelUnit
 	case "number":
 		l.Kind = event.LeafReal
+		if scale, err := strconv.Atoi(s.Parameters.Scale); err == nil && s.Title == event.ConnectDecimal {
+			l.Kind, l.Scale = event.LeafDecimal, scale
+		}
 	case "string":
 		l.Kind, l.IsTime = event.LeafText, s.Format == "date-time"
 	case "array":

@@ -20,6 +20,9 @@ func TestOutline(t *testing.T) {
 			"odd":true,
 			"at":{"type":"string","format":"date-time"},
 			"tags":{"type":"array","items":{"type":"string"}},
+			"seen":{"oneOf":[{"type":"null"},{"type":"integer","title":"io.debezium.time.MicroTimestamp"}]},
+			"price":{"type":"number","title":"org.apache.kafka.connect.data.Decimal",
+				"connect.parameters":{"scale":"2"}},
 			"member":{"type":"boolean"}}}`}
 	leaves, err := Outline(w, nil, 3)
 	if err != nil {
@@ -27,18 +30,21 @@ func TestOutline(t *testing.T) {
 	}
 	var got []string
 	for _, l := range leaves {
-		got = append(got, fmt.Sprint(strings.Join(l.Path, "."), " ", l.Kind, l.Item, l.IsTime, l.Symbols, l.Doc))
+		got = append(got, fmt.Sprint(strings.Join(l.Path, "."), " ", l.Kind, l.Item, l.IsTime, l.Unit, l.Scale,
+			l.Symbols, l.Doc))
 	}
 	want := []string{
-		fmt.Sprint("user ", event.LeafText, event.LeafOther, false, []string{}, "who"),
-		fmt.Sprint("what.item ", event.LeafWhole, event.LeafOther, false, []string{}, ""),
-		fmt.Sprint("what.more.item ", event.LeafWhole, event.LeafOther, false, []string{}, ""),
-		fmt.Sprint("device ", event.LeafEnum, event.LeafOther, false, []string{"WEB", "TV"}, ""),
-		fmt.Sprint("rating ", event.LeafReal, event.LeafOther, false, []string{}, ""),
-		fmt.Sprint("odd ", event.LeafOther, event.LeafOther, false, []string{}, ""),
-		fmt.Sprint("at ", event.LeafText, event.LeafOther, true, []string{}, ""),
-		fmt.Sprint("tags ", event.LeafList, event.LeafText, false, []string{}, ""),
-		fmt.Sprint("member ", event.LeafBool, event.LeafOther, false, []string{}, ""),
+		fmt.Sprint("user ", event.LeafText, event.LeafOther, false, event.ModelUnit, 0, []string{}, "who"),
+		fmt.Sprint("what.item ", event.LeafWhole, event.LeafOther, false, event.ModelUnit, 0, []string{}, ""),
+		fmt.Sprint("what.more.item ", event.LeafWhole, event.LeafOther, false, event.ModelUnit, 0, []string{}, ""),
+		fmt.Sprint("device ", event.LeafEnum, event.LeafOther, false, event.ModelUnit, 0, []string{"WEB", "TV"}, ""),
+		fmt.Sprint("rating ", event.LeafReal, event.LeafOther, false, event.ModelUnit, 0, []string{}, ""),
+		fmt.Sprint("odd ", event.LeafOther, event.LeafOther, false, event.ModelUnit, 0, []string{}, ""),
+		fmt.Sprint("at ", event.LeafText, event.LeafOther, true, event.ModelUnit, 0, []string{}, ""),
+		fmt.Sprint("tags ", event.LeafList, event.LeafText, false, event.ModelUnit, 0, []string{}, ""),
+		fmt.Sprint("seen ", event.LeafWhole, event.LeafOther, true, event.Microseconds, 0, []string{}, ""),
+		fmt.Sprint("price ", event.LeafDecimal, event.LeafOther, false, event.ModelUnit, 2, []string{}, ""),
+		fmt.Sprint("member ", event.LeafBool, event.LeafOther, false, event.ModelUnit, 0, []string{}, ""),
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q\nwant %q", got, want)
