@@ -25,8 +25,8 @@ var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecon
 // sqlNone is what MySQL and Hive write for null, in columns of any type.
 const sqlNone = `\N`
 
-// noneTexts are what numpy, pandas, R, Python, databases, spreadsheets, SAS, Weka and JavaScript write for a value that is
-// missing, in small letters. None of them is a number or a time.
+// noneTexts are what numpy, pandas, R, Python, databases, spreadsheets, SAS, Weka and JavaScript write for a value that
+// is missing, in small letters. None of them is a number or a time.
 var noneTexts = map[string]bool{"nan": true, "-nan": true, "na": true, "n/a": true, "#n/a": true, "<na>": true,
 	"null": true, "none": true, "nat": true, "nil": true, "(null)": true, "?": true, "-": true, "--": true, ".": true,
 	"1.#qnan": true, "1.#ind": true, "-1.#ind": true, "#div/0!": true, "#value!": true,

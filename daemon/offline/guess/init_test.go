@@ -537,7 +537,8 @@ func TestInitOfWordsForNone(t *testing.T) {
 	s := m.Schema
 	if s.Task != "ordinal" || s.Levels != 5 || !slices.Equal(s.Categorical,
 		[]string{"user", "country"}) ||
-		!slices.Equal(s.Numeric, []string{"price", "weight"}) || !slices.Equal(s.Optional, []string{"country", "price", "weight"}) {
+		!slices.Equal(s.Numeric, []string{"price", "weight"}) ||
+		!slices.Equal(s.Optional, []string{"country", "price", "weight"}) {
 		t.Errorf("schema %+v", s)
 	}
 	set, err := offline.ReadEvents(m, summary["data"].(string), dataset.CSV, offline.TableOptions{}, nil)
