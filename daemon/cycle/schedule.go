@@ -18,6 +18,7 @@ type Schedule struct {
 	deltaEvents  int64         // applied at the last delta
 	asked        bool          // deltas ask for an update
 	took         time.Duration // the last update
+	lists        bool          // updates are of choices
 	hastened     int64         // how many have to be applied for the refit that an alarm asked for, 0 without one
 }
 
@@ -26,7 +27,9 @@ type Schedule struct {
 const hastenEvents = 2500
 
 // NewSchedule returns the schedule of a model that begins now and has seen no events.
-func NewSchedule(now time.Time) Schedule { return Schedule{RefitAt: now, UpdateAt: now, DeltaAt: now} }
+func NewSchedule(m *config.Model, now time.Time) Schedule {
+	return Schedule{RefitAt: now, UpdateAt: now, DeltaAt: now, lists: m.ChosenField() >= 0}
+}
 
 // RefitDue reports whether a refit is due with so many events applied: train.every_events after the last one began, of
 // a young model as many as before it, or train.every after it ended if there were events since, or hastenEvents after
@@ -66,12 +69,15 @@ func (s *Schedule) RefitBegun(applied int64) {
 func (s *Schedule) RefitEnded(now time.Time) { s.RefitAt = now }
 
 // UpdateDue reports whether an update is due: publish.update_every after the last one, if there were events since, or
-// sooner where deltas cannot continue.
+// sooner where deltas cannot continue, or where choices have become so many more that a young list is old.
 func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int64) bool {
 	every := publish.UpdateEvery.Std()
 	wait := every
 	if s.asked && publish.Deltas.Every > 0 {
 		wait = min(every, max(askedAfter*publish.Deltas.Every.Std(), askedTimes*s.took))
+	}
+	if s.lists && applied-s.updateEvents >= s.updateEvents/listGrowth {
+		wait = min(wait, max(every/listGrowth, askedTimes*s.took))
 	}
 	return every > 0 && now.Sub(s.UpdateAt) >= wait && applied > s.updateEvents
 }
@@ -83,6 +89,12 @@ const (
 	askedAfter = 2
 	askedTimes = 10
 )
+
+// listGrowth is the part of the choices that is new when an update of choices is due sooner, and the part of
+// publish.update_every that has to be over then. Chosen by hand: of the pairs of lastfm in six orders, lists of
+// popularity find 1 % less in the first 2,000 choices than if they were made anew after each, and 11 % less if made
+// each 1,000 choices.
+const listGrowth = 10
 
 // AskUpdate makes an update due soon: deltas of the last one cannot continue, or it would be much better.
 func (s *Schedule) AskUpdate() { s.asked = true }

@@ -25,13 +25,15 @@ var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecon
 // sqlNone is what MySQL and Hive write for null, in columns of any type.
 const sqlNone = `\N`
 
-// noneTexts are what numpy, pandas, R, Python, databases and spreadsheets write for a value that is missing, in small
-// letters.
+// noneTexts are what numpy, pandas, R, Python, databases, spreadsheets, SAS, Weka and JavaScript write for a value that
+// is missing, in small letters. None of them is a number or a time.
 var noneTexts = map[string]bool{"nan": true, "-nan": true, "na": true, "n/a": true, "#n/a": true, "<na>": true,
-	"null": true, "none": true, "nat": true}
+	"null": true, "none": true, "nat": true, "nil": true, "(null)": true, "?": true, "-": true, "--": true, ".": true,
+	"1.#qnan": true, "1.#ind": true, "-1.#ind": true, "#div/0!": true, "#value!": true,
+	"undefined": true}
 
 // maxNoneText is the length of the longest of noneTexts.
-const maxNoneText = 4
+const maxNoneText = 9
 
 // spellsNone reports whether a cell is one of noneTexts or sqlNone.
 func spellsNone(cell string) bool {

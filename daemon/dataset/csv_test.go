@@ -44,11 +44,11 @@ func TestCSVRecords(t *testing.T) {
 		"a byte order mark": {"\ufeff\"user\",x\na,1\n", "user", []string{`{"user":"a","x":1}`}, []string{"a"}, ""},
 		"missing and empty": {"a,b,c\n1,,3\n1\n\n,,\n1,2,3", "c", []string{`{"a":1,"c":3}`, `{}`, `{"a":1,"b":2,"c":3}`},
 			[]string{"3", "", "3"},
-			"1 lines skipped: too_few_columns 1 times, first in line 3"},
+			"1 line skipped: too_few_columns 1 time, first in line 3"},
 		"columns without a name": {",a\n0,x\n1,y\n", "a", []string{`{"a":"x"}`, `{"a":"y"}`}, []string{"x", "y"}, ""},
 		"no such key":            {"a\nx\n", "user", []string{`{"a":"x"}`}, []string{""}, ""},
 		"bad lines": {"a,b\n1,2,3\n\"x\" y,1\n\xff,1\nok,1\n", "a", []string{`{"a":"ok","b":1}`}, []string{"ok"},
-			"3 lines skipped: not_csv 1 times, first in line 3, not_utf8 1 times, first in line 4, too_many_columns 1 times, " +
+			"3 lines skipped: not_csv 1 time, first in line 3, not_utf8 1 time, first in line 4, too_many_columns 1 time, " +
 				"first in line 2"},
 		"hostile text": {"a\n\"</script>\x00\x1b[31m\u202e\"\n", "", []string{`{"a":"</script>\u0000\u001b[31m` + "\u202e" +
 			`"}`}, []string{""}, ""},
@@ -120,10 +120,10 @@ func TestSparseRecords(t *testing.T) {
 		"several labels": {"1,5 1:1\n7 1:1\n", []string{`{"label":["1","5"],"1":1}`, `{"label":["7"],"1":1}`}, ""},
 		"one-hot": {"1 17:1 40213:1\n0 3:1 5:0\n1 2000:0.5\n", []string{`{"label":1,"features":["17","40213"]}`,
 			`{"label":0,"features":["3"]}`},
-			"1 lines skipped: not_one_hot 1 times, first in line 3"},
+			"1 line skipped: not_one_hot 1 time, first in line 3"},
 		"not finite": {"nan 1:inf\n", []string{`{"label":"nan","1":"inf"}`}, ""},
 		"bad lines": {"1 1:1\n1 0:1\n1 2:1 1:1\n1 x\n1 1:x\n\xff 1:1\n", []string{`{"label":1,"1":1}`},
-			"5 lines skipped: not_libsvm 4 times, first in line 2, not_utf8 1 times, first in line 6"},
+			"5 lines skipped: not_libsvm 4 times, first in line 2, not_utf8 1 time, first in line 6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			records, skipped := scan(t, write(t, "x.libsvm.gz", c.text), LIBSVM, "label")

@@ -108,7 +108,7 @@ func (s *Skipped) add(r *event.Rejection, line int) {
 	}
 }
 
-// String returns a sentence such as "3 lines skipped: label_range rating 2 times, first in line 7, not_json 1 times,
+// String returns a sentence such as "3 lines skipped: label_range rating 2 times, first in line 7, not_json 1 time,
 // first in line 12", or "" if none was.
 func (s *Skipped) String() string {
 	if s.Lines == 0 {
@@ -116,10 +116,18 @@ func (s *Skipped) String() string {
 	}
 	causes := make([]string, len(s.Causes))
 	for i, c := range s.Causes {
-		causes[i] = fmt.Sprintf("%s %d times, first in line %d", c.Cause(), c.Lines, c.First[0])
+		causes[i] = fmt.Sprintf("%s %s, first in line %d", c.Cause(), count(c.Lines, "time"), c.First[0])
 	}
 	slices.Sort(causes)
-	return fmt.Sprintf("%d lines skipped: %s", s.Lines, strings.Join(causes, ", "))
+	return fmt.Sprintf("%s skipped: %s", count(s.Lines, "line"), strings.Join(causes, ", "))
+}
+
+// count writes a number of things: 1 line, 2 lines.
+func count(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // Why is String where all lines were skipped: with what the first of them should have been, and what it was.

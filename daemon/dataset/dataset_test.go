@@ -95,8 +95,8 @@ func TestReadMovieLens(t *testing.T) {
 			if e := s.Examples[2]; e.Time != 880606923000 || e.Label != 2 || e.Line != 6 {
 				t.Errorf("last example %+v", e)
 			}
-			if got := s.Skipped.String(); got != "2 lines skipped: label_range rating 1 times, first in line 3, "+
-				"not_movielens 1 times, first in line 4" {
+			if got := s.Skipped.String(); got != "2 lines skipped: label_range rating 1 time, first in line 3, "+
+				"not_movielens 1 time, first in line 4" {
 				t.Errorf("skipped: %s", got)
 			}
 			if err := s.Arrange(TimeOrder, 0, 2); err != nil || s.Examples[0].Categorical[0] != "244" ||
@@ -144,21 +144,21 @@ func TestReadLIBSVM(t *testing.T) {
 	}{
 		{"regression", event.Schema{Task: event.Regression}, "15 1:1 3:.5 \n-2.5e1 2:0\nx 1:1\nnan 1:1\n", []float64{15, -25},
 			nil,
-			"2 lines skipped: not_finite 1 times, first in line 4, wrong_type 1 times, first in line 3"},
+			"2 lines skipped: not_finite 1 time, first in line 4, wrong_type 1 time, first in line 3"},
 		{"range", event.Schema{Task: event.Regression, LabelMin: 0, LabelMax: 9}, "5 3:1\n10 1:1\n", []float64{5}, nil,
-			"1 lines skipped: label_range 1 times, first in line 2"},
+			"1 line skipped: label_range 1 time, first in line 2"},
 		{"binary", event.Schema{Task: event.Binary}, "+1 3:1\n-1 1:1\n0 1:1\n2 1:1", []float64{1, 0, 0}, nil,
-			"1 lines skipped: label_range 1 times, first in line 4"},
+			"1 line skipped: label_range 1 time, first in line 4"},
 		{"ordinal", event.Schema{Task: event.Ordinal, Levels: 3}, "3 3:1\n4 1:1\n1.5 1:1\n", []float64{3}, nil,
 			"2 lines skipped: label_range 2 times, first in line 2"},
 		{"multiclass", event.Schema{Task: event.Multiclass}, "0 3:1\nred 1:1 # a comment\n", []float64{0, 0},
 			[][]string{{"0"}, {"red"}}, ""},
 		{"multilabel", event.Schema{Task: event.Multilabel, Classes: []string{"1", "2"}}, "1,2 3:1\n3 1:1\n", []float64{0},
 			[][]string{{"1", "2"}},
-			"1 lines skipped: label_unknown 1 times, first in line 2"},
+			"1 line skipped: label_unknown 1 time, first in line 2"},
 		{"bad columns", event.Schema{Task: event.Regression}, "1 3:1\n1 0:1\n1 2:1 2:1\n1 2:1 1:1\n1 a:1\n1 1\n1 1:x\n1 " +
 			"1:inf\n1 999999999:1\n", []float64{1}, nil,
-			"8 lines skipped: not_finite 1 times, first in line 8, not_libsvm 7 times, first in line 2"},
+			"8 lines skipped: not_finite 1 time, first in line 8, not_libsvm 7 times, first in line 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, err := Read(write(t, "x.libsvm", test.text), Options{Format: LIBSVM, Schema: test.schema})
@@ -196,7 +196,7 @@ func TestReadRefusals(t *testing.T) {
 	}{
 		{some, Options{Format: "avro"}, "--format must be movielens, jsonl, libsvm, csv or parquet"},
 		{some, Options{Format: Lines}, "replay only"},
-		{some, Options{Format: MovieLens, Decode: decodeRating()}, "no valid event as --format movielens: 1 lines skipped"},
+		{some, Options{Format: MovieLens, Decode: decodeRating()}, "no valid event as --format movielens: 1 line skipped"},
 		{write(t, "empty", ""), Options{Format: LIBSVM}, "it has no lines"},
 		{some + "x", Options{Format: LIBSVM}, "no such file"},
 		{write(t, "long", strings.Repeat("x", maxLineBytes+1)), Options{Format: LIBSVM}, "line longer than"},

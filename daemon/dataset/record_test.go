@@ -93,7 +93,7 @@ func TestTodaysMovieLens(t *testing.T) {
 	}
 	if e := set.Examples; len(e) != 2 || e[1].Label != 0.5 || e[1].Line != 3 || e[1].Time != 944250228000 ||
 		set.Skipped.String() !=
-			"2 lines skipped: label_range rating 1 times, first in line 4, not_movielens 1 times, first in line 5" {
+			"2 lines skipped: label_range rating 1 time, first in line 4, not_movielens 1 time, first in line 5" {
 		t.Errorf("%+v, %s", e, set.Skipped.String())
 	}
 }

@@ -96,6 +96,10 @@ func TestTable(t *testing.T) {
 		"words for no value": {"rating,user,item,price,genres,ts\n1,NA,nan,NaN,None,NaT\nN/A,\\N,b,<NA>,\\N,null\n",
 			event.Ordinal, Columns{},
 			[]string{`{"rating":1,"user":"NA","item":"nan","genres":["None"]}`, `{"item":"b"}`}},
+		"marks for no value": {"rating,user,item,price,genres,ts\n1,?,-,?,.,-\n(null),.,b,#DIV/0!,?,nil\n" +
+			"2,a,b,1.#QNAN,c,--\n", event.Ordinal, Columns{},
+			[]string{`{"rating":1,"user":"?","item":"-","genres":["."]}`, `{"user":".","item":"b","genres":["?"]}`,
+				`{"rating":2,"user":"a","item":"b","genres":["c"]}`}},
 		"a separator in quotes": {"\"a;b;c;d\",rating,user,item\n1,1,a,b\n", event.Ordinal, Columns{},
 			[]string{`{"rating":1,"user":"a","item":"b"}`}},
 	} {

@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// A refusal is what a notice waits for that the service answered with an error. It may be about that notice alone.
+// A refusal is what a notice waits for that the service answered with an error, or not, while it answered others.
 type refusal struct {
 	attempts int
 	until    time.Time
@@ -43,36 +43,54 @@ func (n *Notifier) due() []Notice {
 	return slices.DeleteFunc(n.inOrder(), func(notice Notice) bool { return now.Before(n.refused[notice.ID].until) })
 }
 
-// deliver sends notices. A refused notice alone waits. Where the service does not answer, or refuses several in a
-// row, all wait.
+// deliver sends notices. A refused notice alone waits. Where the service refuses several in a row, or does not answer,
+// all wait. As one notice alone may go without an answer, another is sent after it, after each failure the next one.
 func (n *Notifier) deliver(ctx context.Context, list []Notice) {
-	refused := 0
-	for i := range list {
-		notice := &list[i]
-		err := n.send(ctx, notice)
+	refused, at := 0, 0
+	var silent *Notice
+	var silence error
+	for len(list) > 0 {
+		notice := list[at]
+		list = slices.Delete(list, at, at+1)
+		at = 0
+		err := n.send(ctx, &notice)
+		answer, answered := errors.AsType[*answerError](err)
+		switch {
+		case ctx.Err() != nil && err != nil && n.failures == 0:
+			return // called off
+		case err != nil && !answered && silent == nil && len(list) > 0:
+			silent, silence, at = &notice, err, n.failures%len(list)
+			continue
+		case err != nil && !answered:
+			if silent != nil {
+				n.OnResult(Failure, len(n.queue.Pending))
+			}
+			n.unanswered(&notice, err)
+			return
+		}
+		if silent != nil {
+			n.refuse(silent, silence)
+			silent = nil
+		}
 		if err == nil {
-			n.delivered(notice)
+			n.delivered(&notice)
 			refused = 0
 			continue
 		}
-		if ctx.Err() != nil && n.failures == 0 {
-			return // called off
+		n.failures = 0
+		n.refuse(&notice, answer)
+		if refused++; refused >= maxRefused {
+			return
 		}
-		if answer, ok := errors.AsType[*answerError](err); ok {
-			n.failures = 0
-			n.refuse(notice, answer)
-			if refused++; refused >= maxRefused {
-				return
-			}
-			continue
-		}
-		if n.failures++; n.failures == 1 {
-			n.Log.Error("notice not delivered: tried again until it is", "type", notice.Type, "id", notice.ID, "error",
-				err)
-		}
-		n.OnResult(Failure, len(n.queue.Pending))
-		return
 	}
+}
+
+// unanswered notes that a round ended without an answer.
+func (n *Notifier) unanswered(notice *Notice, err error) {
+	if n.failures++; n.failures == 1 {
+		n.Log.Error("notice not delivered: tried again until it is", "type", notice.Type, "id", notice.ID, "error", err)
+	}
+	n.OnResult(Failure, len(n.queue.Pending))
 }
 
 // delivered takes a notice out of the queue.
@@ -86,7 +104,7 @@ func (n *Notifier) delivered(notice *Notice) {
 	n.OnResult(Success, len(n.queue.Pending))
 }
 
-// refuse notes that the service answered a notice with an error.
+// refuse notes that the service answered a notice with an error, or that one alone without an answer.
 func (n *Notifier) refuse(notice *Notice, answer error) {
 	attempts := n.refused[notice.ID].attempts + 1
 	n.refused[notice.ID] = refusal{attempts, n.now().Add(backoff.Wait(attempts, retryMin, retryMax))}

@@ -94,7 +94,7 @@ func TestHaltsGoFirst(t *testing.T) {
 	}
 }
 
-// TestNoAnswerHoldsAll: where the service does not answer, one attempt ends the round, and the notices keep their
+// TestNoAnswerHoldsAll: where the service does not answer, two attempts end the round, and the notices keep their
 // order.
 func TestNoAnswerHoldsAll(t *testing.T) {
 	b := newBench(t)
@@ -104,7 +104,7 @@ func TestNoAnswerHoldsAll(t *testing.T) {
 	n.look(false)
 	attempts := 0
 	b.answer = func() (int, error) { attempts++; return 0, errors.New("connection refused") }
-	if n.sent(t) || attempts != 1 || n.failures != 1 || len(n.refused) != 0 {
+	if n.sent(t) || attempts != 2 || n.failures != 1 || len(n.refused) != 0 {
 		t.Errorf("%d attempts, %d failures, %d refused", attempts, n.failures, len(n.refused))
 	}
 	b.answer = func() (int, error) { return 200, nil }
@@ -112,6 +112,34 @@ func TestNoAnswerHoldsAll(t *testing.T) {
 		t.Errorf("%d failures, %d pending", n.failures, len(n.queue.Pending))
 	}
 	b.want("version.promoted 1", "version.promoted 2")
+}
+
+// TestSilentNotice: notices of which the service dies, or that it leaves without an answer, hold up no other one.
+func TestSilentNotice(t *testing.T) {
+	b := newBench(t)
+	n := b.open()
+	for range 4 {
+		b.publish("refit", "promoted")
+	}
+	n.look(false)
+	attempts := 0
+	b.status = func(notice *Notice) int {
+		attempts++
+		if notice.Data.Version <= 2 {
+			return 0
+		}
+		return http.StatusNoContent
+	}
+	for range 4 {
+		n.deliver(t.Context(), n.inOrder())
+	}
+	b.want("version.promoted 3", "version.promoted 4")
+	if b.pending != 2 || attempts > 10 {
+		t.Errorf("%d pending after %d attempts", b.pending, attempts)
+	}
+	b.refusing(http.StatusNoContent)
+	n.deliver(t.Context(), n.inOrder())
+	b.want("version.promoted 3", "version.promoted 4", "version.promoted 1", "version.promoted 2")
 }
 
 // TestGiveUp: where too many wait, versions that were refused go first, then the oldest versions; halts stay as long

@@ -33,7 +33,7 @@ type bench struct {
 	halts   []Halt
 	mu      sync.Mutex          // guards what follows but for log
 	answer  func() (int, error) // what the service does
-	status  func(*Notice) int   // the same by notice, in place of it; nil without
+	status  func(*Notice) int   // the same by notice, in place of it, 0 for no answer; nil without
 	got     []Notice
 	results map[string]int
 	pending int
@@ -74,7 +74,9 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if b.status != nil {
-		status = b.status(&n)
+		if status = b.status(&n); status == 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
 	}
 	if status/100 == 2 {
 		b.got = append(b.got, n)

@@ -3,6 +3,8 @@ package shard_test
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +18,10 @@ import (
 )
 
 // pairOf returns the first pair of the merge topic, as somebody who may write there sees it.
-func (r rig) pairOf() *kgo.Record {
+func (r rig) pairOf() *kgo.Record { return r.first('p') }
+
+// first returns the first record of a kind in the merge topic.
+func (r rig) first(kind byte) *kgo.Record {
 	r.Helper()
 	client, err := kgo.NewClient(
 		append(r.kafka(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{merge: {0: kgo.NewOffset().At(0)}}))...)
@@ -30,7 +35,7 @@ func (r rig) pairOf() *kgo.Record {
 			r.Fatal(err)
 		}
 		for _, rec := range fetches.Records() {
-			if rec.Key[0] == 'p' {
+			if rec.Key[0] == kind {
 				return rec
 			}
 		}
@@ -132,6 +137,50 @@ func TestHostilePairs(t *testing.T) {
 			})
 			daemontest.Within(t, daemontest.Patience, "no trouble",
 				func() bool { return !strings.Contains(receiver.Trouble(), "shard 0") })
+			if got, want := rowsOf(t, trainer), rowsOf(t, s); got != want {
+				t.Errorf("the trainer's sample is %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestHostileHeads: a head whose epoch is next to the largest one does not use up the epochs of its shard: what the
+// shard sends next is merged, also after a restart.
+func TestHostileHeads(t *testing.T) {
+	for _, epoch := range []uint64{1<<32 - 1, 1<<32 - 2, 1 << 31} {
+		t.Run(fmt.Sprint(epoch), func(t *testing.T) {
+			t.Parallel()
+			r := rig{t, daemontest.New(t)}
+			s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t,
+				sketch.Options{Seed: 7, Merges: true})
+			apply(t, s, 0, 100)
+			r.send(0, s, nil)
+			receiver, ended := r.receiver(trainer, 2), make(chan error, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { ended <- receiver.Run(ctx, false) }()
+			defer func() {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}()
+			of := r.first('h')
+			var said map[string]any
+			if err := json.Unmarshal(of.Value, &said); err != nil {
+				t.Fatal(err)
+			}
+			said["by"].(map[string]any)["epoch"] = epoch
+			value, err := json.Marshal(said)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.inject(&kgo.Record{Key: of.Key, Value: value})
+			apply(t, s, 0, 50)
+			daemontest.Within(t, daemontest.Patience, "what comes next", func() bool {
+				r.send(0, s, nil)
+				next, _ := trainer.Position("a", 0)
+				return next == 150
+			})
 			if got, want := rowsOf(t, trainer), rowsOf(t, s); got != want {
 				t.Errorf("the trainer's sample is %s, want %s", got, want)
 			}

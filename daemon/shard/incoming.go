@@ -50,6 +50,10 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 		r.heard(number, rec, &h, err)
 		return nil
 	}
+	if !h.By.followsHead(max(in.head.By.Epoch, in.headed)) {
+		r.drop(DroppedEpoch, number, rec, errImplausible)
+		return nil
+	}
 	in.headed = max(in.headed, h.By.Epoch)
 	if !in.turn(
 		h.By,

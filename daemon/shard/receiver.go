@@ -283,7 +283,7 @@ func (r *Receiver) take(rec *kgo.Record) error {
 
 // Reasons for which something of the topic is dropped, as in the metric.
 const (
-	DroppedEpoch = "epoch" // pairs of a run that there cannot be
+	DroppedEpoch = "epoch" // pairs and heads of a run that there cannot be
 	DroppedPair  = "pair"  // pairs that no head could be merged with
 	DroppedFull  = "full"  // all pairs of a shard that waited for a head: there was no room for more
 	DroppedWord  = "word"  // records of the live topic with numbers that cannot be true

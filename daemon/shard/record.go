@@ -126,6 +126,12 @@ func (a instance) plausible() bool { return a.Epoch < maxEpoch && len(a.Name) <=
 // follows reports whether pairs of an instance can come after a head of an epoch.
 func (a instance) follows(head uint64) bool { return a.plausible() && a.Epoch <= head+maxRuns }
 
+// followsHead reports whether a head of an instance can come after one of an epoch; 0 is not known. Otherwise a single
+// record would use up all epochs.
+func (a instance) followsHead(head uint64) bool {
+	return a.plausible() && (head == 0 || a.follows(head))
+}
+
 var errImplausible = errors.New("it has numbers that no shard and no trainer comes to")
 
 // check refuses numbers of a head that cannot be true.

@@ -314,6 +314,10 @@ func (s *Sender) see(r *kgo.Record) {
 			s.headed = max(s.headed, epochOf(r.Value))
 			return
 		}
+		if !h.By.followsHead(max(s.headed, s.passed)) {
+			s.Log.Warn("head of an implausible epoch passed over", "topic", s.Topic, "offset", r.Offset)
+			return
+		}
 		if s.headed = max(s.headed, h.By.Epoch); h.By.compare(s.by) > 0 {
 			if s.other == nil || h.mark().compare(s.other.mark()) > 0 {
 				s.other = h

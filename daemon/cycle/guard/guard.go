@@ -250,6 +250,9 @@ func (d *Difference) isWorse(margin, frequencies float64) bool {
 	return d.Mean > margin*d.Against+guardShare*frequencies+GuardErrors*math.Sqrt(d.Variance)
 }
 
+// exceeds reports whether the update loses more than a share of what it is compared with, shown or not.
+func (d *Difference) exceeds(margin float64) bool { return d.Mean > margin*d.Against }
+
 // isBetter reports whether the update gains more than a share of what it is compared with, by GuardErrors standard
 // errors.
 func (d *Difference) isBetter(margin float64) bool {
@@ -264,7 +267,7 @@ type RowDifferences struct {
 	Unseen, Current Difference
 	beyond          bool // an output is beyond the support
 
-	// Against the last refit: of so many of the latest events, among which copies count as in the held-out rows.
+	// Against the last refit: of so many rows. Among the latest events copies count as in the held-out rows.
 	Refit   Difference
 	Counted int
 	labels  [labelParts]labelDifference // the same by label
@@ -304,11 +307,15 @@ func (g *Guard) Judge(update, current, refit *fitted.FixedModel) HeldBack {
 		squares: g.squareBound(),
 		update:  fitted.NewFrozenScorer(update),
 		current: fitted.NewFrozenScorer(current),
+		refit:   fitted.NewFrozenScorer(refit),
+		most:    math.MaxInt,
 	}
-	held, recent := p.compare(&g.Held), p.compare(&g.recent)
+	held := p.compare(&g.Held)
 	flood := g.findFlood(p.labels)
-	p.refit, p.most = fitted.NewFrozenScorer(refit), flood.copies
+	p.most = flood.copies
 	latest := p.compare(&g.latest)
+	p.refit = nil
+	recent := p.compare(&g.recent)
 	clear(g.names) // those of other rows would be kept for ever
 	return cmp.Or(verdict(&held.losses, &recent.losses, &latest.losses, g.frequencyLoss(), flood),
 		verdict(&held.squares, &recent.squares, &latest.squares, g.variance(), flood))
@@ -321,15 +328,17 @@ func (g *Guard) Judge(update, current, refit *fitted.FixedModel) HeldBack {
 func verdict(held, recent, latest *RowDifferences, frequencies float64, of flood) HeldBack {
 	changed := latest.Counted >= GuardLeast && !of.labels && !of.name && !of.stuck &&
 		latest.Refit.isBetter(0) && !latest.losesLabel(frequencies)
-	// Each step that follows a flood may be too small to be shown on the held-out rows alone.
-	flooded := of.name || of.stuck || of.labels && (of.gone || latest.losesLabel(frequencies))
+	// Each step that follows a flood may be too small to be shown on the held-out rows alone. Against their losses before
+	// they were learned it may lose all that the refit knows of them.
+	flooded := of.name || of.stuck || of.labels && of.gone || latest.losesLabel(frequencies)
+	lost := held.Unseen.exceeds(guardMargin) || held.Refit.exceeds(guardMargin)
 	switch {
 	case held.beyond || recent.beyond || latest.beyond:
 		return HeldBackOutputs
 	case latest.isWorse(GuardWindow, frequencies) || recent.isWorse(GuardWindow, frequencies) && !changed:
 		return HeldBackWindow
 	case held.isWorse(guardMargin, frequencies) && !changed,
-		flooded && held.N >= GuardLeast && held.Unseen.Mean > guardMargin*held.Unseen.Against:
+		flooded && held.N >= GuardLeast && lost:
 		return HeldBackHoldout
 	}
 	return ""
@@ -341,8 +350,8 @@ type guardPass struct {
 	labels          []float64 // of the held-out rows, sorted
 	squares         float64   // bound of squares
 	update, current *fitted.Scorer
-	refit           *fitted.Scorer // of the latest events; nil of others
-	most            int            // copies of one of them that count
+	refit           *fitted.Scorer // of the held-out rows and the latest events; nil of others
+	most            int            // copies of one row that count
 	copies          map[uint64]int
 }
 

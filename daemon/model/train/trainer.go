@@ -212,7 +212,7 @@ func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
 // begin starts the clocks of the schedule.
 func (t *Trainer) begin() {
 	now := time.Now()
-	t.schedule, t.lookAt, t.tick = cycle.NewSchedule(now), now, time.NewTicker(tickOf(t.settings))
+	t.schedule, t.lookAt, t.tick = cycle.NewSchedule(t.settings, now), now, time.NewTicker(tickOf(t.settings))
 }
 
 // tune applies reloaded settings. On the trainer's goroutine: the cycle and the publisher see others at no other time.

@@ -240,9 +240,9 @@ func (b *backtest) feedTables(known map[int][]event.Event) error {
 
 // begin starts the schedules at the time of the first event.
 func (b *backtest) begin(now time.Time) {
-	b.schedule = cycle.NewSchedule(now)
+	b.schedule = cycle.NewSchedule(b.Model, now)
 	for _, c := range b.consumers {
-		c.schedule = cycle.NewSchedule(now)
+		c.schedule = cycle.NewSchedule(b.Model, now)
 	}
 }
 

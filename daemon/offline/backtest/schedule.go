@@ -29,7 +29,7 @@ func (o *Options) checkSchedule(set *dataset.Set) error {
 	if n == 0 {
 		return nil
 	}
-	schedule := cycle.NewSchedule(clock.At(0, &set.Examples[0]))
+	schedule := cycle.NewSchedule(o.Model, clock.At(0, &set.Examples[0]))
 	for i := range set.Examples {
 		if schedule.RefitDue(train, clock.At(i, &set.Examples[i]), int64(i)) {
 			return nil

@@ -120,7 +120,7 @@ func (p *teamPlay) run(t *testing.T) (out teamOutcome) {
 	}
 	partitionOf := p.spread.partitions()
 	offsets, waiting, forwarded := make([]int64, teamPartitions), make([][]sketch.Part, p.shards), int64(0)
-	clock, schedule := offline.Simulated{}, cycle.NewSchedule(time.Unix(0, 0))
+	clock, schedule := offline.Simulated{}, cycle.NewSchedule(p.model, time.Unix(0, 0))
 	for i := range p.examples {
 		e := &p.examples[i]
 		now := clock.At(i, e)

@@ -69,7 +69,7 @@ func TestInitOddRows(t *testing.T) {
 		return Init(Options{Data: path, Output: filepath.Join(t.TempDir(), "no.yaml")}, out)
 	})
 	offlinetest.WantExit(t, err, report.ExitUsage,
-		"array.json has no rows as --format jsonl: 1 lines skipped: not_object",
+		"array.json has no rows as --format jsonl: 1 line skipped: not_object",
 		"in line 1 expected an object, got a list")
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
 		return Init(
@@ -336,7 +336,7 @@ func TestInitSchedule(t *testing.T) {
 		every, events, early := g.schedule()
 		train := config.Train{Every: config.Duration(every), EveryEvents: events, FirstEvents: early}
 		clock, refits, first := offline.Simulated{}, 0, 0
-		schedule := cycle.NewSchedule(clock.At(0, nil))
+		schedule := cycle.NewSchedule(&config.Model{}, clock.At(0, nil))
 		for i := range rows {
 			if now := clock.At(i, nil); schedule.RefitDue(&train, now, int64(i)) {
 				schedule.RefitBegun(int64(i))
@@ -517,17 +517,18 @@ func TestInitNames(t *testing.T) {
 	}
 }
 
-// TestInitOfWordsForNone: nan, NA and \N among numbers are no value, so that the numbers are numbers that some rows
+// TestInitOfWordsForNone: nan, NA, ? and \N among numbers are no value, so that the numbers are numbers that some rows
 // lack, and a row without its label is refused by that name; among names NA is one. A time that rows lack is left out.
 func TestInitOfWordsForNone(t *testing.T) {
-	text := "user,country,price,seen,rating\n"
+	text := "user,country,price,weight,seen,rating\n"
 	for i := range 600 {
 		text += fmt.Sprintf(
-			"u%d,%s,%s,%s,%s\n",
+			"u%d,%s,%s,%s,%s,%s\n",
 			i%9,
 			[]string{"DE", "NA", `\N`}[i%3],
 			[]string{fmt.Sprintf("%d.5", i%80),
 				"nan", "NaN"}[i%40/38+i%40/39],
+			[]string{fmt.Sprintf("%d.25", i%70), "?"}[i%30/29],
 			[]string{"2024-01-01 10:00:00", "NULL"}[i%50/49],
 			[]string{fmt.Sprint(1 + i%5), "NA"}[i%60/59],
 		)
@@ -536,7 +537,8 @@ func TestInitOfWordsForNone(t *testing.T) {
 	s := m.Schema
 	if s.Task != "ordinal" || s.Levels != 5 || !slices.Equal(s.Categorical,
 		[]string{"user", "country"}) ||
-		!slices.Equal(s.Numeric, []string{"price"}) || !slices.Equal(s.Optional, []string{"country", "price"}) {
+		!slices.Equal(s.Numeric, []string{"price", "weight"}) ||
+		!slices.Equal(s.Optional, []string{"country", "price", "weight"}) {
 		t.Errorf("schema %+v", s)
 	}
 	set, err := offline.ReadEvents(m, summary["data"].(string), dataset.CSV, offline.TableOptions{}, nil)
