@@ -495,12 +495,14 @@ func TestThirdParties(t *testing.T) {
 		not  []string
 	}{
 		{root: "solver", only: []string{gonum}, not: []string{gonum + "/mat"}}, // it would link a megabyte more
-		{root: "snapshot", less: []string{"snapshot/metrics", "snapshot/kafkasource"}, only: []string{}},
+		{root: "snapshot", less: []string{"snapshot/metrics", "snapshot/kafkasource", "snapshot/objects"}, only: []string{}},
 		{root: "snapshot/kafkasource", own: []string{"snapshot"}, only: []string{franz, "github.com/klauspost/compress",
 			"github.com/pierrec/lz4/v4"}},
+		{root: "snapshot/objects", own: []string{"snapshot"}, not: []string{kafka, franz, badger, gonum, prometheus}},
 		{root: "snapshot/metrics", own: []string{"snapshot"}, not: []string{kafka, badger, gonum}},
 		{root: "sketch", own: []string{"snapshot/durable", "snapshot/failpoint"}, not: []string{kafka, gonum}},
-		{root: "consumer", own: []string{"snapshot/backoff", "snapshot/failpoint"}, not: []string{badger, gonum}},
+		{root: "consumer", own: []string{"snapshot/backoff", "snapshot/failpoint", "snapshot/objects/awskeys"},
+			not: []string{badger, gonum}},
 		{root: "consumer/event", not: []string{kafka, badger, prometheus}},
 		{root: "daemon/cycle", own: []string{"consumer/event", "daemon", "snapshot", "solver"},
 			not: []string{kafka, badger, prometheus}}, // which of them, TestRooms knows

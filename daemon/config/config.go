@@ -70,14 +70,6 @@ type TLS struct {
 	ServerName string `json:"server_name"` // name to verify; empty uses the broker's host
 }
 
-// SASL signs in to the brokers.
-type SASL struct {
-	Mechanism    string `json:"mechanism"` // none, plain, scram-sha-256 or scram-sha-512
-	Username     string `json:"username"`
-	Password     Secret `json:"password"`      // ${NAME} reads the environment
-	PasswordFile string `json:"password_file"` // instead of Password; readable by its owner only
-}
-
 // Storage is the state on this machine, one directory per model below Path.
 type Storage struct {
 	Path         string `json:"path"`
@@ -104,7 +96,7 @@ func Default() *Config {
 	return &Config{
 		Kafka: Kafka{
 			ClientID:               "refitd",
-			SASL:                   SASL{Mechanism: "none"},
+			SASL:                   SASL{Mechanism: "none", Scopes: []string{}, Extensions: []string{}},
 			SchemaRegistry:         SchemaRegistry{Timeout: Duration(defaultRegistryTimeout)},
 			FetchMaxWait:           Duration(defaultFetchMaxWait),
 			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
@@ -232,6 +224,7 @@ func (c *Config) File() string { return c.file }
 
 func (c *Config) resolvePaths() {
 	paths := []*string{&c.Kafka.TLS.CAFile, &c.Kafka.TLS.CertFile, &c.Kafka.TLS.KeyFile, &c.Kafka.SASL.PasswordFile,
+		&c.Kafka.SASL.TokenFile, &c.Kafka.SASL.ClientSecretFile,
 		&c.Kafka.SchemaRegistry.TLS.CAFile, &c.Kafka.SchemaRegistry.TLS.CertFile, &c.Kafka.SchemaRegistry.TLS.KeyFile,
 		&c.Kafka.SchemaRegistry.BasicAuthFile, &c.Kafka.SchemaRegistry.TokenFile,
 		&c.Storage.Path, &c.Web.ConfigFile}
