@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/refitd/refitd/daemon/config/strictyaml"
+	"github.com/refitd/refitd/snapshot/objects"
 	"io"
 	"net"
 	"os"
@@ -229,7 +230,7 @@ func (c *Config) resolvePaths() {
 		&c.Kafka.SchemaRegistry.BasicAuthFile, &c.Kafka.SchemaRegistry.TokenFile,
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
-		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Input.SchemaFile,
+		paths = append(paths, &c.Models[i].Input.SchemaFile,
 			&c.Models[i].Publish.SigningKeyFile, &c.Models[i].Publish.OMSKeyFile, &c.Models[i].Train.Cost,
 			&c.Models[i].Notify.SecretFile)
 		for j := range c.Models[i].Publish.TrustedKeys {
@@ -238,6 +239,12 @@ func (c *Config) resolvePaths() {
 	}
 	if socket, ok := strings.CutPrefix(c.Web.HealthAddress, unixPrefix); ok && socket != "" && !filepath.IsAbs(socket) {
 		c.Web.HealthAddress = unixPrefix + filepath.Join(c.directory, socket)
+	}
+	for i := range c.Models {
+		if p := &c.Models[i].Publish; objects.IsURL(p.Store) {
+			p.Objects, p.Store = p.Store, c.Storage.Path+".objects"
+		}
+		paths = append(paths, &c.Models[i].Publish.Store)
 	}
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {

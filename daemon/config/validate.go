@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/config/scalar"
 	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/objects"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -205,7 +206,12 @@ func (v *validator) model(m *Model, path string) {
 	v.whole(at("evaluate.window"), m.Evaluate.Window, 1, 10_000_000)
 	v.field(at("evaluate.baseline_by"), m.Evaluate.BaselineBy, m.Schema.Categorical)
 	if m.Publish.Store == "" {
-		v.bad(at("publish.store"), "", "a directory")
+		v.bad(at("publish.store"), "", "a directory, or s3://bucket/prefix")
+	}
+	if place := m.Publish.Objects; place != "" {
+		if _, err := objects.Open(place); err != nil {
+			v.bad(at("publish.store"), place, err.Error())
+		}
 	}
 	v.serve(m, path)
 	v.score(m, at("score"))

@@ -101,6 +101,22 @@ func (s *Store) known(ctx context.Context, model string) (bool, error) {
 	return err == nil, err
 }
 
+// Pull takes versions, aliases and log of a model from the bucket into the working copy, and writes nothing to the
+// bucket. It returns ErrNotFound if the bucket has no such model.
+func (s *Store) Pull(ctx context.Context, model string) error {
+	there, err := s.known(ctx, model)
+	if err == nil && !there {
+		err = fmt.Errorf("%w: the bucket has no alias %s of it", disk.ErrNotFound, format.Latest)
+	}
+	if err == nil {
+		err = s.locked(ctx, model, lockFile, true, func(root *os.Root) error { return s.pull(ctx, root, model) })
+	}
+	if err != nil {
+		return fmt.Errorf("snapshot: pull %s: %w", model, err)
+	}
+	return nil
+}
+
 // pull takes over what other writers did: aliases that moved, with their versions, and the log. A working copy without
 // versions gets all there are. The caller holds the lock.
 func (s *Store) pull(ctx context.Context, root *os.Root, model string) error {

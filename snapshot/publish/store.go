@@ -65,12 +65,12 @@ type Store struct {
 	Step func(site string) error
 
 	dir    string
-	mirror mirror
+	mirror *mirror
 }
 
 // NewStore returns the store in dir. Nothing is read or created before it is needed.
 func NewStore(dir string) *Store {
-	return &Store{dir: dir, Now: time.Now, LogBytes: maxLogBytes, Step: failpoint.At}
+	return &Store{dir: dir, mirror: new(mirror), Now: time.Now, LogBytes: maxLogBytes, Step: failpoint.At}
 }
 
 // Publish writes contents as the next version of a model, moves the alias "latest" and those of moves to it, appends to
