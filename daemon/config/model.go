@@ -231,8 +231,6 @@ type Publish struct {
 	Keep        int      `json:"keep"`     // refits kept, and as many updates; those with an alias always are
 	KeepFor     Duration `json:"keep_for"` // versions created longer ago go too; 0 for no limit
 
-	// Objects is the bucket of Store, which is then its working copy; empty for a directory. It is no key.
-	Objects string `json:"-" yaml:"-"`
 	// ECDSA P-256 key in PEM that also signs versions by OpenSSF Model Signing; empty: none
 	OMSKeyFile string `json:"oms_key_file,omitempty"`
 	// Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
@@ -248,6 +246,9 @@ type Publish struct {
 	Topic     string `json:"topic"`
 	InlineMax Size   `json:"inline_max"`        // largest version whose files travel in the topic, too; 0 for none
 	Tensors   string `json:"tensors,omitempty"` // f64, or f32 for files of half the size, whose parameters are rounded
+
+	// Objects is the bucket of Store, which is then its working copy; empty for a directory. It is no key.
+	Objects string `json:"-" yaml:"-"`
 }
 
 // Deltas are what consumers get between updates.
