@@ -33,6 +33,7 @@ type trackedConn struct {
 	between  bool      // an answer was read, and the next request not begun
 	renew    time.Time // the session is to be renewed from then on; zero is never
 	end      time.Time // of the session
+	signed   time.Time // when it began
 	next     chan exchange
 	failed   time.Time // the last try to get something to sign in with
 }
@@ -44,10 +45,12 @@ type exchange struct {
 	err     error
 }
 
-// What part of a session is used before it is renewed, and how soon something to sign in with is asked for again.
+// What part of a session is used before it is renewed, how soon something to sign in with is asked for again, and how
+// soon a connection may sign in again: brokers refuse that within a second.
 const (
 	renewAfter = 0.75
 	askAgain   = time.Second
+	notBefore  = 1200 * time.Millisecond
 )
 
 // dial connects to a broker and signs in.
@@ -142,7 +145,7 @@ func (c *trackedConn) Write(b []byte) (int, error) {
 // while the session lasts, and waited for once it is over: brokers then answer nothing else.
 func (c *trackedConn) renewSession(now time.Time) error {
 	over := !now.Before(c.end)
-	if now.Before(c.renew) || !over && c.next == nil && now.Sub(c.failed) < askAgain {
+	if !over && (now.Before(c.renew) || c.next == nil && now.Sub(c.failed) < askAgain) {
 		return nil
 	}
 	if c.next == nil {
@@ -168,6 +171,7 @@ func (c *trackedConn) renewSession(now time.Time) error {
 		c.src.signedIn(e.err)
 		return nil
 	}
+	time.Sleep(notBefore - time.Since(c.signed)) // of a session that was shorter than that
 	return c.signIn(e)
 }
 
@@ -206,9 +210,10 @@ func (c *trackedConn) signIn(e exchange) error {
 		}
 		lifetime = time.Duration(res.SessionLifetimeMs) * time.Millisecond
 	}
-	c.renew, c.end = time.Time{}, time.Time{}
+	c.signed, c.renew, c.end = time.Now(), time.Time{}, time.Time{}
 	if lifetime > 0 {
-		c.renew, c.end = began.Add(time.Duration(renewAfter*float64(lifetime))), began.Add(lifetime)
+		c.end = began.Add(lifetime)
+		c.renew = began.Add(max(time.Duration(renewAfter*float64(lifetime)), notBefore))
 	}
 	c.src.accepted()
 	c.src.signedIn(nil)

@@ -153,8 +153,8 @@ func (s *Store) dropAliases(root *os.Root, model string, keys []string) error {
 	}
 	standing, err := standingAliases(root)
 	for _, a := range local {
-		_, stands := standing[a.name]
-		if err == nil && !stands && a.name != format.Latest && !slices.Contains(keys, aliasKey(model, a.name)) {
+		_, logged := standing[a.name]
+		if err == nil && !logged && a.name != format.Latest && !slices.Contains(keys, aliasKey(model, a.name)) {
 			err = removeAlias(root, a.name)
 		}
 	}

@@ -26,7 +26,7 @@ func lastSequence(log []byte) (last int64) {
 	return last
 }
 
-// localLog returns the newest file of the log, nil if there is none.
+// localLog returns the newest file of the log, nil without one.
 func localLog(root *os.Root) ([]byte, error) {
 	b, err := disk.ReadFile(root, logFile, maxLogObject)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +157,8 @@ func DeltaKey(model string, version, sequence int64) string {
 }
 
 // pullDeltas takes the deltas of a version that follow the last one of the working copy.
-func (s *Store) pullDeltas(ctx context.Context, root *os.Root, model string, version, last int64) (more bool, err error) {
+func (s *Store) pullDeltas(ctx context.Context, root *os.Root, model string, version, last int64) (more bool,
+	err error) {
 	if s.Bucket == nil {
 		return false, nil
 	}

@@ -138,8 +138,8 @@ func (s *Store) Publish(ctx context.Context, model string, c *format.Contents, m
 
 // number makes a manifest that of the version after newest, which is there, and returns the last files of its
 // directory: the signature, if any, and the manifest.
-func (s *Store) number(ctx context.Context, root *os.Root, model string, newest int64, manifest *format.Manifest) ([]disk.StagedFile,
-	error) {
+func (s *Store) number(ctx context.Context, root *os.Root, model string, newest int64,
+	manifest *format.Manifest) ([]disk.StagedFile, error) {
 	previous, err := soundAlias(root, model, format.Latest)
 	if err != nil && !errors.Is(err, disk.ErrNotFound) && !isDamage(err) {
 		return nil, err
