@@ -154,7 +154,7 @@ func TestPublishAndFollow(t *testing.T) {
 	p, err := source.Wait(t.Context(), "m", format.Champion, format.Pointer{})
 	snapshottest.Must(t, err)
 	w.Close()
-	server.Counts()
+	await(t, "the last request of the watcher", func() bool { return len(server.Counts()) == 0 })
 	const polls = 25
 	ctx, cancel := context.WithTimeout(t.Context(), polls*every)
 	defer cancel()
