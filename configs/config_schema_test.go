@@ -74,7 +74,8 @@ var rules = map[string]object{
 	"Kafka.GroupID":          {{"minLength", 1}},
 	"Kafka.ClientID":         {{"minLength", 1}},
 	"SASL.Mechanism": {
-		{"pattern", "^([Nn][Oo][Nn][Ee]|[Pp][Ll][Aa][Ii][Nn]|[Ss][Cc][Rr][Aa][Mm][-_ ]?[Ss][Hh][Aa][-_ ]?(256|512))$"},
+		{"pattern", "^([Nn][Oo][Nn][Ee]|[Pp][Ll][Aa][Ii][Nn]|[Ss][Cc][Rr][Aa][Mm][-_ ]?[Ss][Hh][Aa][-_ ]?(256|512)|" +
+			"[Oo][Aa][Uu][Tt][Hh][-_ ]?[Bb][Ee][Aa][Rr][Ee][Rr]|[Aa][Ww][Ss][-_ ]?[Mm][Ss][Kk][-_ ]?[Ii][Aa][Mm])$"},
 	},
 	"Storage.Path":     {{"minLength", 1}},
 	"Web.AllowedHosts": {{"items", object{{"type", "string"}, {"pattern", `^[^:/*@ ]+$`}}}},

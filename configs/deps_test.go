@@ -31,10 +31,10 @@ daemon/build
 daemon/choices
 	consumer/event daemon/config daemon/report snapshot
 daemon/cluster
-	consumer daemon/config daemon/report
+	consumer consumer/signin daemon/config daemon/report
 daemon/config
-	consumer/event daemon/config/scalar daemon/config/strictyaml snapshot/format solver solver/coordinate solver/margin
-	solver/posterior
+	consumer/event daemon/config/scalar daemon/config/strictyaml snapshot/format snapshot/objects solver
+	solver/coordinate solver/margin solver/posterior
 daemon/config/scalar
 daemon/config/strictyaml
 	daemon/config/scalar
@@ -125,8 +125,9 @@ daemon/export
 daemon/faults
 daemon/ingest
 	consumer consumer/event consumer/event/avro consumer/event/jsonschema consumer/event/protobuf consumer/registry
-	daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows daemon/cycle/tables
-	daemon/cycle/updates daemon/report sketch snapshot/backoff snapshot/durable snapshot/failpoint snapshot/format
+	daemon/choices daemon/cluster daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows
+	daemon/cycle/tables daemon/cycle/updates daemon/report sketch snapshot/backoff snapshot/durable snapshot/failpoint
+	snapshot/format
 daemon/logs
 daemon/memory
 	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational
@@ -168,7 +169,7 @@ daemon/notify
 	daemon/curves snapshot snapshot/backoff snapshot/durable snapshot/publish
 daemon/offline
 	consumer/event daemon/config daemon/cycle/tables daemon/dataset daemon/export daemon/ingest daemon/progress
-	daemon/report sketch snapshot snapshot/durable snapshot/format
+	daemon/report sketch snapshot snapshot/durable snapshot/format snapshot/objects snapshot/publish
 daemon/offline/backtest
 	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/drift daemon/cycle/encode
 	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates
@@ -194,7 +195,7 @@ daemon/produce
 daemon/progress
 daemon/publish
 	daemon/build daemon/config daemon/cycle/fitted daemon/report daemon/reproduce snapshot snapshot/format
-	snapshot/publish solver
+	snapshot/objects snapshot/publish solver
 daemon/quality
 	daemon/report
 daemon/report
@@ -495,12 +496,14 @@ func TestThirdParties(t *testing.T) {
 		not  []string
 	}{
 		{root: "solver", only: []string{gonum}, not: []string{gonum + "/mat"}}, // it would link a megabyte more
-		{root: "snapshot", less: []string{"snapshot/metrics", "snapshot/kafkasource"}, only: []string{}},
+		{root: "snapshot", less: []string{"snapshot/metrics", "snapshot/kafkasource", "snapshot/objects"}, only: []string{}},
 		{root: "snapshot/kafkasource", own: []string{"snapshot"}, only: []string{franz, "github.com/klauspost/compress",
 			"github.com/pierrec/lz4/v4"}},
+		{root: "snapshot/objects", own: []string{"snapshot"}, not: []string{kafka, franz, badger, gonum, prometheus}},
 		{root: "snapshot/metrics", own: []string{"snapshot"}, not: []string{kafka, badger, gonum}},
 		{root: "sketch", own: []string{"snapshot/durable", "snapshot/failpoint"}, not: []string{kafka, gonum}},
-		{root: "consumer", own: []string{"snapshot/backoff", "snapshot/failpoint"}, not: []string{badger, gonum}},
+		{root: "consumer", own: []string{"snapshot/backoff", "snapshot/failpoint", "snapshot/objects/awskeys"},
+			not: []string{badger, gonum}},
 		{root: "consumer/event", not: []string{kafka, badger, prometheus}},
 		{root: "daemon/cycle", own: []string{"consumer/event", "daemon", "snapshot", "solver"},
 			not: []string{kafka, badger, prometheus}}, // which of them, TestRooms knows

@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/refitd/refitd/consumer/signin"
 )
 
 // retriable lists every error code that a client should try again after, by the table of franz-go, and one that nobody
@@ -168,7 +170,7 @@ func TestMissingACLs(t *testing.T) {
 		kfake.SeedTopics(1, topic))
 	run := func(user string) *rig {
 		return start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
-			o.GroupID, o.SASL = "g", SASL{"PLAIN", user, user + "-secret"}
+			o.GroupID, o.SASL = "g", signin.Credentials{Mechanism: "PLAIN", Username: user, Password: user + "-secret"}
 		})
 	}
 	nobody, reader := run("nobody"), run("reader")

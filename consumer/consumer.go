@@ -110,6 +110,13 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 	if c.source, err = newSource(&c.opts, c.metrics); err != nil {
 		return nil, err
 	}
+	c.source.signedIn = func(err error) {
+		text := ""
+		if err != nil {
+			text = c.source.explain(err)
+		}
+		c.report("sign-in", text)
+	}
 	c.walker.maxDecompressed = opts.MaxDecompressedBytes
 	if opts.Share != nil {
 		opts.Share.join(c)

@@ -16,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/consumer/signin"
 )
 
 func tp(topic string, number int32) TopicPartition { return TopicPartition{topic, number} }
@@ -384,14 +386,15 @@ func TestOptionsValidate(t *testing.T) {
 	if err := o.Validate(); err != nil {
 		t.Error(err)
 	}
-	for _, s := range []SASL{{Mechanism: "OAUTHBEARER", Username: "u", Password: "secret"}, {Mechanism: "PLAIN",
-		Username: "u"}} {
+	for _, s := range []signin.Credentials{
+		{Mechanism: "OAUTHBEARER", Username: "u", Password: "secret"}, {Mechanism: "PLAIN", Username: "u"},
+	} {
 		o.SASL = s
 		if err := o.Validate(); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
-	o.SASL, o.MaxWait = SASL{}, time.Microsecond
+	o.SASL, o.MaxWait = signin.Credentials{}, time.Microsecond
 	if err := o.Validate(); err == nil {
 		t.Error("MaxWait of 1µs is accepted")
 	}

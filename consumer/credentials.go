@@ -1,42 +1,10 @@
 package consumer
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
-
-	"github.com/segmentio/kafka-go"
-	kafkasasl "github.com/segmentio/kafka-go/sasl"
-	"github.com/twmb/franz-go/pkg/sasl"
 )
-
-// countedSASL is a mechanism of franz-go for kafka-go, whose own changes passwords outside ASCII before it sends them,
-// as no broker does. It counts the exchanges that have begun and not succeeded.
-type countedSASL struct {
-	sasl.Mechanism
-	source *source
-}
-
-type countedExchange struct {
-	sasl.Session
-	source *source
-}
-
-func (m countedSASL) Start(ctx context.Context) (kafkasasl.StateMachine, []byte, error) {
-	exchange, first, err := m.Authenticate(ctx, "")
-	m.source.authenticating.Add(1)
-	return countedExchange{exchange, m.source}, first, err
-}
-
-func (e countedExchange) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
-	if done, response, err = e.Challenge(challenge); done && err == nil {
-		e.source.accepted()
-	}
-	return done, response, err
-}
 
 // watchExpiry returns a copy of conf that keeps the metric of the certificates' ends.
 func watchExpiry(conf *tls.Config, m *metrics) *tls.Config {
@@ -68,7 +36,6 @@ func watchExpiry(conf *tls.Config, m *metrics) *tls.Config {
 
 // accepted notes that a connection was let in: the others that the same request needs need not wait.
 func (s *source) accepted() {
-	s.authenticating.Add(-1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusal = nil
@@ -90,10 +57,6 @@ func (s *source) mayDial() error {
 
 // answered notes whether the brokers accept our credentials and names the error of a request.
 func (s *source) answered(err error) error {
-	// A broker may end connections that it refuses without a word.
-	if open := s.authenticating.Swap(0); err != nil && open > 0 && strings.Contains(err.Error(), "EOF") {
-		err = fmt.Errorf("%w: %w", kafka.SASLAuthenticationFailed, err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

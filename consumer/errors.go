@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/refitd/refitd/consumer/signin"
 )
 
 // explain turns an error of the broker or the network into what an operator can act on.
@@ -17,7 +19,13 @@ func (s *source) explain(err error) string {
 	if rest, ok := strings.CutPrefix(text, "kafka.(*Client)."); ok {
 		_, text, _ = strings.Cut(rest, ": ")
 	}
+	_, none := errors.AsType[*signin.Unavailable](err)
 	switch {
+	case none:
+		return text
+	case refused(err) && s.opts.SASL.Username == "":
+		return fmt.Sprintf("SASL authentication failed with %s: the broker refused what it was sent (%s)",
+			s.opts.SASL.Mechanism, text)
 	case refused(err):
 		return fmt.Sprintf(
 			"SASL authentication failed for user %q with %s: the broker refused user name or password (%s)",
@@ -56,7 +64,7 @@ func (s *source) hint() string {
 	switch {
 	case s.opts.TLS != nil:
 		return "; does it speak TLS on this port?"
-	case s.opts.SASL == SASL{}:
+	case s.opts.SASL.None():
 		return "; does it expect TLS or SASL?"
 	}
 	return "; does it expect TLS?"

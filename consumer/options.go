@@ -12,9 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go"
-	"github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/refitd/refitd/consumer/signin"
 )
 
 // StartPolicy says where a partition starts that the caller has no offset for.
@@ -37,13 +36,6 @@ const (
 	// ReadUncommitted delivers the records of open and aborted transactions too.
 	ReadUncommitted Isolation = "read_uncommitted"
 )
-
-// SASL holds the credentials for the brokers. The zero value means none.
-type SASL struct {
-	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
-	Username  string
-	Password  string
-}
 
 // TopicPartition names one partition.
 type TopicPartition struct {
@@ -73,7 +65,7 @@ type Options struct {
 	// Dial connects to a broker; nil is the system's TCP. A simulation passes the Dial of a simulated network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config // nil speaks plaintext
-	SASL SASL
+	SASL signin.Credentials
 
 	// Start returns the offset a partition continues at, false if it has none. It is called from one goroutine, not the
 	// one that calls the sink; nil means that no partition has one.
@@ -200,28 +192,10 @@ func (o *Options) Validate() error {
 	if o.MaxDecompressedBytes < 1 || o.MaxDecompressedBytes > 1<<30 {
 		bad("MaxDecompressedBytes", o.MaxDecompressedBytes, "1 byte to 1 GiB")
 	}
-	if _, err := o.SASL.mechanism(); err != nil {
+	if _, err := o.SASL.SASL(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// mechanism returns nil for the zero value.
-func (s SASL) mechanism() (sasl.Mechanism, error) {
-	switch {
-	case s == SASL{}:
-		return nil, nil
-	case s.Username == "" || s.Password == "":
-		return nil, fmt.Errorf("consumer: SASL.Username or SASL.Password is empty, want both for mechanism %q",
-			s.Mechanism)
-	case s.Mechanism == "PLAIN":
-		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
-	case s.Mechanism == "SCRAM-SHA-256":
-		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha256Mechanism(), nil
-	case s.Mechanism == "SCRAM-SHA-512":
-		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha512Mechanism(), nil
-	}
-	return nil, fmt.Errorf("consumer: SASL.Mechanism is %q, want PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", s.Mechanism)
 }
 
 // level is the protocol's number for the isolation.

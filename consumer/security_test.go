@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/refitd/refitd/consumer/signin"
 )
 
 // TestTLS: what is wrong with a TLS connection is reported in words, soon, and nothing falls back to plaintext.
@@ -129,7 +131,7 @@ func TestSASL(t *testing.T) {
 			cluster := newCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "alice", password),
 				kfake.SeedTopics(1, topic), kfake.ListenFn(l.listen))
 			good := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
-				o.SASL = SASL{mechanism, "alice", password}
+				o.SASL = signin.Credentials{Mechanism: mechanism, Username: "alice", Password: password}
 				o.GroupID = "g"
 			})
 			await(t, "ready", func() bool { return good.Status().Ready })
@@ -139,7 +141,7 @@ func TestSASL(t *testing.T) {
 
 			began := time.Now()
 			bad := newRig(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
-				o.SASL = SASL{mechanism, "alice", "wrong-secret"}
+				o.SASL = signin.Credentials{Mechanism: mechanism, Username: "alice", Password: "wrong-secret"}
 				o.GroupID = "g"
 			})
 			const pause = time.Second // in place of 10 s
@@ -163,8 +165,9 @@ func TestSASL(t *testing.T) {
 				t.Errorf("the password is shown: %s", bad.log)
 			}
 			if _, err := newRig(t, newMemory(), cluster.ListenAddrs(), []string{topic},
-				func(o *Options) { o.SASL = SASL{mechanism, "alice", "x"} }).Ends(t.Context()); err == nil ||
-				!strings.Contains(err.Error(), "SASL authentication failed") {
+				func(o *Options) {
+					o.SASL = signin.Credentials{Mechanism: mechanism, Username: "alice", Password: "x"}
+				}).Ends(t.Context()); err == nil || !strings.Contains(err.Error(), "SASL authentication failed") {
 				t.Errorf("Ends: %v", err)
 			}
 		})
@@ -200,7 +203,7 @@ func TestUserIsRemoved(t *testing.T) {
 	}
 	change(true)
 	r := newRig(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
-		o.SASL = SASL{"SCRAM-SHA-256", "bob", "bob-secret"}
+		o.SASL = signin.Credentials{Mechanism: "SCRAM-SHA-256", Username: "bob", Password: "bob-secret"}
 		o.GroupID = "g"
 	})
 	const pause = time.Second

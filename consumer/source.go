@@ -2,16 +2,16 @@ package consumer
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
-	"github.com/segmentio/kafka-go/sasl"
+	"github.com/twmb/franz-go/pkg/sasl"
 )
 
 // How old what is known of topics and brokers may be. After an error both are asked for anew.
@@ -34,8 +34,11 @@ type source struct {
 	second  *kafka.Transport
 	witness *kafka.Client
 
-	// authenticating counts connections inside SASL: a broker may end those that it refuses without a word.
-	authenticating atomic.Int32
+	mechanism sasl.Mechanism // nil signs in to none
+	tls       *tls.Config    // nil speaks plaintext
+	connect   func(ctx context.Context, network, address string) (net.Conn, error)
+	// signedIn gets whether connections could sign in again in time: nil, or why not. It is set before use.
+	signedIn func(err error)
 	// refusedPause is the least time between two tries with credentials that were refused, so that no account is
 	// locked, and between two requests that we are not allowed to make.
 	refusedPause time.Duration
@@ -47,20 +50,8 @@ type source struct {
 	retry   time.Time // no connection is made before, if refusal is set
 }
 
-type trackedConn struct {
-	net.Conn
-	src *source
-}
-
-func (c *trackedConn) Close() error {
-	c.src.mu.Lock()
-	delete(c.src.conns, c)
-	c.src.mu.Unlock()
-	return c.Conn.Close()
-}
-
 func newSource(opts *Options, m *metrics) (*source, error) {
-	own, err := opts.SASL.mechanism()
+	own, err := opts.SASL.SASL()
 	if err != nil {
 		return nil, err
 	}
@@ -69,37 +60,20 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 		addr:         kafka.TCP(opts.Brokers...),
 		conns:        make(map[*trackedConn]struct{}),
 		refusedPause: 10 * time.Second,
+		mechanism:    own,
+		tls:          watchExpiry(opts.TLS, m),
+		connect:      opts.Dial,
+		signedIn:     func(error) {},
 	}
-	connect := opts.Dial
-	if connect == nil {
-		connect = (&net.Dialer{Timeout: 3 * time.Second}).DialContext
-	}
-	var mechanism sasl.Mechanism
-	if own != nil {
-		mechanism = countedSASL{own, s}
-	}
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		if err := s.mayDial(); err != nil {
-			return nil, err
-		}
-		conn, err := connect(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		c := &trackedConn{conn, s}
-		s.mu.Lock()
-		s.conns[c] = struct{}{}
-		s.mu.Unlock()
-		return c, nil
+	if s.connect == nil {
+		s.connect = (&net.Dialer{Timeout: 3 * time.Second}).DialContext
 	}
 	client := func(brokersAge time.Duration) (*kafka.Transport, *kafka.Client) {
 		t := &kafka.Transport{
-			Dial:           dial,
+			Dial:           s.dial,
 			MetadataTTL:    brokersAge,
 			MetadataTopics: opts.Topics,
 			ClientID:       opts.ClientID,
-			TLS:            watchExpiry(opts.TLS, m),
-			SASL:           mechanism,
 		}
 		return t, &kafka.Client{Addr: s.addr, Transport: t, Timeout: opts.RequestTimeout}
 	}
@@ -124,7 +98,7 @@ func (s *source) drop() {
 	s.conns = make(map[*trackedConn]struct{})
 	s.mu.Unlock()
 	for c := range conns {
-		_ = c.Conn.Close() // nothing is left to write
+		_ = c.raw.Close() // nothing is left to write
 	}
 }
 

@@ -5,13 +5,10 @@ package cluster
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
@@ -36,20 +33,13 @@ func ClientOptions(k *config.Kafka) ([]kgo.Opt, error) {
 		kgo.RetryTimeout(retryTimeout),
 		kgo.RequestRetries(Attempts),
 	}
-	switch user, password := k.SASL.Username, k.SASL.Password.Reveal(); k.SASL.Mechanism {
-	case "", "none":
-	case "plain":
-		options = append(options, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
-	case "scram-sha-256":
-		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
-	case "scram-sha-512":
-		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
-	default:
-		return nil, &report.ExitError{
-			Code: report.ExitUsage,
-			Err:  fmt.Errorf("cluster: unknown mechanism %q", k.SASL.Mechanism),
-			Key:  "kafka.sasl.mechanism",
-		}
+	credentials := Credentials(&k.SASL)
+	mechanism, err := credentials.SASL()
+	if err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.sasl.mechanism"}
+	}
+	if mechanism != nil {
+		options = append(options, kgo.SASL(mechanism))
 	}
 	return append(options, kgo.Dialer(guarded(dialer(k, secure), options, k.Refused)), kgo.DisableFetchSessions()), nil
 }

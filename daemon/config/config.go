@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/refitd/refitd/daemon/config/strictyaml"
+	"github.com/refitd/refitd/snapshot/objects"
 	"io"
 	"net"
 	"os"
@@ -70,14 +71,6 @@ type TLS struct {
 	ServerName string `json:"server_name"` // name to verify; empty uses the broker's host
 }
 
-// SASL signs in to the brokers.
-type SASL struct {
-	Mechanism    string `json:"mechanism"` // none, plain, scram-sha-256 or scram-sha-512
-	Username     string `json:"username"`
-	Password     Secret `json:"password"`      // ${NAME} reads the environment
-	PasswordFile string `json:"password_file"` // instead of Password; readable by its owner only
-}
-
 // Storage is the state on this machine, one directory per model below Path.
 type Storage struct {
 	Path         string `json:"path"`
@@ -104,7 +97,7 @@ func Default() *Config {
 	return &Config{
 		Kafka: Kafka{
 			ClientID:               "refitd",
-			SASL:                   SASL{Mechanism: "none"},
+			SASL:                   SASL{Mechanism: "none", Scopes: []string{}, Extensions: []string{}},
 			SchemaRegistry:         SchemaRegistry{Timeout: Duration(defaultRegistryTimeout)},
 			FetchMaxWait:           Duration(defaultFetchMaxWait),
 			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
@@ -232,11 +225,12 @@ func (c *Config) File() string { return c.file }
 
 func (c *Config) resolvePaths() {
 	paths := []*string{&c.Kafka.TLS.CAFile, &c.Kafka.TLS.CertFile, &c.Kafka.TLS.KeyFile, &c.Kafka.SASL.PasswordFile,
+		&c.Kafka.SASL.TokenFile, &c.Kafka.SASL.ClientSecretFile,
 		&c.Kafka.SchemaRegistry.TLS.CAFile, &c.Kafka.SchemaRegistry.TLS.CertFile, &c.Kafka.SchemaRegistry.TLS.KeyFile,
 		&c.Kafka.SchemaRegistry.BasicAuthFile, &c.Kafka.SchemaRegistry.TokenFile,
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
-		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Input.SchemaFile,
+		paths = append(paths, &c.Models[i].Input.SchemaFile,
 			&c.Models[i].Publish.SigningKeyFile, &c.Models[i].Publish.OMSKeyFile, &c.Models[i].Train.Cost,
 			&c.Models[i].Notify.SecretFile)
 		for j := range c.Models[i].Publish.TrustedKeys {
@@ -245,6 +239,12 @@ func (c *Config) resolvePaths() {
 	}
 	if socket, ok := strings.CutPrefix(c.Web.HealthAddress, unixPrefix); ok && socket != "" && !filepath.IsAbs(socket) {
 		c.Web.HealthAddress = unixPrefix + filepath.Join(c.directory, socket)
+	}
+	for i := range c.Models {
+		if p := &c.Models[i].Publish; objects.IsURL(p.Store) {
+			p.Objects, p.Store = p.Store, c.Storage.Path+".objects"
+		}
+		paths = append(paths, &c.Models[i].Publish.Store)
 	}
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {

@@ -225,7 +225,7 @@ type Evaluate struct {
 
 // Publish says where versions go and which of them consumers get.
 type Publish struct {
-	Store       string   `json:"store"`
+	Store       string   `json:"store"`        // a directory, or s3://bucket/prefix
 	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
 	Deltas      Deltas   `json:"deltas,omitzero"`
 	Keep        int      `json:"keep"`     // refits kept, and as many updates; those with an alias always are
@@ -246,6 +246,9 @@ type Publish struct {
 	Topic     string `json:"topic"`
 	InlineMax Size   `json:"inline_max"`        // largest version whose files travel in the topic, too; 0 for none
 	Tensors   string `json:"tensors,omitempty"` // f64, or f32 for files of half the size, whose parameters are rounded
+
+	// Objects is the bucket of Store, which is then its working copy; empty for a directory. It is no key.
+	Objects string `json:"-" yaml:"-"`
 }
 
 // Deltas are what consumers get between updates.

@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/config/scalar"
 	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/objects"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -189,48 +190,6 @@ func (v *validator) kafka(k *Kafka) {
 	v.registry(&k.SchemaRegistry)
 }
 
-// mechanisms are the values of kafka.sasl.mechanism.
-var mechanisms = []string{"none", "plain", "scram-sha-256", "scram-sha-512"}
-
-// mechanismOf returns the name of a SASL mechanism in the spelling of this configuration, whatever case and signs it is
-// written with: PLAIN, SCRAM-SHA-256, scram_sha_512, ScramSha512. Other text is returned as it is.
-func mechanismOf(text string) string {
-	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(text))
-	for _, name := range mechanisms {
-		if plain == strings.ReplaceAll(name, "-", "") {
-			return name
-		}
-	}
-	return text
-}
-
-func (v *validator) sasl(k *Kafka, loopback bool) {
-	s := &k.SASL
-	s.Mechanism = mechanismOf(s.Mechanism)
-	v.oneOf("kafka.sasl.mechanism", s.Mechanism, mechanisms...)
-	if s.Mechanism == "none" {
-		if s.Username != "" || s.PasswordFile != "" || s.Password.Reveal() != "" {
-			v.bad("kafka.sasl.mechanism", s.Mechanism,
-				"plain, scram-sha-256 or scram-sha-512, or leave username and password out")
-		}
-		return
-	}
-	if s.Username == "" {
-		v.bad("kafka.sasl.username", "", "the name to sign in with")
-	}
-	if !k.TLS.Enabled && !loopback {
-		v.bad("kafka.tls.enabled", false, "true: a password is not sent to another machine in the clear")
-	}
-	switch {
-	case s.PasswordFile != "" && s.Password.Reveal() != "":
-		v.bad("kafka.sasl.password_file", s.PasswordFile, "either password or password_file, not both")
-	case s.PasswordFile != "":
-		s.Password = scalar.NewSecret(v.private("kafka.sasl.password_file", s.PasswordFile))
-	case s.Password.Reveal() == "":
-		v.bad("kafka.sasl.password", "", "password_file with a path, or ${NAME} for a variable of the environment")
-	}
-}
-
 func (v *validator) model(m *Model, path string) {
 	at := func(key string) string { return strictyaml.Join(path, key) }
 	if !isName(m.Name) {
@@ -247,7 +206,12 @@ func (v *validator) model(m *Model, path string) {
 	v.whole(at("evaluate.window"), m.Evaluate.Window, 1, 10_000_000)
 	v.field(at("evaluate.baseline_by"), m.Evaluate.BaselineBy, m.Schema.Categorical)
 	if m.Publish.Store == "" {
-		v.bad(at("publish.store"), "", "a directory")
+		v.bad(at("publish.store"), "", "a directory, or s3://bucket/prefix")
+	}
+	if place := m.Publish.Objects; place != "" {
+		if _, err := objects.Open(place); err != nil {
+			v.bad(at("publish.store"), place, err.Error())
+		}
 	}
 	v.serve(m, path)
 	v.score(m, at("score"))

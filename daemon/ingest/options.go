@@ -1,9 +1,8 @@
 package ingest
 
 import (
-	"strings"
-
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -20,12 +19,6 @@ func ConsumerOptions(k *config.Kafka, m *config.Model) (consumer.Options, error)
 	if o.TLS, err = k.TLS.Client(); err != nil {
 		return o, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.tls"}
 	}
-	if k.SASL.Mechanism != "none" {
-		o.SASL = consumer.SASL{
-			Mechanism: strings.ToUpper(k.SASL.Mechanism),
-			Username:  k.SASL.Username,
-			Password:  k.SASL.Password.Reveal(),
-		}
-	}
+	o.SASL = cluster.Credentials(&k.SASL)
 	return o, nil
 }

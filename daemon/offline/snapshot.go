@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/objects"
 )
 
 // SnapshotRef is the SNAPSHOT argument of the contract. An empty Alias without a Version is champion.
@@ -28,10 +29,12 @@ type SnapshotRef struct {
 // Versions say where the versions of a model are: in a store, under its name, or where a configuration says. A model
 // that is the only one of either need not be named.
 type Versions struct {
-	Store      string `placeholder:"DIR"  help:"Directory of the snapshots."`
+	Store      string `placeholder:"DIR"  help:"Directory of the snapshots, or s3://bucket/prefix."`
 	ConfigFile string `placeholder:"FILE" help:"Configuration file, in place of --store: it says where the snapshots are." name:"config.file"`
 	Model      string `placeholder:"NAME" help:"Model, if there are several."`
 
+	// Objects is the URL of the bucket that Store is a working copy of; Locate sets it.
+	Objects string `kong:"-"`
 	// Time is the field with the event time that the configuration says, and TimeUnit its unit; Locate sets them.
 	Time     string `kong:"-"`
 	TimeUnit string `kong:"-"`
@@ -56,6 +59,7 @@ func (v *Versions) Locate() error {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--model", Path: v.ConfigFile}
 		}
 		v.Store, v.Model, v.ConfigFile = m.Publish.Store, m.Name, ""
+		v.Objects = m.Publish.Objects
 		v.Time, v.TimeUnit = m.Schema.Time, m.Schema.TimeUnit
 		return nil
 	}
@@ -64,6 +68,9 @@ func (v *Versions) Locate() error {
 			Err: errors.New(
 				"offline: --store is missing: name the directory of the snapshots, or a configuration file (--config.file)",
 			)}
+	}
+	if objects.IsURL(v.Store) {
+		return v.checkout()
 	}
 	if v.Model != "" {
 		return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/objects"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/refitd/refitd/solver"
 )
@@ -81,6 +82,13 @@ func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*
 	}
 	p.store = publish.NewStore(dir)
 	p.store.Now, p.store.By, p.store.Logger = now, by(), log
+	if place := m.Publish.Objects; place != "" {
+		bucket, err := objects.Open(place)
+		if err != nil {
+			return nil, fmt.Errorf("publish: %w", err)
+		}
+		p.store.Bucket = bucket
+	}
 	err := p.loadKeys(&m.Publish)
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)

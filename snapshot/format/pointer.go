@@ -123,11 +123,20 @@ func (p *Pointer) Encode() ([]byte, error) {
 
 // DecodePointer reads an alias file, which has one form only.
 func DecodePointer(alias string, b []byte) (Pointer, error) {
+	p, err := DecodeObject(alias, b)
+	if err == nil && !p.Renewal.Renewed.IsZero() {
+		return Pointer{}, fmt.Errorf("alias %s: %w: %q: set it again", alias, disk.ErrFormat, b)
+	}
+	return p, err
+}
+
+// DecodeObject reads an alias of a bucket: an alias file with the newest renewal in it.
+func DecodeObject(alias string, b []byte) (Pointer, error) {
 	var p Pointer
 	if err := json.Unmarshal(b, &p); err != nil {
 		return Pointer{}, fmt.Errorf("alias %s: %w: %v: set it again", alias, disk.ErrFormat, err)
 	}
-	if again, err := p.Encode(); !p.Renewal.Renewed.IsZero() || err != nil || string(again) != string(b) {
+	if again, err := p.Encode(); err != nil || string(again) != string(b) {
 		return Pointer{}, fmt.Errorf("alias %s: %w: %q: set it again", alias, disk.ErrFormat, b)
 	}
 	return p, nil

@@ -47,6 +47,11 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 			record.Event = EventAlias
 		}
 		if move.To != 0 {
+			if s.Bucket != nil {
+				if err := s.pullVersion(ctx, root, model, move.To, ""); err != nil {
+					return err
+				}
+			}
 			version, err := (verify.Trust{Keys: s.Keys, AllowExpired: move.Expired, Now: s.Now}).ReadVersion(root,
 				model, format.Pointer{Version: move.To})
 			if err != nil {
@@ -57,7 +62,7 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 		} else if now == nil || move.Alias == format.Latest {
 			return fmt.Errorf("%w: no alias %s that can be removed", disk.ErrNotFound, move.Alias)
 		}
-		return s.commit(root, model, last, &record, []Move{move})
+		return s.commit(ctx, root, model, last, &record, []Move{move})
 	})
 	if err != nil {
 		return Record{}, fmt.Errorf("snapshot: alias %s of %s to version %d: %w", move.Alias, model, move.To, err)
@@ -96,7 +101,8 @@ func (s *Store) expect(root *os.Root, model string, move Move) (*format.Pointer,
 // commit moves aliases and appends the record of it, in this order: a writer killed in between leaves aliases with a
 // sequence number that the log does not have, from which recover writes the record. The caller holds the lock, under
 // which last was found.
-func (s *Store) commit(root *os.Root, model string, last Numbers, record *Record, moves []Move) error {
+func (s *Store) commit(ctx context.Context, root *os.Root, model string, last Numbers, record *Record,
+	moves []Move) error {
 	sequence := last.Sequence + 1
 	for _, move := range moves { // readers without keys took a forged alias: they are to take the next one, too
 		if old, err := soundAlias(root, model, move.Alias); err == nil && old.Plausible() == nil {
@@ -115,19 +121,23 @@ func (s *Store) commit(root *os.Root, model string, last Numbers, record *Record
 		}
 		record.Moves = append(record.Moves, AliasMove{Alias: move.Alias, From: old.Version, To: move.To})
 		if move.To == 0 {
-			err = removeAlias(root, move.Alias)
+			if err = s.dropAlias(ctx, model, move.Alias); err == nil {
+				err = removeAlias(root, move.Alias)
+			}
 		} else {
 			p := format.Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence,
 				Moved: record.Time,
 				Event: record.Event}
 			p.Seal(model, move.Alias, s.Signer)
-			err = s.writeAlias(root, move.Alias, &p)
+			if err = s.pushAlias(ctx, root, model, move.Alias, &p); err == nil {
+				err = s.writeAlias(root, move.Alias, &p)
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return s.appendLog(root, record)
+	return errors.Join(s.appendLog(root, record), s.pushLog(ctx, root, model))
 }
 
 // Alias returns what an alias says, with its renewal, or ErrNotFound, ErrFormat, ErrDigest or ErrSignature.

@@ -38,12 +38,14 @@ func (s *Store) OpenChain(ctx context.Context, model string, version int64) (*Ch
 		}
 		defer dir.Close()
 		c.base, c.previous = manifest, manifest.Digest
-		deltas, err := disk.OpenDeltas(dir)
-		if deltas == nil || err != nil {
+		if err := c.recoverIn(dir); err != nil {
 			return err
 		}
-		defer deltas.Close()
-		return c.recover(deltas)
+		more, err := s.pullDeltas(ctx, root, model, version, c.last)
+		if err != nil || !more {
+			return err
+		}
+		return c.recoverIn(dir)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: deltas of %s version %d: %w", model, version, err)
@@ -72,7 +74,7 @@ func (c *Chain) Append(ctx context.Context, frame []byte) error {
 	}
 	if err == nil {
 		err = c.store.locked(ctx, c.model, deltaLockFile, false,
-			func(root *os.Root) error { return c.write(root, frame, d.Sequence) })
+			func(root *os.Root) error { return c.write(ctx, root, frame, d.Sequence) })
 	}
 	if err != nil {
 		return fmt.Errorf("snapshot: delta of %s version %d: %w", c.model, c.base.Version, err)
@@ -93,7 +95,7 @@ func (c *Chain) follows(d *format.Delta) error {
 }
 
 // write appends a frame to the newest segment, or begins another one. The caller holds the lock.
-func (c *Chain) write(root *os.Root, frame []byte, sequence int64) (err error) {
+func (c *Chain) write(ctx context.Context, root *os.Root, frame []byte, sequence int64) (err error) {
 	dir, err := disk.VersionDir(root, c.base.Version)
 	if err != nil {
 		return err
@@ -114,6 +116,9 @@ func (c *Chain) write(root *os.Root, frame []byte, sequence int64) (err error) {
 	}
 	defer deltas.Close()
 	if err := c.alone(deltas); err != nil {
+		return err
+	}
+	if err := c.store.pushDelta(ctx, c.model, c.base.Version, sequence, frame); err != nil {
 		return err
 	}
 	segment, size := c.segment, c.size
@@ -183,6 +188,16 @@ func (c *Chain) append(deltas *os.Root, segment, size int64, frame []byte) (err 
 		return errors.Join(err, deltas.Remove(name))
 	}
 	return errors.Join(err, f.Truncate(size))
+}
+
+// recoverIn finds the end of the chain of a version, if it has one.
+func (c *Chain) recoverIn(version *os.Root) error {
+	deltas, err := disk.OpenDeltas(version)
+	if deltas == nil || err != nil {
+		return err
+	}
+	defer deltas.Close()
+	return c.recover(deltas)
 }
 
 // recover finds the end of a chain and cuts off what follows the last whole delta. The caller holds the lock.

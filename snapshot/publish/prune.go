@@ -49,7 +49,8 @@ func (s *Store) Prune(ctx context.Context, model string, keep Retention) (remove
 		}
 		if len(removed) > 0 {
 			err = errors.Join(err, durable.SyncDir(root),
-				s.commit(root, model, last, &Record{Event: EventPrune, Removed: removed}, nil))
+				s.commit(ctx, root, model, last, &Record{Event: EventPrune, Removed: removed}, nil),
+				s.sweepBucket(ctx, model, last.Version, removed))
 		}
 		return err
 	})

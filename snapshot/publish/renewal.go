@@ -45,6 +45,9 @@ func (s *Store) Renew(ctx context.Context, model, alias string, expires time.Tim
 		if s.Signer != nil {
 			r.Signature = s.Signer.Sign(text)
 		}
+		if err := s.pushAlias(ctx, root, model, alias, &p); err != nil {
+			return err
+		}
 		return writeRenewal(root, alias, r)
 	})
 	if err != nil {

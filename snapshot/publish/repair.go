@@ -111,7 +111,12 @@ func kindOf(mode fs.FileMode) string {
 // not know stays as it is: Strays lists it.
 func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]format.Pointer, err error) {
 	err = s.locked(ctx, model, lockFile, false, func(root *os.Root) error {
-		_, rebuilt, err = s.tidy(root, model, true)
+		if err = s.pull(ctx, root, model); err == nil {
+			_, rebuilt, err = s.tidy(root, model, true)
+		}
+		if err == nil {
+			err = s.push(ctx, root, model)
+		}
 		return err
 	})
 	if err != nil {

@@ -108,7 +108,7 @@ func (s *Store) rotate(root *os.Root) error {
 		return err
 	}
 	st, err := f.Stat()
-	if err != nil || st.Size() < s.LogBytes {
+	if err != nil || st.Size() < s.logBytes() {
 		return errors.Join(err, f.Close())
 	}
 	carried, last, err := standing(f)
@@ -136,6 +136,14 @@ func (s *Store) rotate(root *os.Root) error {
 		aside = aside[1:]
 	}
 	return nil
+}
+
+// logBytes is the size at which the log begins another file.
+func (s *Store) logBytes() int64 {
+	if s.Bucket != nil {
+		return min(s.LogBytes, maxObjectLog)
+	}
+	return s.LogBytes
 }
 
 // resumeRotation takes the newest file put aside as the log, if the log is missing because a writer was killed.

@@ -55,17 +55,22 @@ type Store struct {
 	Fence func() error
 	Now   func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
 
+	// Bucket, if not nil, is where consumers elsewhere read, and the directory of the store the working copy of this
+	// writer: see bucket.go. Set it before use.
+	Bucket Bucket
+
 	// LogBytes is the size at which the publish log begins another file: 16 MiB of NewStore. Set it before use.
 	LogBytes int64
 	// Step gets the name of every durable step, and may fail it: failpoint.At of NewStore. Set it before use.
 	Step func(site string) error
 
-	dir string
+	dir    string
+	mirror *mirror
 }
 
 // NewStore returns the store in dir. Nothing is read or created before it is needed.
 func NewStore(dir string) *Store {
-	return &Store{dir: dir, Now: time.Now, LogBytes: maxLogBytes, Step: failpoint.At}
+	return &Store{dir: dir, mirror: new(mirror), Now: time.Now, LogBytes: maxLogBytes, Step: failpoint.At}
 }
 
 // Publish writes contents as the next version of a model, moves the alias "latest" and those of moves to it, appends to
@@ -89,7 +94,7 @@ func (s *Store) Publish(ctx context.Context, model string, c *format.Contents, m
 		if err := s.fenced(); err != nil { // before a number is reserved
 			return err
 		}
-		final, err := s.number(root, model, last.Version, &manifest)
+		final, err := s.number(ctx, root, model, last.Version, &manifest)
 		if err != nil {
 			return err
 		}
@@ -108,6 +113,9 @@ func (s *Store) Publish(ctx context.Context, model string, c *format.Contents, m
 		if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {
 			return err
 		}
+		if err := s.upload(ctx, model, manifest.Version, staged); err != nil {
+			return s.withdraw(ctx, root, model, manifest.Version, err)
+		}
 		if err := s.fenced(); err != nil {
 			return err
 		}
@@ -117,7 +125,10 @@ func (s *Store) Publish(ctx context.Context, model string, c *format.Contents, m
 		for i := range all {
 			all[i].To = manifest.Version
 		}
-		return s.commit(root, model, last, &record, all)
+		if err := s.commit(ctx, root, model, last, &record, all); err != nil {
+			return s.withdraw(ctx, root, model, manifest.Version, err)
+		}
+		return nil
 	})
 	if err != nil {
 		return format.Manifest{}, fmt.Errorf("snapshot: publish %s: %w", model, err)
@@ -127,8 +138,8 @@ func (s *Store) Publish(ctx context.Context, model string, c *format.Contents, m
 
 // number makes a manifest that of the version after newest, which is there, and returns the last files of its
 // directory: the signature, if any, and the manifest.
-func (s *Store) number(root *os.Root, model string, newest int64, manifest *format.Manifest) ([]disk.StagedFile,
-	error) {
+func (s *Store) number(ctx context.Context, root *os.Root, model string, newest int64,
+	manifest *format.Manifest) ([]disk.StagedFile, error) {
 	previous, err := soundAlias(root, model, format.Latest)
 	if err != nil && !errors.Is(err, disk.ErrNotFound) && !isDamage(err) {
 		return nil, err
@@ -140,11 +151,9 @@ func (s *Store) number(root *os.Root, model string, newest int64, manifest *form
 	if err != nil {
 		return nil, err
 	}
-	reserved, err := s.reserve(model, Numbers{Version: version})
-	if err != nil {
+	if version, err = s.claim(ctx, model, version); err != nil {
 		return nil, err
 	}
-	version = reserved.Version
 	manifest.Version, manifest.Previous, manifest.KeyID = version, previous.ManifestDigest, ""
 	if s.Signer != nil {
 		manifest.KeyID = s.Signer.ID()
@@ -205,7 +214,13 @@ func (s *Store) fenced() error {
 func (s *Store) withModel(ctx context.Context, model string, create bool,
 	write func(root *os.Root, last Numbers) error) error {
 	return s.locked(ctx, model, lockFile, create, func(root *os.Root) error {
+		if err := s.pull(ctx, root, model); err != nil {
+			return err
+		}
 		last, _, err := s.tidy(root, model, false)
+		if err == nil {
+			err = s.push(ctx, root, model)
+		}
 		if err != nil {
 			return err
 		}
@@ -215,6 +230,11 @@ func (s *Store) withModel(ctx context.Context, model string, create bool,
 
 // locked runs do on the directory of a model, under one of its locks.
 func (s *Store) locked(ctx context.Context, model, file string, create bool, do func(root *os.Root) error) (err error) {
+	if !create && s.Bucket != nil {
+		if create, err = s.known(ctx, model); err != nil {
+			return err
+		}
+	}
 	if create {
 		if err := s.makeModel(model); err != nil {
 			return err

@@ -44,6 +44,9 @@ func (o *MoveOptions) open() (*publish.Store, error) {
 	}
 	store := publish.NewStore(o.Store)
 	store.Now, store.By = o.Now, operator()
+	if err := o.Attach(store); err != nil {
+		return nil, err
+	}
 	t, err := o.Load(false)
 	if err != nil {
 		return nil, err

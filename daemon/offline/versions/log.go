@@ -89,6 +89,9 @@ func Prune(ctx context.Context, o PruneOptions, out *report.Emitter) error {
 	}
 	store := publish.NewStore(o.Store)
 	store.Now, store.By = o.Now, operator()
+	if err := o.Attach(store); err != nil {
+		return err
+	}
 	removed, err := store.Prune(ctx, o.Model, publish.Retention{Keep: o.Keep, MaxAge: o.MaxAge, DryRun: o.DryRun})
 	if err != nil {
 		return offline.StoreError(err, filepath.Join(o.Store, o.Model))

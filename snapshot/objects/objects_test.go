@@ -1,0 +1,575 @@
+package objects_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/objects"
+	"github.com/refitd/refitd/snapshot/objects/objectstest"
+	"github.com/refitd/refitd/snapshot/publish"
+)
+
+// killEnv makes a run of the test binary publish to a bucket and kill itself: URL, working copy and number of the step.
+const killEnv = "OBJECTS_KILL"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(killEnv); spec != "" {
+		if err := publishAndDie(spec); err != nil {
+			fmt.Println(err)
+			os.Exit(3)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func signer() *format.Signer {
+	s, err := format.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)))
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// writer returns a store with a working copy in dir that publishes to a bucket.
+func writer(url, dir string) (*publish.Store, error) {
+	bucket, err := objects.Open(url)
+	if err != nil {
+		return nil, err
+	}
+	store := publish.NewStore(dir)
+	store.Bucket, store.Signer, store.By = bucket, signer(), "test"
+	store.Keys = store.Signer.Keys()
+	return store, nil
+}
+
+func writerOf(t *testing.T, url, dir string) *publish.Store {
+	t.Helper()
+	store, err := writer(url, dir)
+	snapshottest.Must(t, err)
+	return store
+}
+
+func contents() *format.Contents { return snapshottest.TestContents(snapshottest.Small) }
+
+func publishOne(t *testing.T, store *publish.Store) int64 {
+	t.Helper()
+	m, err := store.Publish(t.Context(), "m", contents(), publish.Move{Alias: format.Champion})
+	snapshottest.Must(t, err)
+	return m.Version
+}
+
+// follower follows the champion of a bucket.
+func follower(t *testing.T, url string, every time.Duration) *snapshot.Watcher {
+	t.Helper()
+	bucket, err := objects.Open(url)
+	snapshottest.Must(t, err)
+	w, err := snapshot.Watch(&objects.Source{Bucket: bucket, Every: every},
+		snapshot.WatchOptions{Model: "m", Trust: snapshot.Trust{Keys: signer().Keys()}})
+	snapshottest.Must(t, err)
+	t.Cleanup(w.Close)
+	return w
+}
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out waiting for %s", what)
+		}
+	}
+}
+
+// load reads what an alias of a bucket names, as a consumer without history does.
+func load(t *testing.T, url, alias string) (*snapshot.Model, error) {
+	t.Helper()
+	bucket, err := objects.Open(url)
+	snapshottest.Must(t, err)
+	source := &objects.Source{Bucket: bucket}
+	p, err := source.Wait(t.Context(), "m", alias, format.Pointer{})
+	if err == nil {
+		err = p.Verify("m", alias, signer().Keys())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return (snapshot.Trust{Keys: signer().Keys()}).Load("m", p, func(name string, limit int64) ([]byte, error) {
+		b, _, err := bucket.Get(t.Context(), fmt.Sprintf("m/%d/%s", p.Version, name), "", limit)
+		return b, err
+	})
+}
+
+// TestPublishAndFollow: a version, its deltas and a rollback reach a follower; one without news makes one conditional
+// request a poll and no list.
+func TestPublishAndFollow(t *testing.T) {
+	server := objectstest.New(t)
+	url := server.URL("prod")
+	const every = 20 * time.Millisecond
+	store := writerOf(t, url, t.TempDir())
+	publishOne(t, store)
+	w := follower(t, url, every)
+	await(t, "version 1", func() bool { return w.Status().Version == 1 })
+
+	chain, err := store.OpenChain(t.Context(), "m", 1)
+	snapshottest.Must(t, err)
+	m := w.Model()
+	for range 3 {
+		var frame []byte
+		frame, m, err = snapshottest.DeltaAfter(m, 0, store.Signer)
+		snapshottest.Must(t, err, chain.Append(t.Context(), frame))
+	}
+	await(t, "three deltas", func() bool { return w.Model().Position().Sequence == 3 })
+	if w.Model().Position().Digest != m.Position().Digest {
+		t.Error("the follower has another model than the deltas make")
+	}
+	publishOne(t, store)
+	await(t, "version 2", func() bool { return w.Status().Version == 2 })
+	_, err = store.MoveAlias(t.Context(), "m",
+		publish.Move{Alias: format.Champion, To: 1, Event: publish.EventRollback})
+	snapshottest.Must(t, err)
+	await(t, "the rollback", func() bool { return w.Status().Version == 1 })
+	renewed, err := store.Renew(t.Context(), "m", format.Champion, time.Now().Add(time.Hour))
+	snapshottest.Must(t, err)
+	await(t, "the renewal", func() bool { return w.Status().Renewed.Equal(renewed.Renewal.Renewed) })
+
+	source := &objects.Source{Bucket: store.Bucket, Every: every}
+	p, err := source.Wait(t.Context(), "m", format.Champion, format.Pointer{})
+	snapshottest.Must(t, err)
+	w.Close()
+	await(t, "the last request of the watcher", func() bool { return len(server.Counts()) == 0 })
+	const polls = 25
+	ctx, cancel := context.WithTimeout(t.Context(), polls*every)
+	defer cancel()
+	if _, err := source.Wait(ctx, "m", format.Champion, p); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("news of an idle store: %v", err)
+	}
+	if c := server.Counts(); c["GET"] > 0 || c["LIST"] > 0 || c["GET304"] > polls*5/4+1 || c["GET304"] < 2 {
+		t.Errorf("requests of an idle follower: %v, want at most one a poll, not changed, and no list", c)
+	}
+}
+
+// TestTwoWriters: of writers that do not know of each other one wins each number and move; the other has changed
+// nothing, and continues from what the winner wrote.
+func TestTwoWriters(t *testing.T) {
+	server := objectstest.New(t)
+	url := server.URL("")
+	const writers, each = 3, 12
+	var mu sync.Mutex
+	won := make(map[int64]string)
+	lost := 0
+	var group sync.WaitGroup
+	for i := range writers {
+		store := writerOf(t, url, t.TempDir())
+		store.By = fmt.Sprint("writer ", i)
+		group.Go(func() {
+			for n := 0; n < each; {
+				m, err := store.Publish(context.Background(), "m", contents(), publish.Move{Alias: format.Champion})
+				mu.Lock()
+				switch {
+				case errors.Is(err, snapshot.ErrConflict):
+					lost++
+				case err != nil:
+					t.Error(err)
+					n = each
+				case won[m.Version] != "":
+					t.Errorf("version %d has two writers", m.Version)
+				default:
+					won[m.Version] = store.By
+					n++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	store := writerOf(t, url, t.TempDir())
+	snapshottest.Must(t, store.Recover(t.Context(), "m"))
+	sequences := make(map[int64]bool)
+	published := 0
+	for r, err := range store.Log("m") {
+		snapshottest.Must(t, err)
+		if sequences[r.Sequence] {
+			t.Errorf("two moves have the number %d", r.Sequence)
+		}
+		sequences[r.Sequence] = true
+		if r.Event == publish.EventPublish {
+			published++
+			if won[r.Version] != r.By {
+				t.Errorf("version %d is by %q in the log, %q published it", r.Version, r.By, won[r.Version])
+			}
+		}
+	}
+	if len(won) != writers*each || published < writers*each-lost {
+		t.Errorf("%d versions won, %d in the log, %d races lost", len(won), published, lost)
+	}
+	for _, alias := range []string{format.Latest, format.Champion} {
+		if _, err := load(t, url, alias); err != nil {
+			t.Errorf("%s: %v", alias, err)
+		}
+	}
+	t.Logf("%d versions of %d writers, %d races lost", len(won), writers, lost)
+}
+
+// TestLostWorkingCopy: a writer without its directory takes versions, aliases and log from the bucket, and one whose
+// bucket lost everything writes it anew.
+func TestLostWorkingCopy(t *testing.T) {
+	server := objectstest.New(t)
+	url := server.URL("a/b")
+	dir := t.TempDir()
+	store := writerOf(t, url, dir)
+	for range 3 {
+		publishOne(t, store)
+	}
+	fresh := writerOf(t, url, t.TempDir())
+	_, err := fresh.MoveAlias(t.Context(), "m", publish.Move{Alias: format.Champion, To: 2})
+	snapshottest.Must(t, err)
+	if v := publishOne(t, fresh); v != 4 {
+		t.Errorf("published version %d, want 4", v)
+	}
+	if versions, err := fresh.Versions("m"); err != nil || !slices.Equal(versions, []int64{1, 2, 3, 4}) {
+		t.Errorf("versions %v, %v", versions, err)
+	}
+	if v := publishOne(t, store); v != 5 { // it takes over what the other one did
+		t.Errorf("published version %d, want 5", v)
+	}
+	server.Objects(func(objects map[string][]byte) { clear(objects) })
+	again := writerOf(t, url, dir)
+	if v := publishOne(t, again); v != 6 {
+		t.Errorf("published version %d, want 6", v)
+	}
+	if m, err := load(t, url, format.Champion); err != nil || m.Manifest().Version != 6 {
+		t.Errorf("champion: %v", err)
+	}
+}
+
+// TestPruned: versions that go are gone from the bucket, and so is what killed writers left below the newest.
+func TestPruned(t *testing.T) {
+	server := objectstest.New(t)
+	url := server.URL("p")
+	store := writerOf(t, url, t.TempDir())
+	for range 4 {
+		publishOne(t, store)
+	}
+	server.Objects(func(objects map[string][]byte) {
+		objects["models/p/m/2/.claim"], objects["models/p/other/1/manifest.json"] = nil, nil
+		delete(objects, "models/p/m/2/manifest.json")
+	})
+	removed, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 2})
+	if err != nil || !slices.Equal(removed, []int64{1, 2}) {
+		t.Fatalf("removed %v, %v", removed, err)
+	}
+	for _, key := range server.Objects(nil) {
+		if strings.HasPrefix(key, "models/p/m/1/") || strings.HasPrefix(key, "models/p/m/2/") {
+			t.Errorf("%s is left", key)
+		}
+	}
+	if !slices.Contains(server.Objects(nil), "models/p/other/1/manifest.json") {
+		t.Error("another model's version was removed")
+	}
+}
+
+// TestAttacks: an attacker who may write to the bucket can stop consumers, and change nothing that they use.
+func TestAttacks(t *testing.T) {
+	server := objectstest.New(t)
+	url := server.URL("x")
+	store := writerOf(t, url, t.TempDir())
+	publishOne(t, store)
+	old := make(map[string][]byte)
+	server.Objects(func(objects map[string][]byte) {
+		for key, b := range objects {
+			old[key] = bytes.Clone(b)
+		}
+	})
+	publishOne(t, store)
+	const champion = "models/x/m/aliases/champion"
+	other, err := format.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)))
+	snapshottest.Must(t, err)
+	forged := format.Pointer{Version: 1, ManifestDigest: "sha256:" + strings.Repeat("0", 64), Sequence: 1 << 20}
+	forged.Seal("m", format.Champion, other)
+	forgedText, err := forged.Encode()
+	snapshottest.Must(t, err)
+	for name, attack := range map[string]func(objects map[string][]byte){
+		"forged alias": func(o map[string][]byte) { o[champion] = forgedText },
+		"torn alias":   func(o map[string][]byte) { o[champion] = o[champion][:20] },
+		"empty alias":  func(o map[string][]byte) { o[champion] = nil },
+		"swapped alias": func(o map[string][]byte) {
+			o[champion] = o["models/x/m/aliases/latest"]
+		},
+		"flipped file": func(o map[string][]byte) {
+			for key := range o {
+				if strings.HasPrefix(key, "models/x/m/2/") && !strings.HasSuffix(key, ".claim") && len(o[key]) > 9 {
+					o[key] = append(bytes.Clone(o[key][:9]), append([]byte{o[key][9] ^ 1}, o[key][10:]...)...)
+				}
+			}
+		},
+		"old version's files": func(o map[string][]byte) {
+			for key := range o {
+				if rest, ok := strings.CutPrefix(key, "models/x/m/2/"); ok && old["models/x/m/1/"+rest] != nil {
+					o[key] = old["models/x/m/1/"+rest]
+				}
+			}
+		},
+		"no manifest": func(o map[string][]byte) { delete(o, "models/x/m/2/manifest.json") },
+	} {
+		var before map[string][]byte
+		server.Objects(func(o map[string][]byte) {
+			before = make(map[string][]byte, len(o))
+			for key, b := range o {
+				before[key] = bytes.Clone(b)
+			}
+			attack(o)
+		})
+		if m, err := load(t, url, format.Champion); err == nil {
+			t.Errorf("%s: version %d was loaded", name, m.Manifest().Version)
+		}
+		server.Objects(func(o map[string][]byte) {
+			clear(o)
+			for key, b := range before {
+				o[key] = b
+			}
+		})
+	}
+	// An old copy is refused by who has seen a newer one, and a forged alias replaced by the next move.
+	w := follower(t, url, 5*time.Millisecond)
+	await(t, "version 2", func() bool { return w.Status().Version == 2 })
+	server.Objects(func(o map[string][]byte) { o[champion] = old[champion] })
+	await(t, "a refusal", func() bool { return errors.Is(w.Status().Err, snapshot.ErrOlder) })
+	server.Objects(func(o map[string][]byte) { o[champion] = forgedText })
+	await(t, "a refusal", func() bool { return errors.Is(w.Status().Err, snapshot.ErrSignature) })
+	if v := publishOne(t, store); v != 3 {
+		t.Errorf("published version %d, want 3", v)
+	}
+	await(t, "version 3", func() bool { return w.Status().Version == 3 })
+}
+
+// TestRefusals: what cannot be a bucket is refused with its key, and no error has the secret.
+func TestRefusals(t *testing.T) {
+	for _, place := range []string{"s3://", "s3://UPPER/x", "s3://u:p@models", "s3://models?endpoint=ftp://x",
+		"s3://models?endpoint=https://x/path", "s3://models?path_style=perhaps", "s3://models?bucket=x", "gs://models"} {
+		if _, err := objects.Open(place); err == nil || !strings.HasPrefix(err.Error(), "objects: ") {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+	server := objectstest.New(t)
+	server.Before = func(string, string) int { return 403 }
+	store := writerOf(t, server.URL("x"), t.TempDir())
+	_, err := store.Publish(t.Context(), "m", contents())
+	if err == nil || strings.Contains(err.Error(), "canary-secret") || !strings.Contains(err.Error(), "s3://models/x/m") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// publishAndDie publishes a version that becomes champion with a delta, moves champion back, prunes and publishes
+// again; it kills itself at the step with the number.
+func publishAndDie(spec string) error {
+	parts := strings.Split(spec, "|")
+	store, err := writer(parts[0], parts[1])
+	if err != nil {
+		return err
+	}
+	left, err := strconv.Atoi(parts[2])
+	if err != nil {
+		return err
+	}
+	store.Step = func(site string) error {
+		if left--; left < 0 {
+			fmt.Println(site)
+			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		return nil
+	}
+	ctx := context.Background()
+	published, err := store.Publish(ctx, "m", contents(), publish.Move{Alias: format.Champion})
+	if err != nil {
+		return err
+	}
+	chain, err := store.OpenChain(ctx, "m", published.Version)
+	if err != nil {
+		return err
+	}
+	m, err := snapshot.Open(parts[1], "m", snapshot.Selector{Version: published.Version})
+	if err != nil {
+		return err
+	}
+	frame, _, err := snapshottest.DeltaAfter(m, 0, store.Signer)
+	if err == nil {
+		err = chain.Append(ctx, frame)
+	}
+	if err == nil {
+		_, err = store.MoveAlias(ctx, "m", publish.Move{Alias: format.Champion, To: 2, Event: publish.EventRollback})
+	}
+	if err == nil {
+		_, err = store.Prune(ctx, "m", publish.Retention{Keep: 1})
+	}
+	if err == nil {
+		_, err = store.Publish(ctx, "m", contents())
+	}
+	return err
+}
+
+// killedAtEveryStep kills a writer at each of its steps: aliases of the bucket name whole versions, and the next
+// writer, with the same working copy or without one, continues with larger numbers.
+func killedAtEveryStep(t *testing.T, url func(number int) string) (steps []string) {
+	for number := 0; ; number += tier.Size(2, 1) {
+		at, dir := url(number), t.TempDir()
+		store := writerOf(t, at, dir)
+		publishOne(t, store)
+		publishOne(t, store)
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), killEnv+"="+at+"|"+dir+"|"+strconv.Itoa(number))
+		out, err := child.Output()
+		status, _ := child.ProcessState.Sys().(syscall.WaitStatus)
+		if err != nil && !(status.Signaled() && status.Signal() == syscall.SIGKILL) {
+			t.Fatalf("step %d: %v: %s", number, err, out)
+		}
+		step := strings.TrimSpace(string(out))
+		whole := func(when string) {
+			for _, alias := range []string{format.Latest, format.Champion} {
+				if _, err := load(t, at, alias); err != nil {
+					t.Errorf("%s %q: %s: %v", when, step, alias, err)
+				}
+			}
+		}
+		whole("killed at")
+		if number%4 >= 2 {
+			dir = t.TempDir()
+		}
+		store = writerOf(t, at, dir)
+		snapshottest.Must(t, store.Recover(t.Context(), "m"))
+		whole("recovered from")
+		latest, err := store.Alias("m", format.Latest)
+		snapshottest.Must(t, err)
+		if v := publishOne(t, store); v <= latest.Version {
+			t.Errorf("%q: published version %d after %d", step, v, latest.Version)
+		}
+		whole("published after")
+		last := int64(0)
+		for r, err := range store.Log("m") {
+			if snapshottest.Must(t, err); r.Sequence <= last {
+				t.Errorf("%q: record %d after %d", step, r.Sequence, last)
+			}
+			last = r.Sequence
+		}
+		if child.ProcessState.Success() {
+			return steps
+		}
+		steps = append(steps, step)
+	}
+}
+
+func TestKilledAtEveryStep(t *testing.T) {
+	server := objectstest.New(t)
+	steps := killedAtEveryStep(t, func(number int) string { return server.URL(fmt.Sprint("k", number)) })
+	for _, site := range []string{"snapshot.object", "snapshot.object_alias", "snapshot.object_delta"} {
+		if tier.Asked(tier.Long) && !slices.Contains(steps, site) {
+			t.Errorf("never killed at %s: %q", site, steps)
+		}
+	}
+	t.Logf("killed at %d steps", len(steps))
+}
+
+// TestVersity runs the kills and a race of writers on a store of somebody else: versitygw, which has to be on the PATH
+// or in Go's directory of commands.
+func TestVersity(t *testing.T) {
+	tier.Need(t, tier.Broker)
+	url := versity(t)
+	began := time.Now()
+	var steps []string
+	for round := range tier.Size(1, 6) {
+		steps = append(steps, killedAtEveryStep(t, func(number int) string {
+			return strings.Replace(url, "models", fmt.Sprintf("models/k%d-%d", round, number), 1)
+		})...)
+	}
+	t.Logf("%d kills in %v", len(steps), time.Since(began).Round(time.Millisecond))
+	stores := []*publish.Store{writerOf(t, url, t.TempDir()), writerOf(t, url, t.TempDir())}
+	var mu sync.Mutex
+	won, lost := make(map[int64]bool), 0
+	var group sync.WaitGroup
+	for _, store := range stores {
+		group.Go(func() {
+			for range 30 {
+				m, err := store.Publish(context.Background(), "m", contents(), publish.Move{Alias: format.Champion})
+				mu.Lock()
+				if errors.Is(err, snapshot.ErrConflict) {
+					lost++
+				} else if err != nil || won[m.Version] {
+					t.Errorf("version %d: %v, two writers: %v", m.Version, err, won[m.Version])
+				}
+				won[m.Version] = err == nil
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d races lost", lost)
+	const poll = 200 * time.Millisecond
+	w := follower(t, url, poll)
+	await(t, "the champion", func() bool { return w.Status().Version > 0 })
+	var worst time.Duration
+	for range 20 {
+		began := time.Now()
+		v := publishOne(t, stores[0])
+		took := time.Now()
+		await(t, "the version", func() bool { return w.Status().Version == v })
+		worst = max(worst, time.Since(took))
+		t.Logf("version %d: published in %v, loaded %v later", v, took.Sub(began), time.Since(took))
+	}
+	if worst > poll*3/2 {
+		t.Errorf("loaded %v after publication, polls are %v", worst, poll)
+	}
+}
+
+// versity starts versitygw and returns the URL of a bucket in it.
+func versity(t *testing.T) string {
+	t.Helper()
+	command, err := exec.LookPath("versitygw")
+	if err != nil {
+		home, _ := os.UserHomeDir() // LookPath says what is missing
+		if command, err = exec.LookPath(filepath.Join(home, "go", "bin", "versitygw")); err != nil {
+			t.Skip("versitygw is not installed: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+		}
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "tester")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "tester-secret")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	snapshottest.Must(t, err)
+	address := ln.Addr().String()
+	root := t.TempDir()
+	snapshottest.Must(t, ln.Close(), os.Mkdir(filepath.Join(root, "models"), 0o755))
+	gateway := exec.Command(command, "--access", "tester", "--secret", "tester-secret", "--port", address, "--quiet",
+		"posix", root)
+	gateway.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID=tester", "ROOT_SECRET_ACCESS_KEY=tester-secret")
+	var out bytes.Buffer
+	gateway.Stdout, gateway.Stderr = &out, &out
+	snapshottest.Must(t, gateway.Start())
+	t.Cleanup(func() {
+		_ = gateway.Process.Kill()
+		_ = gateway.Wait() // it was killed
+		if t.Failed() {
+			t.Log(out.String())
+		}
+	})
+	await(t, "the gateway", func() bool {
+		conn, err := net.Dial("tcp", address)
+		return err == nil && conn.Close() == nil
+	})
+	return "s3://models?path_style=true&endpoint=http://" + address
+}
