@@ -292,11 +292,17 @@ func (g *Ingest) join(d *decoded, p *sketch.Part) {
 	if g.set == nil {
 		return
 	}
+	events, rows := 0, make([]int, g.set.NumTables())
 	for i := range p.Records {
 		if r := &p.Records[i]; r.Fate == sketch.Applied && !r.Replayed {
-			g.set.Join(&d.events[i])
+			found := g.set.Join(&d.events[i])
+			events++
+			for t := range rows {
+				rows[t] += int(found >> t & 1)
+			}
 		}
 	}
+	g.set.Cover(events, rows)
 }
 
 // Tables returns the rows of the tables, nil of a model without any.

@@ -8,10 +8,10 @@ import (
 	"github.com/refitd/refitd/snapshot/internal/rowmath"
 )
 
-// codes say the rows of a table in columns of the version, so that an entity is scored without looking up a name. A row
-// has that of its entity, those of columns with one name, and for each list the n of MultiValue, how many columns follow,
-// and these, ascending. A code below 0 is no column: -1 for no name, -2 - i for names[i], which the version lacks. They
-// take 4 bytes for each row and for each code, and are made once.
+// codes say the rows of a table in columns of the version, so that an entity is scored without looking up a name. A
+// row has that of its entity and those of columns with one name. For each list it has the n of MultiValue, how many
+// columns follow, and these. A code below 0 is no column: -1 for no name, -2 - i for names[i], which the version lacks.
+// They take 4 bytes for each row and for each code, and are made once.
 type codes struct {
 	ends  []int32 // by row
 	codes []int32

@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
-// postings are the rows of a table by value, of the columns that were asked for, and its codes. They are made once, when
-// asked for first: the rows of a column take 4 bytes for each name in it.
+// postings are the rows of a table by value, of the columns that were asked for, and its codes. They are made once,
+// when asked for first: the rows of a column take 4 bytes for each name in it.
 type postings struct {
 	mu      sync.Mutex
 	columns map[int][][]int32 // by column, categorical ones first: rows of each value, ascending

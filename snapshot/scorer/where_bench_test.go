@@ -13,8 +13,7 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 )
 
-// BenchmarkTopKWhere ranks the 1 % of 10^6 items that have a genre and of those a flag, on one core: k = 16 as of eight
-// factors, rows of attributes added up.
+// BenchmarkTopKWhere ranks the 1 % of 10^6 items that have a genre and of those a flag, on one core, with k = 16.
 func BenchmarkTopKWhere(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
 		x := newCatalogueOf(b, n, 16)

@@ -20,7 +20,8 @@ type tableRow struct {
 }
 
 // tableRowsOf returns the rows of a partition of a table, by their key, and the offset of the oldest.
-func tableRowsOf(s *sketch.Store, topic string, number int32) (out map[sketch.Digest]tableRow, oldest int64, err error) {
+func tableRowsOf(s *sketch.Store, topic string, number int32) (out map[sketch.Digest]tableRow, oldest int64,
+	err error) {
 	out, oldest = make(map[sketch.Digest]tableRow), math.MaxInt64
 	err = s.Entities(topic, number, func(e sketch.Entity) error {
 		row, err := tables.DecodeRow(topic, number, e.Value, make(encoded.Interner))
@@ -55,7 +56,7 @@ func (s *tableSink) Apply(ctx context.Context, b *consumer.Batch) error {
 	return s.Sink.Apply(ctx, b)
 }
 
-// note is told what came of the records of the batch.
+// note learns what came of the records of the batch.
 func (s *tableSink) note(p *sketch.Part) {
 	for i := range p.Records {
 		if key, ok := s.keys[p.Records[i].Offset]; ok && p.Records[i].Fate == sketch.Rejected {
@@ -65,8 +66,8 @@ func (s *tableSink) note(p *sketch.Part) {
 }
 
 // table compares the rows of a partition of a table with those that its log gives. Compaction leaves the last record of
-// each key, which is all that rows follow from: they are proved though accounts are not. Below a bound a state has fewer
-// rows than a compacted log gives, where the bound gave up rows before others went: all are older than those it has.
+// each key, which is all that rows follow from: they are proved though accounts are not. Below a bound a state has
+// fewer rows than a compacted log gives, where rows were given up before others went: all are older than those it has.
 func (p *proof) table() error {
 	l := p.ledger
 	have, oldest, err := tableRowsOf(p.store, l.Topic, l.Partition)
