@@ -100,6 +100,8 @@ var elsewhere = []string{
 	"refitd_schema_unavailable",
 	"refitd_schemas",
 	"refitd_table_bytes",
+	"refitd_table_coverage",
+	"refitd_table_newest_timestamp_seconds",
 	"refitd_table_rows",
 	"refitd_shard_clock_offset_seconds",
 	"refitd_shard_live_heard_timestamp_seconds",

@@ -227,3 +227,67 @@ func payloads(o *daemontest.Outcome) (digests []any) {
 	}
 	return digests
 }
+
+// TestKilledRunsOfTables: a table that comes late, after kills while events were read, and one that was there from the
+// beginning leave the same state, rows of the table included, and the same version, which its record gives again.
+func TestKilledRunsOfTables(t *testing.T) {
+	tier.OfProcesses(t)
+	t.Parallel()
+	n := tier.Size(4000, 20_000)
+	b := daemontest.New(t)
+	if err := b.Broker.CreateTopic(t.Context(), "items", 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.ProduceRatings(9, n)
+	edits := append(slices.Clone(tables), "update_every: 0s", "update_every: 0s, keep_sample: true")
+	slow := append(slices.Clone(edits), "fetch_max_wait: 100ms",
+		"fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")
+	late, killed := b.Configure("tables-late", slow...), b.Configure("tables-killed", slow...)
+	if !daemontest.KillAfter(t, late, n/8) {
+		t.Skip("the first kill came late: a version was made without the table")
+	}
+	put := func(from, to int) {
+		for i := from; i < to; i++ {
+			value := fmt.Appendf(nil, `{"genre":"g%d","in_stock":%t,"price":%d}`, i%7, i%2 == 0, i%50)
+			switch i % 9 {
+			case 7:
+				value = nil
+			case 8:
+				value = []byte(`{"genre":[]}`)
+			}
+			putItem(b, fmt.Sprint("i", i*7%60), value)
+		}
+	}
+	put(0, 150)
+	for range tier.Size(1, 4) {
+		daemontest.KillAfter(t, killed, n/8)
+		daemontest.KillAfter(t, late, n/8)
+	}
+	put(150, 300)
+	calm := b.Configure("tables-calm", edits...)
+	want := b.Run(calm)
+	if want.Err != nil {
+		t.Fatal(want.Err)
+	}
+	set := sampleOf(t, calm).Tables()
+	rows := set.AppendRecord(nil)
+	if n, _ := set.Count(0); n < 30 {
+		t.Fatalf("%d rows", n)
+	}
+	for _, path := range []string{late, killed} {
+		got := b.Run(path)
+		if got.Err != nil {
+			t.Fatal(got.Err)
+		}
+		if a, b := got.State(t), want.State(t); !reflect.DeepEqual(a, b) {
+			t.Errorf("%s\n%+v, undisturbed\n%+v", path, a, b)
+		}
+		if a, b := payloads(&got), payloads(&want); len(b) != 1 || !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: payloads %v, undisturbed %v", path, a, b)
+		}
+		if !slices.Equal(sampleOf(t, path).Tables().AppendRecord(nil), rows) {
+			t.Errorf("%s: other rows of the table", path)
+		}
+	}
+	reproduced(t, filepath.Join(b.Dir, "store-tables-late"))
+}

@@ -124,7 +124,8 @@ func TestTables(t *testing.T) {
 		return bytes.Contains(answer, []byte(`"novel"`))
 	})
 	if _, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics"); daemontest.Sum(t, metrics, "refitd_table_rows") !=
-		41 || daemontest.Sum(t, metrics, "refitd_table_bytes") < 41*20 {
+		41 || daemontest.Sum(t, metrics, "refitd_table_bytes") < 41*20 ||
+		daemontest.Sum(t, metrics, "refitd_table_newest_timestamp_seconds") < float64(began.Unix()) {
 		t.Error("the metrics have other rows")
 	}
 	putItem(b, "novel", nil)

@@ -230,12 +230,15 @@ func (t *tableRows) evict(table int, in *tablePartition, to *sketch.Record) {
 // keyOf returns under which key the state has the row of a record: the hash of the record's key, or of the entity's
 // name where records have none.
 func (t *tableRows) keyOf(table int, from *consumer.Record, ev *event.Event) sketch.Digest {
-	field := "table " + t.model.Tables[table].Name
+	name := t.model.Tables[table].Name
 	if from.Key != nil {
-		return sketch.SubjectHash(field, from.Key)
+		return TableKey(name, from.Key)
 	}
-	return sketch.SubjectHash(field+" name", []byte(ev.Categorical[0]))
+	return sketch.SubjectHash("table "+name+" name", []byte(ev.Categorical[0]))
 }
+
+// TableKey returns under which key the state has the row of a record of a table that has a key.
+func TableKey(table string, key []byte) sketch.Digest { return sketch.SubjectHash("table "+table, key) }
 
 // forgets reports whether a record is of a subject that was forgotten after it.
 func (t *tableRows) forgets(table int, p *sketch.Part, offset int64, ev *event.Event) bool {
@@ -289,11 +292,17 @@ func (g *Ingest) join(d *decoded, p *sketch.Part) {
 	if g.set == nil {
 		return
 	}
+	events, rows := 0, make([]int, g.set.NumTables())
 	for i := range p.Records {
 		if r := &p.Records[i]; r.Fate == sketch.Applied && !r.Replayed {
-			g.set.Join(&d.events[i])
+			found := g.set.Join(&d.events[i])
+			events++
+			for t := range rows {
+				rows[t] += int(found >> t & 1)
+			}
 		}
 	}
+	g.set.Cover(events, rows)
 }
 
 // Tables returns the rows of the tables, nil of a model without any.

@@ -338,3 +338,33 @@ func TestForgottenRowsOfTables(t *testing.T) {
 		t.Errorf("%d rows left: %v", n, err)
 	}
 }
+
+// TestCoverageOfTables: the share of events with a row is of those that have come, and changes with their entities.
+func TestCoverageOfTables(t *testing.T) {
+	m := tableModel(t)
+	store, c := tableState(t, m)
+	set, sample := c.Tables(), 0
+	share, known := set.Coverage(1)
+	for u := range 20 {
+		if set.Find(tables.Entity{Table: 1, Name: fmt.Sprint(u)}) != nil {
+			sample++
+		}
+	}
+	if !known || share < 0.1 || share > 1 || sample == 0 {
+		t.Fatalf("share %g of events, known %t, with %d of 20 users", share, known, sample)
+	}
+	if at := set.Newest(1); at < 1_700_000_000_000 || at >= 1_700_000_001_000 {
+		t.Errorf("newest record at %d", at)
+	}
+	log := &consumer.Batch{Topic: "t", Partition: 0, Base: 500, Next: 1500}
+	for i := range int64(1000) {
+		log.Records = append(log.Records, consumer.Record{Offset: 500 + i,
+			Value: fmt.Appendf(nil, `{"user":"x%d","item":"%d","rating":1,"ts":1700000000000}`, i, i)})
+	}
+	if err := New(m, store, c).Apply(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := set.Coverage(1); after != 0 {
+		t.Errorf("share %g of a thousand events of users without a row", after)
+	}
+}

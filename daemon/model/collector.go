@@ -81,7 +81,11 @@ var (
 		"Entities whose past was given up for more recent ones: their next event is like a first one.")
 	tableRows  = ofModel("table_rows", "Entities of which a table has a row.", "table")
 	tableBytes = ofModel("table_bytes", "Bytes of the rows of a table, as the state has them.", "table")
-	outlying   = ofModel("events_outlying_fields_total",
+	tableShare = ofModel("table_coverage",
+		"Share of the last thousand events or more that have a row in a table.", "table")
+	tableTime = ofModel("table_newest_timestamp_seconds",
+		"Time of the newest record of a table that gave it a row.", "table")
+	outlying = ofModel("events_outlying_fields_total",
 		"Events with a number so far from the others that it was learned as less.", "field")
 	modelReady    = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
 	modelNotReady = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
@@ -141,6 +145,8 @@ var (
 		pastDropped,
 		tableRows,
 		tableBytes,
+		tableShare,
+		tableTime,
 		mappingMissing,
 		mappingAbsent,
 		schemasKnown,
@@ -327,6 +333,12 @@ func (s samples) learned(m *Model) {
 		rows, bytes := known.Count(i)
 		s.gauge(tableRows, float64(rows), known.Config(i).Name)
 		s.gauge(tableBytes, float64(bytes), known.Config(i).Name)
+		if share, ok := known.Coverage(i); ok {
+			s.gauge(tableShare, share, known.Config(i).Name)
+		}
+		if at := known.Newest(i); at > 0 {
+			s.gauge(tableTime, float64(at)/1000, known.Config(i).Name)
+		}
 	}
 	names := learning.Names()
 	s.counter(featuresTotal, float64(names.Total))

@@ -13,7 +13,8 @@
 //	rows.go       rows that deltas changed; apply.go a delta becomes another model
 //	predict.go    outputs become a prediction; explain.go terms that add up to them
 //	topk.go       TopK; candidates.go the search, mixing.go bounds of several outputs, screen.go and screening.go rule out
-//	tables.go     what tables know of entities, joined to events; where.go conditions of TopK on it
+//	tables.go     what tables know of entities, joined to events; where.go conditions of TopK on it; coded.go its
+//	              rows as columns
 //	cochoices.go  what co-choices add to names of lists
 //	overlay.go    Overlay, Fold, Learn: histories; folding.go one row is folded in
 //	loader.go     Loader: files become a model; golden.go its self-test

@@ -167,6 +167,7 @@ type Scratch struct {
 	numbers             []float64  // of the event without what tables say of the ranked field
 	lists               [][]string // the same
 	seen                []uint64   // rows of a table that were looked at
+	coding              coding
 
 	// Of TopK: what the leading value of candidates is made of, what rules most of them out, and the goroutines that
 	// look at them.

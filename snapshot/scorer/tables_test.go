@@ -44,6 +44,9 @@ func (x *tabled) row(name string) *format.TableRow {
 	return r
 }
 
+// homogeneous is the seed of a model with that kernel and lists of weight 1/√n.
+const homogeneous = 5
+
 func newTabled(t *testing.T, seed uint64, items int) *tabled {
 	t.Helper()
 	x := &tabled{rng: rand.New(rand.NewPCG(seed, 1)), rows: make(map[string]*format.TableRow)}
@@ -69,6 +72,9 @@ func newTabled(t *testing.T, seed uint64, items int) *tabled {
 	}
 	c.Vocabulary[2], c.Vocabulary[3] = []string{"g0", "g1", "g2"}, []string{"false", "true"}
 	c.Vocabulary[4] = []string{"t0", "t1", "t2", "t3"}
+	if seed == homogeneous {
+		c.Kernel, c.Schema.MultiWeights = format.Homogeneous, []string{format.WeightSqrt}
+	}
 	for _, names := range c.Vocabulary {
 		c.NumFeatures += len(names)
 	}
@@ -201,7 +207,12 @@ func (x *tabled) slow(t *testing.T, q *format.Query) (items []format.Item) {
 // TestWhereAgainstSlowTwin: lists with conditions are those of a twin that scores every name with its row written into
 // the event, before and after deltas; names without a column are among them, and excluded ones never.
 func TestWhereAgainstSlowTwin(t *testing.T) {
-	x := newTabled(t, 1, 60)
+	t.Run("anova", func(t *testing.T) { whereAgainstSlowTwin(t, newTabled(t, 1, 60)) })
+	t.Run("homogeneous", func(t *testing.T) { whereAgainstSlowTwin(t, newTabled(t, homogeneous, 60)) })
+}
+
+func whereAgainstSlowTwin(t *testing.T, x *tabled) {
+	t.Helper()
 	var scratch Scratch
 	lists, without := 0, 0
 	for n := range *manyQueries {

@@ -183,11 +183,11 @@ var errTooFar = fmt.Errorf("%w: an output is not finite: a numeric field is too 
 func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *format.Input,
 	where []asked, s *Scratch) error {
 	s.heap = s.heap[:0]
-	try := func(j int32) error { return m.exactCandidate(over, field, j, output, by, k, event, s) }
 	if len(where) > 0 {
-		return m.eachWhere(field, where, s, try)
+		return m.whereCandidates(over, field, output, by, k, event, where, s)
 	}
-	return m.eachName(field, s, try)
+	return m.eachName(field, s,
+		func(j int32) error { return m.exactCandidate(over, field, j, output, by, k, event, s) })
 }
 
 // setApart sets the names of a field apart that trees ask for: all others have the same answers, those of no name.

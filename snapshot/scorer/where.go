@@ -10,11 +10,12 @@ import (
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
-// postings are the rows of a table by value, of the columns that were asked for. They are made once, when asked for
-// first.
+// postings are the rows of a table by value, of the columns that were asked for, and its codes. They are made once,
+// when asked for first: the rows of a column take 4 bytes for each name in it.
 type postings struct {
 	mu      sync.Mutex
 	columns map[int][][]int32 // by column, categorical ones first: rows of each value, ascending
+	codes   *codes
 }
 
 // of returns the rows of each value of a column.
@@ -56,8 +57,9 @@ func (p *postings) of(t *format.Table, column int) [][]int32 {
 // asked is a condition of a query on a column of a table.
 type asked struct {
 	*format.Condition
-	table, column int  // the column as postings number it, or of the numeric ones
-	isNumber      bool // a numeric column
+	table, column int     // the column as postings number it, or of the numeric ones
+	isNumber      bool    // a numeric column
+	values        []int32 // places of the names in the column's values, ascending
 }
 
 // conditions finds the columns that a query asks for. They are of tables of the ranked field.
@@ -98,9 +100,30 @@ func (m *Model) conditions(field int, where []format.Condition) ([]asked, error)
 		case !a.isNumber && w.Any == nil:
 			return nil, fmt.Errorf("%w: where: %q has names: ask for some of them", disk.ErrInput, w.Field)
 		}
+		if !a.isNumber {
+			a.values = m.valuesOf(&a)
+		}
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+// valuesOf returns the places of the names that a condition asks for.
+func (m *Model) valuesOf(a *asked) (at []int32) {
+	t := m.known[a.table].table
+	var values []string
+	if a.column < len(t.Categorical) {
+		values = t.Categorical[a.column].Values
+	} else {
+		values = t.Multi[a.column-len(t.Categorical)].Values
+	}
+	for _, name := range a.Any {
+		if i, ok := slices.BinarySearch(values, name); ok {
+			at = append(at, int32(i))
+		}
+	}
+	slices.Sort(at)
+	return slices.Compact(at)
 }
 
 // holds reports whether the condition holds for a row of its table as it was loaded.
@@ -109,15 +132,21 @@ func (a *asked) holds(t *format.Table, row int32) bool {
 	case a.isNumber:
 		return a.within(t.Numeric[a.column].Values[row])
 	case a.column < len(t.Categorical):
-		c := &t.Categorical[a.column]
-		return c.At[row] >= 0 && slices.Contains(a.Any, c.Values[c.At[row]])
+		return a.wants(t.Categorical[a.column].At[row])
 	}
 	c, begin := &t.Multi[a.column-len(t.Categorical)], int32(0)
 	if row > 0 {
 		begin = c.Ends[row-1]
 	}
-	return slices.ContainsFunc(c.At[begin:c.Ends[row]],
-		func(at int32) bool { return slices.Contains(a.Any, c.Values[at]) })
+	return slices.ContainsFunc(c.At[begin:c.Ends[row]], a.wants)
+}
+
+func (a *asked) wants(value int32) bool {
+	if len(a.values) > 8 {
+		_, ok := slices.BinarySearch(a.values, value)
+		return ok
+	}
+	return slices.Contains(a.values, value)
 }
 
 func (a *asked) within(v float64) bool {
@@ -148,9 +177,10 @@ func (m *Model) holdsFor(a *asked, name string) bool {
 	return ok && a.holds(k.table, row)
 }
 
-// eachWhere calls do with the places of the names of a field for which all conditions hold and that are not excluded,
-// until it returns an error. It looks at the names of the condition that fewest fulfil, as far as lists say how many.
-func (m *Model) eachWhere(field int, where []asked, s *Scratch, do func(j int32) error) error {
+// whereCandidates is candidates for the names of a field for which all conditions hold and that are not excluded. It
+// looks at the names of the condition that fewest fulfil, as far as lists say how many.
+func (m *Model) whereCandidates(over *Overlay, field, output int, by ranking, k int, event *format.Input,
+	where []asked, s *Scratch) error {
 	first, fewest := -1, math.MaxInt
 	for i := range where {
 		a := &where[i]
@@ -165,9 +195,16 @@ func (m *Model) eachWhere(field int, where []asked, s *Scratch, do func(j int32)
 			first, fewest = i, n
 		}
 	}
-	consider := func(name string, but int) error {
+	asked := &where[max(first, 0)]
+	of := m.known[asked.table]
+	isCoded := m.isCoded(field)
+	if isCoded {
+		m.encodeOver(over, event, s)
+		s.coding.begin(m, of, s)
+	}
+	named := func(name string, from int) error {
 		for i := range where {
-			if i != but && !m.holdsFor(&where[i], name) {
+			if i != from && !m.holdsFor(&where[i], name) {
 				return nil
 			}
 		}
@@ -178,24 +215,60 @@ func (m *Model) eachWhere(field int, where []asked, s *Scratch, do func(j int32)
 		if i := m.exclusion(field, j); s.excluded[i/64]&(1<<(i%64)) != 0 {
 			return nil
 		}
-		return do(j)
+		return m.exactCandidate(over, field, j, output, by, k, event, s)
 	}
-	if first < 0 { // numbers alone: every row of the first one's table
-		k := m.known[where[0].table]
-		for _, name := range k.table.Names {
-			if k.changed[name] == nil {
-				if err := consider(name, -1); err != nil {
-					return err
-				}
+	try := func(row int32) error {
+		if len(of.changed) > 0 {
+			if _, changed := of.changed[of.table.Names[row]]; changed {
+				return nil
 			}
 		}
-		return m.eachChanged(k, func(name string) error { return consider(name, -1) })
+		if !isCoded {
+			return named(of.table.Names[row], first)
+		}
+		for i := range where {
+			if i != first && !where[i].holds(of.table, row) {
+				return nil
+			}
+		}
+		if s.coding.rows = append(s.coding.rows, row); len(s.coding.rows) < codedRows {
+			return nil
+		}
+		return m.codedCandidates(field, output, by, k, s)
 	}
-	k := m.known[where[first].table]
-	lists := m.rowsOf(&where[first])
+	if err := m.eachRow(of, asked, s, try); err != nil {
+		return err
+	}
+	if isCoded {
+		if err := m.codedCandidates(field, output, by, k, s); err != nil {
+			return err
+		}
+	}
+	for name, r := range of.changed {
+		if !r.Removed {
+			if err := named(name, -1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// eachRow calls do with the rows of a table as it was loaded that have one of the names that a condition asks for, each
+// once; with all rows where it asks for numbers.
+func (m *Model) eachRow(of *known, a *asked, s *Scratch, do func(row int32) error) error {
+	if a.isNumber {
+		for row := range of.table.Names {
+			if err := do(int32(row)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	lists := m.rowsOf(a)
 	s.seen = s.seen[:0]
-	if len(lists) > 1 { // a row may have several of the names
-		s.seen = slices.Grow(s.seen, (len(k.table.Names)+63)/64)[:(len(k.table.Names)+63)/64]
+	if len(lists) > 1 && a.column >= len(of.table.Categorical) { // a row may have several of the names
+		s.seen = slices.Grow(s.seen, (len(of.table.Names)+63)/64)[:(len(of.table.Names)+63)/64]
 		clear(s.seen)
 	}
 	for _, rows := range lists {
@@ -206,22 +279,7 @@ func (m *Model) eachWhere(field int, where []asked, s *Scratch, do func(j int32)
 				}
 				s.seen[row/64] |= 1 << (row % 64)
 			}
-			name := k.table.Names[row]
-			if _, changed := k.changed[name]; changed {
-				continue
-			}
-			if err := consider(name, first); err != nil {
-				return err
-			}
-		}
-	}
-	return m.eachChanged(k, func(name string) error { return consider(name, -1) })
-}
-
-func (m *Model) eachChanged(k *known, do func(name string) error) error {
-	for name, r := range k.changed {
-		if !r.Removed {
-			if err := do(name); err != nil {
+			if err := do(row); err != nil {
 				return err
 			}
 		}
@@ -233,16 +291,8 @@ func (m *Model) eachChanged(k *known, do func(name string) error) error {
 func (m *Model) rowsOf(a *asked) (lists [][]int32) {
 	k := m.known[a.table]
 	posted := k.posted.of(k.table, a.column)
-	var values []string
-	if a.column < len(k.table.Categorical) {
-		values = k.table.Categorical[a.column].Values
-	} else {
-		values = k.table.Multi[a.column-len(k.table.Categorical)].Values
-	}
-	for i, name := range a.Any {
-		if at, ok := slices.BinarySearch(values, name); ok && !slices.Contains(a.Any[:i], name) {
-			lists = append(lists, posted[at])
-		}
+	for _, at := range a.values {
+		lists = append(lists, posted[at])
 	}
 	return lists
 }

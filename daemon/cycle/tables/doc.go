@@ -8,6 +8,7 @@
 //
 // Files:
 //
-//	tables.go  Set: rows by name, which one counts, what changed; the join
+//	tables.go    Set: rows by name, which one counts, what changed; the join
+//	coverage.go  which share of events has a row in each table
 //	codec.go   bytes of a row in the state (AppendRow, DecodeRow), and of the rows of a refit in its record
 package tables

@@ -34,6 +34,8 @@ type Set struct {
 	touched []*Touched
 	copied  *Set // what Snapshot returned last; nil after a change
 	memo    any  // what Memo has made; nil after a change
+
+	covered coverage
 }
 
 // table is one of them.
@@ -43,6 +45,7 @@ type table struct {
 	categorical, numeric, multi []int // fields of events, by column
 	rows                        map[string][]*Row
 	bytes                       int64
+	newest                      int64 // time of the newest record that was put, in ms; 0 before one
 }
 
 // Touched lists the entities whose rows changed since it was asked last, each once, in no order.
@@ -114,6 +117,7 @@ func (s *Set) Put(table int, r *Row) {
 	}
 	t.rows[r.Name()] = rows
 	t.bytes += int64(r.Bytes)
+	t.newest = max(t.newest, r.Event.Time)
 	s.touch(table, r.Name())
 }
 

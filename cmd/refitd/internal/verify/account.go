@@ -40,9 +40,10 @@ func (t *tally) add(p *sketch.Part) {
 		case sketch.Rejected:
 			l.Rejected++
 		case sketch.Applied:
-			l.Applied++
-			l.Eligible[r.Role]++
-			l.Watermark = max(l.Watermark, r.Time)
+			if l.Applied++; !r.Aside {
+				l.Eligible[r.Role]++
+				l.Watermark = max(l.Watermark, r.Time)
+			}
 		}
 		b := append(make([]byte, 0, 45), l.Digest[:]...)
 		b = binary.BigEndian.AppendUint64(b, uint64(r.Offset))

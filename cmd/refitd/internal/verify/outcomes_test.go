@@ -22,6 +22,7 @@ import (
 // joinedBench has a topic of events and two of outcomes, as a broker and as the daemon reads them.
 type joinedBench struct {
 	*bench
+	client  *kgo.Client
 	records map[string][]consumer.Record
 }
 
@@ -47,24 +48,9 @@ models:
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.conf, b.model = conf, &conf.Models[0]
-	client := b.producer()
+	b.conf, b.model, b.client = conf, &conf.Models[0], b.producer()
 	now := int64(1_700_000_000_000)
-	add := func(topic string, key, value string) {
-		r := &kgo.Record{Topic: topic, Timestamp: time.UnixMilli(now)}
-		if r.Value = []byte(value); value == "" {
-			r.Value = nil
-		}
-		if key != "" {
-			r.Key = []byte(key)
-		}
-		if err := client.ProduceSync(b.context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-		at := r.Timestamp.UnixMilli()
-		b.records[topic] = append(b.records[topic], consumer.Record{Offset: r.Offset, Timestamp: at, Key: r.Key,
-			Value: r.Value, CRC: crc(r.Key, r.Value, at)})
-	}
+	add := func(topic string, key, value string) { b.add(topic, now, key, value) }
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range 300 {
 		at := 1_700_000_000_000 + int64(i)*60_000
@@ -83,6 +69,23 @@ models:
 		}
 	}
 	return b
+}
+
+// add writes a record, which has no key or no value where these are empty.
+func (b *joinedBench) add(topic string, at int64, key, value string) {
+	b.t.Helper()
+	r := &kgo.Record{Topic: topic, Timestamp: time.UnixMilli(at)}
+	if value != "" {
+		r.Value = []byte(value)
+	}
+	if key != "" {
+		r.Key = []byte(key)
+	}
+	if err := b.client.ProduceSync(b.context(), r).FirstErr(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.records[topic] = append(b.records[topic], consumer.Record{Offset: r.Offset, Timestamp: at, Key: r.Key,
+		Value: r.Value, CRC: crc(r.Key, r.Value, at)})
 }
 
 // take stores what was written to a topic up to a share of it.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/progress"
@@ -167,6 +168,7 @@ type verification struct {
 	rows    rows // of the state
 	result  *Result
 	differs bool // some account does
+	thinned bool // compaction took records out of a table, maybe rejected ones
 }
 
 // derives reports whether rows have derived fields that the log does not give again where it is read from a later
@@ -232,7 +234,7 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 	}
 	digest := again.SampleDigest.String()
 	v.result.Summary.RecomputedDigest = &digest
-	if !maps.Equal(again.RejectedByReason, v.state.RejectedByReason) {
+	if !v.thinned && !maps.Equal(again.RejectedByReason, v.state.RejectedByReason) {
 		v.Log.Error("rejections differ by reason", "state", v.state.RejectedByReason, "topic", again.RejectedByReason)
 		v.result.Summary.OK = false
 	}
@@ -302,18 +304,21 @@ type proof struct {
 	reader *reader
 	memory *sketch.Store
 	sink   *ingest.Ingest
+	into   consumer.Sink // sink, or what looks at records before it
 
-	ledger   *sketch.LedgerRow
-	out      *report.VerifyPartition
-	log      *slog.Logger // with topic and partition
-	logStart int64
-	missing  *unreadableError // why the stretch at hand cannot be read, nil if it can
-	from     int64            // what comes after it is proved
-	whole    bool             // every stretch was read
-	count    tally            // of the stretch at hand
-	altered  int64            // rows that are not what the log has at their offsets
-	derived  bool             // derived fields are known: the partition was read whole so far
-	err      error            // of a row that cannot be decoded
+	ledger    *sketch.LedgerRow
+	out       *report.VerifyPartition
+	log       *slog.Logger // with topic and partition
+	logStart  int64
+	missing   *unreadableError // why the stretch at hand cannot be read, nil if it can
+	from      int64            // what comes after it is proved
+	whole     bool             // every stretch was read
+	tables    *tableSink       // of a table; nil of events
+	compacted bool             // it is of a table, and compaction took records out of a stretch that was read
+	count     tally            // of the stretch at hand
+	altered   int64            // rows that are not what the log has at their offsets
+	derived   bool             // derived fields are known: the partition was read whole so far
+	err       error            // of a row that cannot be decoded
 }
 
 // partition proves one partition. whole is false if not every stretch was read.
@@ -325,6 +330,7 @@ func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.
 		reader:       r,
 		memory:       memory,
 		sink:         sink,
+		into:         sink,
 		ledger:       l,
 		out:          &v.result.Partitions[i],
 		from:         l.Start,
@@ -341,8 +347,14 @@ func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.
 	if err != nil && !isGone {
 		return false, err
 	}
+	if table := v.Model.TableOf(l.Topic); table >= 0 {
+		p.tables = &tableSink{Sink: sink, name: v.Model.Tables[table].Name, rejected: make(map[sketch.Digest]int64)}
+		p.into = p.tables
+	}
 	sink.OnPart = func(part *sketch.Part) {
-		p.count.add(part)
+		if p.count.add(part); p.tables != nil {
+			p.tables.note(part)
+		}
 		altered, err := v.hasher.check(v.rows, part, p.derived)
 		p.altered, p.err = p.altered+altered, cmp.Or(p.err, err)
 	}
@@ -362,6 +374,11 @@ func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.
 		p.log.Warn("partition cannot be verified", "reason", missing.reason)
 		p.whole, p.from, p.out.Digest = false, l.Next, digestUnverifiable
 	}
+	if p.tables != nil && p.whole {
+		if err := p.table(); err != nil {
+			return false, err
+		}
+	}
 	p.finish()
 	return p.whole, nil
 }
@@ -377,7 +394,7 @@ func (p *proof) stretch(ctx context.Context, begin, end *sketch.LedgerRow) error
 		}
 		p.count.row = *begin
 		p.sink.ResumeAt(end.Topic, end.Partition, begin.Watermark)
-		err := p.reader.read(ctx, end.Topic, end.Partition, low, end.Next, p.logStart, p.sink)
+		err := p.reader.read(ctx, end.Topic, end.Partition, low, end.Next, p.logStart, p.into)
 		unread, ok := errors.AsType[*unreadableError](err)
 		switch {
 		case ok:
@@ -388,7 +405,11 @@ func (p *proof) stretch(ctx context.Context, begin, end *sketch.LedgerRow) error
 			found, lost, double = p.count.judge(end, p.reader.compacts(end.Topic))
 		}
 	}
-	if found == proved {
+	switch {
+	case found == proved:
+		return nil
+	case found == compacted && p.tables != nil:
+		p.compacted, p.thinned, p.from = true, true, end.Next
 		return nil
 	}
 	if found == different {
@@ -430,7 +451,7 @@ func (p *proof) finish() {
 	case p.altered > 0:
 		p.log.Error("rows are not what the log has at their offsets", "rows", p.altered)
 		p.out.Digest = digestMismatch
-	case p.from == l.Next && l.Next > l.Start:
+	case p.from == l.Next && l.Next > l.Start && !p.compacted:
 		p.out.Digest = digestUnverifiable
 	}
 	p.out.Unverifiable += p.from - l.Start
