@@ -235,16 +235,6 @@ func (v *validator) joinedWith(m *Model, path string) {
 	if len(m.Tables) > 0 {
 		v.refuse(at("tables"), joined+"deltas have the rows of tables, and nothing is published between refits")
 	}
-	for _, k := range []struct {
-		key string
-		on  bool
-		off string
-	}{{"train.fold_in.enabled", m.Train.FoldIn.Enabled, "false"},
-		{"publish.update_every", m.Publish.UpdateEvery > 0, "0s"}, {"serve.live", m.Serve.Live, "false"}} {
-		if k.on {
-			v.refuse(at(k.key), joined+"nothing is learned between refits before there is a label: write "+k.off)
-		}
-	}
 	if m.Shard.IsShard() || m.Shard.Role == RoleTrainer {
 		v.refuse("role", joined+"one process reads events and outcomes: write role: all")
 	}

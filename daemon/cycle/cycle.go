@@ -140,8 +140,16 @@ func (c *Cycle) observe(of *Observation, i int) {
 		return
 	}
 	c.target.Encode(c.ensemble.targets, ev)
+	if of.Stage == Final {
+		if c.judge(of); !of.Learn {
+			return
+		}
+	}
 	var o [evaluate.NumRoles]evaluate.EventOutcome
-	versus := c.progress.progressive.Compare(c.ensemble.targets)
+	var versus evaluate.Compared
+	if of.Stage == Whole {
+		versus = c.progress.progressive.Compare(c.ensemble.targets)
+	}
 	if !versus.Known {
 		versus.Base = ev.Label
 	}
@@ -156,11 +164,13 @@ func (c *Cycle) observe(of *Observation, i int) {
 		o[evaluate.Published], o[evaluate.Baseline0], o[evaluate.Baseline1] = prescored.Published, prescored.Baseline0,
 			prescored.Baseline1
 		versus.Slice = prescored.Slice
-		if prescored.Compared && of.counts.IsShared() {
+		if prescored.Compared && of.counts.IsShared() && of.Stage != Shown {
 			c.compareUpdates(prescored, ev)
 		}
-		c.progress.names.Total += prescored.Names.Total
-		c.progress.names.Unseen += prescored.Names.Unseen
+		if of.Stage <= Shown {
+			c.progress.names.Total += prescored.Names.Total
+			c.progress.names.Unseen += prescored.Names.Unseen
+		}
 	}
 	// 2. What the live model says, all before any part of it learns from the event.
 	o[evaluate.FoldIn] = alone.outcome
@@ -175,11 +185,13 @@ func (c *Cycle) observe(of *Observation, i int) {
 		l.Take(ev)
 		o[evaluate.Baseline2] = evaluate.Outcome(c.target, ev, l.Predict(ev), c.ensemble.targets)
 	}
-	// 3. The figures of the report.
-	versus.Beyond = !of.counts.IsShared()
-	c.progress.progressive.Add(&o, versus)
-	if c.progress.interval != nil {
-		c.progress.interval.Add(&o, versus, c.ensemble.mixture, ev, c.ensemble.targets)
+	// 3. The figures of the report, or what they are made of once the label is final.
+	switch of.Stage {
+	case Whole:
+		c.report(&o, versus, of)
+	case Shown:
+		c.say(of, i, &o, prescored)
+		return
 	}
 	// 4. A label that takes the place of an earlier one moves what that one had moved.
 	if alone.correction != nil {
@@ -565,6 +577,9 @@ func (s *common) Configure(m *config.Model) {
 	defer s.reportMu.Unlock()
 	s.config = m
 }
+
+// Outputs returns how many outputs predictions have.
+func (s *common) Outputs() int { return s.target.Outputs() }
 
 // Champion returns the last promoted refit, or nil.
 func (s *common) Champion() *fitted.Fitted {
