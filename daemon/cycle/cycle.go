@@ -164,7 +164,7 @@ func (c *Cycle) observe(of *Observation, i int) {
 		o[evaluate.Published], o[evaluate.Baseline0], o[evaluate.Baseline1] = prescored.Published, prescored.Baseline0,
 			prescored.Baseline1
 		versus.Slice = prescored.Slice
-		if prescored.Compared && of.counts.IsShared() && of.Stage != Shown {
+		if prescored.Compared && of.counts.IsShared() && of.Stage == Whole {
 			c.compareUpdates(prescored, ev)
 		}
 		if of.Stage <= Shown {
@@ -205,11 +205,12 @@ func (c *Cycle) observe(of *Observation, i int) {
 	// 5. Learning. An outlier counts as the end of the range of labels before it; the caller gets the event back as it
 	// was.
 	c.ensemble.learnAs(alone.label, ev)
-	if of.counts.IsShared() {
+	isWhole := of.Stage == Whole // else all that follows is judged once the label is final
+	if of.counts.IsShared() && isWhole {
 		c.publisher.guard.Observe(ev, &o[evaluate.Published])
 	}
 	if c.config.Train.FoldIn.Enabled {
-		if _, closed := c.ensemble.learner.(*experts.FoldIn); !closed && of.counts.IsShared() {
+		if _, closed := c.ensemble.learner.(*experts.FoldIn); !closed && of.counts.IsShared() && isWhole {
 			alone.alarms = c.watchDrift(o[evaluate.Live].Judged(c.target.IsNumeric()),
 				c.publisher.refitLoss(&o[evaluate.Published], prescored))
 		}
@@ -219,8 +220,12 @@ func (c *Cycle) observe(of *Observation, i int) {
 		// Last, as it may replace the fold-in.
 		c.checkLive()
 	}
-	if c.ensemble.mixture != nil {
+	switch {
+	case c.ensemble.mixture == nil:
+	case isWhole:
 		c.ensemble.learnMixed(ev, of.counts)
+	default:
+		c.ensemble.mixture.LearnBaselines(ev, c.ensemble.targets, of.counts)
 	}
 	if l := c.ensemble.linear; l != nil {
 		if l.Learn(ev, of.counts); of.counts.IsShared() {
@@ -302,9 +307,13 @@ func (e *ensemble) predictMixed(foldIn, refit []float64) {
 // learnMixed has the mixture, the stacking and the ordinal mixture learn the event that they have predicted.
 func (e *ensemble) learnMixed(ev *event.Event, counts *rows.Counted) {
 	e.mixture.Learn(ev, e.targets, counts)
-	if !counts.IsShared() {
-		return
+	if counts.IsShared() {
+		e.judgeMixed(ev)
 	}
+}
+
+// judgeMixed is learnMixed of the stacking and the ordinal mixture alone.
+func (e *ensemble) judgeMixed(ev *event.Event) {
 	if e.levels != nil {
 		e.levels.Learn(e.targets)
 	}
@@ -577,9 +586,6 @@ func (s *common) Configure(m *config.Model) {
 	defer s.reportMu.Unlock()
 	s.config = m
 }
-
-// Outputs returns how many outputs predictions have.
-func (s *common) Outputs() int { return s.target.Outputs() }
 
 // Champion returns the last promoted refit, or nil.
 func (s *common) Champion() *fitted.Fitted {

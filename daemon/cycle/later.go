@@ -1,6 +1,11 @@
 package cycle
 
 import (
+	"math"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
@@ -18,20 +23,35 @@ const (
 )
 
 // Said is what the predictors said of an event when it was shown. Losses count once its label is final, by these
-// predictions: those of a later model would flatter it, which may have learned the label.
+// predictions: those of a later model would flatter it, which may have learned the label. The weights of the mixture
+// follow these losses, too: labels that are learned earlier may be provisional.
 type Said struct {
 	values   []float64 // outputs or numbers of those that has says, in the order of the roles
+	parts    []float64 // of the mixture
+	compared []float64 // updates.Score.Candidates; empty without
+	stacked  []float64 // inputs and steps of the stacked update; empty without
+	refit    []float64 // outputs of the last refit, of levels
 	chances  []float64 // of levels, of what is live; nil of other tasks
 	has      [evaluate.NumRoles]bool
 	slice    evaluate.Slice
 	isFilled bool
 }
 
-// SaidBytes bounds what one takes, of so many outputs.
-func SaidBytes(outputs int) int64 { return saidBytes + 8*int64(outputs)*(evaluate.NumRoles+1) }
+// SaidBytes bounds what one takes.
+func (c *Cycle) SaidBytes() int64 {
+	m := c.target.Outputs()
+	values := m * (evaluate.NumRoles + 2 + 2 + int(mixture.NumForms))
+	if c.ensemble.mixture != nil {
+		values += m * len(c.ensemble.mixture.Parts)
+	}
+	if b := c.ensemble.stacked; b != nil {
+		values += len(b.Inputs) + len(b.Steps)
+	}
+	return saidBytes + 8*int64(values)
+}
 
 // saidBytes is a Said without its values. Counted from the type.
-const saidBytes = 64
+const saidBytes = 176
 
 // isPredicted reports whether learners predict an event: all but those that are judged alone.
 func (o *Observation) isPredicted() bool { return o.Stage != Final || o.Learn }
@@ -72,6 +92,21 @@ func (c *Cycle) say(of *Observation, i int, o *[evaluate.NumRoles]evaluate.Event
 		keep(evaluate.Baseline2, l.Outputs...)
 	}
 	keep(evaluate.FoldIn, folded...)
+	if c.ensemble.mixture != nil {
+		s.parts = c.ensemble.mixture.Keep(nil)
+	}
+	if b := c.ensemble.stacked; b != nil && b.Ready {
+		s.stacked = slices.Concat(b.Inputs, b.Steps)
+	}
+	if !o[evaluate.Published].Present {
+		return
+	}
+	if c.ensemble.levels != nil {
+		s.refit = slices.Clone(c.publisher.refitOutputs(prescored))
+	}
+	if prescored.Compared {
+		s.compared = slices.Clone(prescored.Candidates)
+	}
 }
 
 // judge counts what was said of an event whose label is final. What was not kept, as of events from before a restart,
@@ -116,6 +151,54 @@ func (c *Cycle) judge(of *Observation) {
 		}
 	}
 	c.report(&o, versus, of)
+	if versus.Beyond {
+		return
+	}
+	c.publisher.guard.Observe(ev, &o[evaluate.Published])
+	if len(s.compared) > 0 {
+		c.compareSaid(s, ev)
+	}
+	if isMixed && c.config.Train.FoldIn.Enabled {
+		c.judgeParts(s, ev)
+	}
+}
+
+// compareSaid is compareUpdates of what was said.
+func (c *Cycle) compareSaid(s *Said, ev *event.Event) {
+	m, is := c.target.Outputs(), updates.Score{Compared: true}
+	loss := func(i int) float64 {
+		outputs := s.compared[i*m : i*m+m]
+		if math.IsNaN(outputs[0]) {
+			return math.NaN()
+		}
+		o := evaluate.Outcome(c.target, ev, outputs, c.ensemble.targets)
+		return o.Judged(c.target.IsNumeric())
+	}
+	is.Refit, is.Update = loss(0), loss(1)
+	for f := range is.Forms {
+		is.Forms[f] = loss(2 + f)
+	}
+	c.compareUpdates(&is, ev)
+}
+
+// judgeParts has the weights of the mixture, of levels and of the stacked update follow what was said.
+func (c *Cycle) judgeParts(s *Said, ev *event.Event) {
+	e := &c.ensemble
+	e.mixture.Recombine(ev, s.parts)
+	if e.levels != nil {
+		var link *encode.LevelLink
+		if e.champion != nil {
+			link = e.champion.Link
+		}
+		e.levels.Predict(s.values[len(s.values)-c.target.Outputs():], s.refit, e.mixture.Value(), link)
+	}
+	if b := e.stacked; b != nil {
+		if b.Ready = len(s.stacked) == len(b.Inputs)+len(b.Steps); b.Ready {
+			copy(b.Steps, s.stacked[copy(b.Inputs, s.stacked):])
+		}
+	}
+	e.mixture.Judge(ev, e.targets, true)
+	e.judgeMixed(ev)
 }
 
 // report adds what predictors made of an event to the figures that are reported.

@@ -316,7 +316,7 @@ func (a *pipeline) fold(i int, targets []float64) {
 	}
 	if experts.LearnPart(e.learner, ev, targets, o.counts); o.counts.IsShared() {
 		e.numbers.Learn(ev.Label)
-		if _, closed := e.learner.(*experts.FoldIn); closed {
+		if _, closed := e.learner.(*experts.FoldIn); closed && o.Stage == Whole {
 			to.alarms = c.watchDrift(math.NaN(), math.NaN())
 		}
 	}

@@ -178,7 +178,7 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 		g.rowLimit = min(limit, g.rowLimit)
 	}
 	if c != nil {
-		g.observe, g.prescorer, g.open = c.ObserveAll, c.NewBatchScorer(), newOpenEvents(m, c.Outputs())
+		g.observe, g.prescorer, g.open = c.ObserveAll, c.NewBatchScorer(), newOpenEvents(m, c.SaidBytes())
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		r := &reader{ingest: g, outcomes: newOutcomeDecoder(m)}

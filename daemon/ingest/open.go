@@ -30,7 +30,7 @@ type openEvent struct {
 	id       sketch.Identity
 	payload  []byte // nil of an event that has not been read
 	time     int64  // of the event, else of its first outcome; milliseconds
-	due      int64  // when its label is final
+	due      int64  // when something is due: the default, then the end of the window
 	outcomes []sketch.Outcome
 	said     *cycle.Said // nil from before a restart
 	label    float64     // as it was learned
@@ -45,50 +45,44 @@ const (
 	openOutcomeBytes = 64
 )
 
-func (e *openEvent) size(outputs int) int64 {
+func (e *openEvent) size(said int64) int64 {
 	n := openEventBytes + int64(len(e.payload)) + openOutcomeBytes*int64(len(e.outcomes))
 	if e.said != nil {
-		n += cycle.SaidBytes(outputs)
+		n += said
 	}
 	return n
 }
 
 // openEvents holds them. It belongs to the goroutine that learns.
 type openEvents struct {
-	model   *config.Model
-	outputs int
-	window  int64 // milliseconds
-	most    int64 // bytes
-	bytes   int64
-	held    map[sketch.Identity]*openEvent
-	due     dueHeap
-	limit   uint64 // hashes of the keys that are held are at most this
+	model  *config.Model
+	said   int64 // bytes of what was said of one
+	window int64 // milliseconds
+	most   int64 // bytes
+	bytes  int64
+	held   map[sketch.Identity]*openEvent
+	due    dueHeap
+	limit  uint64 // hashes of the keys that are held are at most this
 	// Of an event up to lowTo an outcome may have come while the limit was low.
 	low      uint64
 	lowTo    int64
 	raised   int64            // when the limit was last raised, by the clock
 	events   int64            // newest time of events
 	outcomes map[string]int64 // newest time by topic
+	come     *maturity
 	filled   bool
 	dropped  int64 // events that are neither learned nor judged, since it was last asked
 	names    rows.Interner
 }
 
-// OpenBytes bounds the memory of open events.
-func OpenBytes(m *config.Model) int64 { return openBacklogs * int64(rows.BacklogBytes(m)) }
-
-// openBacklogs is how many times what waits for a refit open events may take. A window is longer than a refit. Chosen
-// by hand: 64 MiB, some hundred thousand events.
-const openBacklogs = 4
-
-func newOpenEvents(m *config.Model, outputs int) *openEvents {
+func newOpenEvents(m *config.Model, said int64) *openEvents {
 	if !m.Schema.LabelLater {
 		return nil
 	}
-	return &openEvents{model: m, outputs: outputs, window: m.Input.Outcomes.Window.Std().Milliseconds(),
-		most: OpenBytes(m), held: make(map[sketch.Identity]*openEvent), limit: math.MaxUint64, low: math.MaxUint64,
+	return &openEvents{model: m, said: said, window: m.Input.Outcomes.Window.Std().Milliseconds(),
+		most: int64(rows.OpenBytes(m)), held: make(map[sketch.Identity]*openEvent), limit: math.MaxUint64, low: math.MaxUint64,
 		lowTo: sketch.NoTime, raised: sketch.NoTime, events: sketch.NoTime, outcomes: make(map[string]int64),
-		names: make(rows.Interner)}
+		come: newMaturity(m), names: make(rows.Interner)}
 }
 
 // fill holds the open rows of the state, once, before anything new is learned.
@@ -107,14 +101,24 @@ func (o *openEvents) fill(store *sketch.Store) error {
 		}
 	}
 	now := o.clock()
+	var open []*sketch.Row
 	for _, list := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
 		for i := range list {
 			r := &list[i]
-			if LabelOf(o.model, r.Time, r.Outcomes).Counted > 0 || now != sketch.NoTime && r.Time+o.window <= now {
-				continue
+			label := LabelOf(o.model, r.Time, r.Outcomes)
+			switch isOver := now != sketch.NoTime && r.Time+o.window <= now; {
+			case isOver:
+				o.come.closed(label)
+			case label.Counted == 0:
+				open = append(open, r)
 			}
-			o.put(&openEvent{id: r.ID, payload: bytes.Clone(r.Payload), time: r.Time, due: r.Time + o.window})
 		}
+	}
+	if o.come.joins > 0 {
+		o.come.refit(o)
+	}
+	for _, r := range open {
+		o.put(&openEvent{id: r.ID, payload: bytes.Clone(r.Payload), time: r.Time, due: o.defaultDue(r.ID, r.Time, -1)})
 	}
 	return nil
 }
@@ -168,7 +172,7 @@ func (o *openEvents) takeDropped() (n int64) {
 func (o *openEvents) put(e *openEvent) {
 	o.held[e.id] = e
 	heap.Push(&o.due, e)
-	o.add(e.size(o.outputs))
+	o.add(e.size(o.said))
 }
 
 // add counts bytes more. Where there are too many, half of the keys are not held any more.
@@ -204,7 +208,7 @@ func (o *openEvents) raise(now int64) {
 func (o *openEvents) remove(e *openEvent) {
 	e.gone = true
 	delete(o.held, e.id)
-	o.bytes -= e.size(o.outputs)
+	o.bytes -= e.size(o.said)
 }
 
 // show holds an event that was read, and appends what is observed of it.
@@ -220,7 +224,11 @@ func (o *openEvents) show(run []cycle.Observation, r *sketch.Record, of cycle.Ob
 		}
 		return run
 	}
-	next := &openEvent{id: id, payload: bytes.Clone(r.Payload), time: r.Time, due: r.Time + o.window,
+	chance := -1.0
+	if of.Prescored != nil && of.Prescored.Of != nil {
+		chance = of.Prescored.Chance
+	}
+	next := &openEvent{id: id, payload: bytes.Clone(r.Payload), time: r.Time, due: o.defaultDue(id, r.Time, chance),
 		said: new(cycle.Said)}
 	of.Stage, of.Said, of.Learn = cycle.Shown, next.said, false
 	run = append(run, of)
@@ -282,10 +290,12 @@ func (o *openEvents) relabel(run []cycle.Observation, e *openEvent, at rows.Posi
 	default:
 		e.label, e.learned = label.Value, true
 	}
+	o.come.joins++
 	return o.observe(run, e, cycle.Observation{Stage: cycle.Joined, Learn: true, Position: at})
 }
 
-// close appends what is learned and judged of the events whose windows are over, at a position.
+// close appends what is learned and judged, at a position, of the events of which something is due: the default of one
+// that has no outcome yet, and the end of its window.
 func (o *openEvents) close(run []cycle.Observation, at rows.Position) []cycle.Observation {
 	now := o.clock()
 	for len(o.due) > 0 && now != sketch.NoTime && o.due[0].due <= now {
@@ -293,14 +303,36 @@ func (o *openEvents) close(run []cycle.Observation, at rows.Position) []cycle.Ob
 		if e.gone {
 			continue
 		}
-		if o.remove(e); e.payload != nil {
-			learn := !e.learned
-			e.label = LabelOf(o.model, e.time, e.outcomes).Value
-			run = o.observe(run, e, cycle.Observation{Stage: cycle.Final, Learn: learn, Said: e.said, Position: at})
+		of := cycle.Observation{Stage: cycle.Joined, Learn: true, Position: at}
+		if end := e.time + o.window; e.due < end {
+			e.due = end
+			heap.Push(&o.due, e)
+			if e.learned || e.payload == nil {
+				continue
+			}
+		} else if o.remove(e); e.payload != nil {
+			of = cycle.Observation{Stage: cycle.Final, Learn: !e.learned, Said: e.said, Position: at}
+		}
+		if e.payload != nil {
+			label := LabelOf(o.model, e.time, e.outcomes)
+			e.label, e.learned = label.Value, true
+			if e.gone {
+				o.come.closed(label)
+			}
+			run = o.observe(run, e, of)
 		}
 		o.raise(now)
 	}
 	return run
+}
+
+// defaultDue returns when the default of an event is learned, if there is no outcome by then: its age is drawn so that
+// of the events of each age, those without an outcome are learned with the probability encode.OpenWeight. So at any
+// time what was learned has the right share of outcomes. chance is that of an outcome, -1 where that of all counts.
+func (o *openEvents) defaultDue(id sketch.Identity, at int64, chance float64) int64 {
+	const fraction = 1.0 / (1 << 53)
+	drawn := float64(hashOf(id)*0x9e3779b97f4a7c15>>11) * fraction
+	return at + o.come.age(o, drawn, chance)
 }
 
 // observe appends the observation of an event with its label.

@@ -13,10 +13,14 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 )
 
-// TestLiveOfLaterLabels: what is learned between refits from labels that come later is about as good as with every
-// label at once, in losses of the predictions at the event, also where new names come.
+// TestLiveOfLaterLabels: what is learned between refits from labels that come later has the right share of outcomes,
+// and is better than the refit alone where new names come. As of 12,000 events with median delays of 300 events, log
+// losses with new names and without a version, with every label at once, these, and defaults at the end of windows
+// alone:
+//
+//	0.549, 0.561, 0.80 and 0.55, 0.65, 2.9; of the refit alone 0.581
 func TestLiveOfLaterLabels(t *testing.T) {
-	const n, spacing, window, refit, fresh = 24_000, int64(1000), int64(3_000_000), 8000, 16_000
+	const n, spacing, window, refit, fresh = 12_000, int64(2000), int64(3_000_000), 4000, 8000
 	type record struct {
 		at      int64
 		outcome bool
@@ -49,14 +53,14 @@ func TestLiveOfLaterLabels(t *testing.T) {
 		slices.SortStableFunc(list, func(a, b record) int { return cmp.Compare(a.at, b.at) })
 		return list
 	}
-	play := func(isLate, live bool) (losses []float64) {
+	play := func(isLate bool) (live, published, ece float64) {
 		m := clicks(n)
 		m.Input.Outcomes.Window = config.Duration(window * 1e6)
 		if !isLate {
 			m.Input.Outcomes.Window = config.Duration(time.Second)
 		}
 		m.Sample.MaxBytes, m.Sample.Holdout.Size = 0, 4000
-		m.Train.MaxBasis, m.Train.FoldIn.Enabled = 2, live
+		m.Train.MaxBasis = 2
 		c, err := cycle.New(m, time.Now)
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +72,6 @@ func TestLiveOfLaterLabels(t *testing.T) {
 		var next [2]int64
 		events := 0
 		c.WatchLosses()
-		at := 0
 		for _, r := range log(isLate) {
 			b := &consumer.Batch{Topic: "seen", Base: next[0]}
 			side := 0
@@ -96,23 +99,23 @@ func TestLiveOfLaterLabels(t *testing.T) {
 				ch.Version.Version = 1
 				c.Install(ch)
 			}
-			if events%4000 == 0 {
-				at++
+			if events%2000 == 0 {
 				for _, l := range c.TakeLosses() {
-					if l.Name == "live" || l.Name == "published" {
-						t.Logf("late %t live %t: %d: %s %d events %.4f", isLate, live, events, l.Name, l.N, l.Loss)
-						if l.Name == "live" {
-							losses = append(losses, l.Loss)
-						}
+					switch l.Name {
+					case "live":
+						live = l.Loss
+					case "published":
+						published = l.Loss
 					}
 				}
+				t.Logf("labels late %t, %d events: live %.4f, published %.4f", isLate, events, live, published)
 			}
 		}
-		r := c.Progressive()
-		t.Logf("late %t live %t: all: live %.4f ECE %.4f; last window %.4f ECE %.4f", isLate, live, float64(*r.All.Live.Loss), float64(*r.All.Live.ECE), float64(*r.Window.Live.Loss), float64(*r.Window.Live.ECE))
-		return losses
+		return live, published, float64(*c.Progressive().Window.Live.ECE)
 	}
-	play(false, true)
-	play(true, true)
-	play(true, false)
+	atOnce, _, _ := play(false)
+	live, published, ece := play(true)
+	if !(live < published-0.01) || !(live < 1.04*atOnce) || !(ece < 0.04) {
+		t.Errorf("live %.4f, ECE %.4f, published %.4f, with every label at once %.4f", live, ece, published, atOnce)
+	}
 }
