@@ -2,11 +2,16 @@ package ingest
 
 import (
 	"fmt"
+	"math"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -79,5 +84,102 @@ func TestOpenEvents(t *testing.T) {
 			t.Errorf("%s: %v and %d are open, want %v and %d", name, *seen, len(g.open.held), of.want, of.open)
 		}
 		store.Close()
+	}
+}
+
+// TestOpenEventsAgain: after a restart the open rows of the state wait again, and the state is the same as without one.
+func TestOpenEventsAgain(t *testing.T) {
+	m := clicks(4000)
+	const n, spacing = int64(2000), int64(10)
+	var batches []*consumer.Batch
+	for i := range n {
+		at := 1000 + i*spacing
+		batches = append(batches, written("seen", i, "", fmt.Sprintf(`{"id":"e%d","user":"u%d","item":"i","ts":%d}`, i, i%7, at)),
+			written("clicked", i, "", fmt.Sprintf(`{"of":"e%d","ts":%d}`, max(0, i-i%3*40), at)))
+	}
+	_, straight := joinedStore(t, m)
+	_, broken := joinedStore(t, m)
+	defer straight.Close()
+	defer broken.Close()
+	g, _, _ := observingAgain(t, m, straight)
+	again, _, seen := observingAgain(t, m, broken)
+	for i, b := range batches {
+		if i == len(batches)/2 {
+			again, _, seen = observingAgain(t, m, broken)
+		}
+		for _, to := range []*Ingest{g, again} {
+			copied := *b
+			if err := to.Apply(t.Context(), &copied); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == len(batches)/2 && (len(again.open.held) < 300 || len(again.open.held) > 1000) {
+			t.Errorf("%d wait again", len(again.open.held))
+		}
+	}
+	one, err := straight.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := broken.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.SampleDigest != other.SampleDigest {
+		t.Error("another state after a restart")
+	}
+	restored := 0
+	for _, s := range *seen {
+		var stage, at int64
+		if fmt.Sscanf(s, "%d %d", &stage, &at); stage == int64(cycle.Final) && at < 1000+n/2*spacing {
+			restored++
+		}
+	}
+	if restored < 300 {
+		t.Errorf("%d of the events from before the restart were final after it", restored)
+	}
+}
+
+// TestOpenMemory: outcomes of events that never come take no more memory than check config says.
+func TestOpenMemory(t *testing.T) {
+	n := 150_000
+	if tier.Asked(tier.Long) {
+		n = 10_000_000
+	}
+	m := clicks(100)
+	m.Input.Outcomes.Window = config.Duration(time.Hour)
+	g, store, _ := observing(t, m)
+	defer store.Close()
+	most := int64(rows.OpenBytes(m))
+	const step = 1000
+	for from := 0; from < n; from += step {
+		b := &consumer.Batch{Topic: "clicked", Base: int64(from), Next: int64(from + step)}
+		for i := from; i < from+step; i++ {
+			b.Records = append(b.Records, consumer.Record{Offset: int64(i), CRC: uint32(i),
+				Value: fmt.Appendf(nil, `{"of":"o%d","ts":%d}`, i, 1000)})
+		}
+		if err := g.Apply(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if g.open.bytes > most || g.open.limit == math.MaxUint64 || len(g.open.held) == 0 {
+		t.Fatalf("%d bytes are counted of %d, limit %x", g.open.bytes, most, g.open.limit)
+	}
+	live := func() int64 {
+		var s runtime.MemStats
+		runtime.GC()
+		runtime.GC() // pools lose what they hold in two
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	with := live()
+	counted, keys := g.open.bytes, len(g.open.held)
+	g.open.held, g.open.due = nil, nil
+	takes := with - live()
+	runtime.KeepAlive(g)
+	if takes > most || takes > counted*5/4 {
+		t.Errorf("%d keys take %d bytes, counted as %d of %d", keys, takes, counted, most)
+	} else {
+		t.Logf("%d outcomes: %d keys take %d bytes, counted as %d of %d", n, keys, takes, counted, most)
 	}
 }
