@@ -232,9 +232,6 @@ func (v *validator) joinedWith(m *Model, path string) {
 	if m.Input.IsFramed() {
 		v.refuse(at("input.format"), joined+"outcomes are read as JSON, and events with them")
 	}
-	if len(m.Tables) > 0 {
-		v.refuse(at("tables"), joined+"deltas have the rows of tables, and nothing is published between refits")
-	}
 	if m.Shard.IsShard() || m.Shard.Role == RoleTrainer {
 		v.refuse("role", joined+"one process reads events and outcomes: write role: all")
 	}

@@ -90,12 +90,11 @@ models:
 		}
 	}
 	for more, want := range map[string]string{
-		"    tables: [{name: a, topics: [b], of: item, key: id, categorical: [g]}]\n": "models[0].tables",
-		"    sample: {quotas: [{class: 1, share: 0.5}]}\n":                            "models[0].sample.quotas",
-		"    sample: {cap: {by: user, share: 0.1}}\n":                                 "models[0].sample.cap.by",
-		"    sample: {holdout: {by: user}}\n":                                         "models[0].sample.holdout.by",
-		"    publish: {topic: c}\n":                                                   "models[0].publish.topic",
-		"    sample: {seed: 1}\nrole: shard\nshard: {count: 2}\n":                     "role",
+		"    sample: {quotas: [{class: 1, share: 0.5}]}\n":        "models[0].sample.quotas",
+		"    sample: {cap: {by: user, share: 0.1}}\n":             "models[0].sample.cap.by",
+		"    sample: {holdout: {by: user}}\n":                     "models[0].sample.holdout.by",
+		"    publish: {topic: c}\n":                               "models[0].publish.topic",
+		"    sample: {seed: 1}\nrole: shard\nshard: {count: 2}\n": "role",
 	} {
 		_, err := load(outcomes(""), schema, more)
 		file, ok := errors.AsType[*strictyaml.FileError](err)

@@ -417,6 +417,9 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *event.Event)
 	j.arenas = append(j.arenas[:0], g.fill(&j.part.Records[0], &j.part, offset, 0, ev, j.arena(0)))
 	g.store.Classify(&j.part)
 	d := &decoded{events: []event.Event{*ev}}
+	if g.open != nil {
+		d.events[0].Label = g.model.Input.Outcomes.Default
+	}
 	if err := g.derive(j, d); err != nil {
 		return err
 	}

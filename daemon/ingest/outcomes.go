@@ -2,12 +2,14 @@ package ingest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -63,9 +65,14 @@ func (d *outcomeDecoder) read(to *sketch.Record, topic string, from *consumer.Re
 	if rejection != nil {
 		return rejection
 	}
-	to.Identity, to.Time, to.Value = []byte(d.event.Categorical[0]), d.event.Time, d.config.ValueOf(topic)
+	return d.take(to, topic, &d.event)
+}
+
+// take fills in what is applied of a decoded outcome.
+func (d *outcomeDecoder) take(to *sketch.Record, topic string, ev *event.Event) *event.Rejection {
+	to.Identity, to.Time, to.Value = []byte(ev.Categorical[0]), ev.Time, d.config.ValueOf(topic)
 	if d.valued {
-		if to.Value = d.event.Numeric[0]; !d.accept(to.Value) {
+		if to.Value = ev.Numeric[0]; !d.accept(to.Value) {
 			return &event.Rejection{Reason: event.LabelRange, Field: d.config.Label, Expected: "a label of the task",
 				Got: "another number"}
 		}
@@ -110,4 +117,32 @@ func (r *reader) tryOutcome(to *sketch.Record, p *sketch.Part, from *consumer.Re
 			g.store.Forgets(p.Topic, p.Partition, from.Offset, field, to.Identity)
 	}
 	return nil
+}
+
+// FeedOutcome takes one decoded outcome, an event of config.OutcomeModel, as the next offset of a partition of outcomes,
+// as a backtest does, and stores it.
+func (g *Ingest) FeedOutcome(topic string, offset int64, ev *event.Event) error {
+	j, err := g.queue.next()
+	if err != nil {
+		return err
+	}
+	j.start(topic, 0, 0, offset, offset+1, 1)
+	j.part.Outcomes, j.counts.Outcomes = true, true
+	j.part.Records = j.part.Records[:1]
+	r := &j.part.Records[0]
+	*r = sketch.Record{Offset: offset, Fate: sketch.Applied, Weight: 1}
+	if rejection := g.readers[0].outcomes.take(r, topic, ev); rejection != nil {
+		*r = sketch.Record{Offset: offset, Fate: sketch.Rejected, Reason: string(rejection.Reason), Quiet: true}
+	}
+	g.store.Classify(&j.part)
+	return cmp.Or(g.learn(j, &decoded{events: make([]event.Event, 1)}), g.Flush())
+}
+
+// EndOutcomes says that nothing comes any more up to a time: labels that are final by then are learned and judged.
+func (g *Ingest) EndOutcomes(at int64) {
+	g.open.events = max(g.open.events, at)
+	for topic := range g.open.outcomes {
+		g.open.outcomes[topic] = max(g.open.outcomes[topic], at)
+	}
+	g.observe(g.open.close(nil, rows.Position{}), func(int, any) {})
 }
