@@ -89,6 +89,11 @@ models:
 			t.Errorf("%s %s: %v, want %s", bad.outcomes, bad.schema, err, bad.want)
 		}
 	}
+	for _, key := range []string{"schema_file: a.avsc, format: avro", "key_format: avro"} {
+		if _, err := load(outcomes("")+", "+key, schema, ""); err == nil || !strings.Contains(err.Error(), "input.outcomes") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
 	for more, want := range map[string]string{
 		"    sample: {quotas: [{class: 1, share: 0.5}]}\n":        "models[0].sample.quotas",
 		"    sample: {cap: {by: user, share: 0.1}}\n":             "models[0].sample.cap.by",

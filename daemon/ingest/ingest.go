@@ -181,7 +181,7 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 		g.observe, g.prescorer, g.open = c.ObserveAll, c.NewBatchScorer(), newOpenEvents(m, c.SaidBytes())
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
-		r := &reader{ingest: g, outcomes: newOutcomeDecoder(m)}
+		r := &reader{ingest: g, outcomes: newOutcomeDecoder(m, schemas)}
 		mapping, reading := m.Mapping(), readingOf(m, schemas)
 		switch {
 		case mapping != nil && g.missing == nil:
