@@ -14,7 +14,7 @@ func (c *Cycle) admit(o *Observation, to *rows.Counted) {
 		return
 	}
 	position := o.Position
-	if o.Stage != Whole { // several events may be learned at one, and each is one of its own
+	if o.Stage != Whole { // several events may be learned at one, each by itself
 		position = rows.Position{}
 	}
 	c.ensemble.cap.Take(to, o.Event, position)

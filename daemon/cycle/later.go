@@ -109,8 +109,8 @@ func (c *Cycle) say(of *Observation, i int, o *[evaluate.NumRoles]evaluate.Event
 	}
 }
 
-// judge counts what was said of an event whose label is final. What was not kept, as of events from before a restart,
-// is not judged. Of classes the baselines that count labels say what they say now, which is more than they knew.
+// judge counts what was said of an event whose label is final. Events from before a restart, of which nothing was
+// kept, are not judged. Of classes the baselines that count labels say what they say now, which is more than they knew.
 func (c *Cycle) judge(of *Observation) {
 	s, ev, t := of.Said, of.Event, c.target
 	if s == nil || !s.isFilled {

@@ -251,7 +251,7 @@ func TestSchemaInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestFormatsOfOutcomes: events and outcomes in every format give the state that plain JSON gives, and outcomes wait for
+// TestFormatsOfOutcomes: events and outcomes in every format give the state that plain JSON gives. Outcomes wait for
 // their schema as events do.
 func TestFormatsOfOutcomes(t *testing.T) {
 	var want string

@@ -80,8 +80,8 @@ func newOpenEvents(m *config.Model, said int64) *openEvents {
 		return nil
 	}
 	return &openEvents{model: m, said: said, window: m.Input.Outcomes.Window.Std().Milliseconds(),
-		most: int64(rows.OpenBytes(m)), held: make(map[sketch.Identity]*openEvent), limit: math.MaxUint64, low: math.MaxUint64,
-		lowTo: sketch.NoTime, raised: sketch.NoTime, events: sketch.NoTime, outcomes: make(map[string]int64),
+		most: int64(rows.OpenBytes(m)), held: make(map[sketch.Identity]*openEvent), limit: math.MaxUint64,
+		low: math.MaxUint64, lowTo: sketch.NoTime, raised: sketch.NoTime, events: sketch.NoTime, outcomes: make(map[string]int64),
 		come: newMaturity(m), names: make(rows.Interner)}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/guard"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
-	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/notify"
 	"github.com/refitd/refitd/daemon/scoring"
@@ -123,7 +122,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	e.addUpdates(parts, m)
 	addTopics(parts, m)
 	if m.Schema.LabelLater {
-		parts["outcomes"] = sketch.StubsFootprint(e.size) + int64(rows.OpenBytes(m))
+		parts["outcomes"] = sketch.StubsFootprint(e.size) + ingest.OpenFootprint(m)
 	}
 	e.addFit(parts, m)
 	if shards := waitsFor(&m.Shard); shards > 0 {

@@ -101,6 +101,7 @@ models:
 	best, _, _ := loss(whole)
 	t.Logf("live %.4f, published %.4f, majority %.4f; with every label at once live %.4f", live, published, majority, best)
 	if !(live < 1.04*best) || !(published < 0.9*majority) {
-		t.Errorf("live %.4f, published %.4f, majority %.4f; with every label at once live %.4f", live, published, majority, best)
+		t.Errorf("live %.4f, published %.4f, majority %.4f; with every label at once live %.4f", live, published, majority,
+			best)
 	}
 }
