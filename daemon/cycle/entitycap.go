@@ -14,7 +14,7 @@ func (c *Cycle) admit(o *Observation, to *rows.Counted) {
 		return
 	}
 	position := o.Position
-	if o.Stage != Whole { // several events may be learned at one, each by itself
+	if o.Stage != Whole { // several events may be learned at one, none of which is a negative
 		position = rows.Position{}
 	}
 	c.ensemble.cap.Take(to, o.Event, position)

@@ -50,7 +50,7 @@ func (c *Cycle) SaidBytes() int64 {
 	return saidBytes + 8*int64(values)
 }
 
-// saidBytes is a Said without its values. Counted from the type.
+// saidBytes is a Said without its values. Derived from the type.
 const saidBytes = 176
 
 // isPredicted reports whether learners predict an event: all but those that are judged alone.

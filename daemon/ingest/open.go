@@ -81,8 +81,8 @@ func newOpenEvents(m *config.Model, said int64) *openEvents {
 	}
 	return &openEvents{model: m, said: said, window: m.Input.Outcomes.Window.Std().Milliseconds(),
 		most: int64(rows.OpenBytes(m)), held: make(map[sketch.Identity]*openEvent), limit: math.MaxUint64,
-		low: math.MaxUint64, lowTo: sketch.NoTime, raised: sketch.NoTime, events: sketch.NoTime, outcomes: make(map[string]int64),
-		come: newMaturity(m), names: make(rows.Interner)}
+		low: math.MaxUint64, lowTo: sketch.NoTime, raised: sketch.NoTime, events: sketch.NoTime,
+		outcomes: make(map[string]int64), come: newMaturity(m), names: make(rows.Interner)}
 }
 
 // fill holds the open rows of the state, once, before anything new is learned.

@@ -129,8 +129,8 @@ func (r *reader) tryOutcome(to *sketch.Record, p *sketch.Part, from *consumer.Re
 	return nil, nil
 }
 
-// FeedOutcome takes one decoded outcome, an event of config.OutcomeModel, as the next offset of a topic of outcomes, as a
-// backtest does, and stores it.
+// FeedOutcome takes one decoded outcome, an event of config.OutcomeModel, as the next offset of a topic of outcomes,
+// as a backtest does, and stores it.
 func (g *Ingest) FeedOutcome(topic string, offset int64, ev *event.Event) error {
 	j, err := g.queue.next()
 	if err != nil {

@@ -62,7 +62,7 @@ func BacklogBytes(m *config.Model) int {
 }
 
 // OpenBytes bounds the memory of events whose label is not final, and that of those that can be corrected by then: a
-// window is longer than a refit takes. openBacklogs is chosen by hand: 64 MiB, some hundred thousand events.
+// window is longer than a refit takes.
 func OpenBytes(m *config.Model) int {
 	if !m.Schema.LabelLater {
 		return BacklogBytes(m)
@@ -70,6 +70,7 @@ func OpenBytes(m *config.Model) int {
 	return openBacklogs * BacklogBytes(m)
 }
 
+// openBacklogs is how many backlogs open events may take: 64 MiB, some hundred thousand events. Chosen by hand.
 const openBacklogs = 4
 
 // limit returns how many bytes are kept at most.
