@@ -18,7 +18,6 @@ var laterLabels = []string{
 	"start: earliest}",
 	"start: earliest, outcomes: {topics: [clicks], key: {impression: id, outcome: of}, window: 10m}}",
 	"task: ordinal, label: rating, levels: 5", "task: binary, label: clicked",
-	"train: {", "train: {fold_in: {enabled: false}, ",
 }
 
 // TestLaterLabels: a model learns who clicks what from two topics, its state is the same whichever of them was read

@@ -84,6 +84,8 @@ type (
 	Order = stub.Order
 	// An Outcome is an event of another topic that says what came of an event of the sample.
 	Outcome = stub.Outcome
+	// An Identity is a keyed hash of what identifies an event.
+	Identity = policy.Identity
 	// A Row is an event of the sample.
 	Row = sample.Row
 	// A Witness is the small file in the state directory that records how far the state had come.

@@ -62,6 +62,9 @@ type Record struct {
 	id, group policy.Identity
 }
 
+// ID returns the identity of an applied record that Classify has seen: an event and its outcomes have the same.
+func (r *Record) ID() Identity { return r.id }
+
 // A Part is a stretch of one partition: the offsets Base..Next-1. Those without a record are holes.
 type Part struct {
 	Topic     string

@@ -229,21 +229,11 @@ func (v *validator) joinedWith(m *Model, path string) {
 			v.refuse(fmt.Sprintf("%s[%d].kind", at("schema.derived"), i), joined+"the label before is not known yet")
 		}
 	}
-	if m.Input.IsFramed() {
-		v.refuse(at("input.format"), joined+"outcomes are read as JSON, and events with them")
+	if m.Input.SchemaFile != "" {
+		v.refuse(at("input.schema_file"), joined+"outcomes are written by another schema: use a registry")
 	}
-	if len(m.Tables) > 0 {
-		v.refuse(at("tables"), joined+"deltas have the rows of tables, and nothing is published between refits")
-	}
-	for _, k := range []struct {
-		key string
-		on  bool
-		off string
-	}{{"train.fold_in.enabled", m.Train.FoldIn.Enabled, "false"},
-		{"publish.update_every", m.Publish.UpdateEvery > 0, "0s"}, {"serve.live", m.Serve.Live, "false"}} {
-		if k.on {
-			v.refuse(at(k.key), joined+"nothing is learned between refits before there is a label: write "+k.off)
-		}
+	if m.Input.KeyFormat != "" && m.Input.KeyFormat != event.FormatJSON {
+		v.refuse(at("input.key_format"), joined+"a record without a value takes outcomes back by the text of its key")
 	}
 	if m.Shard.IsShard() || m.Shard.Role == RoleTrainer {
 		v.refuse("role", joined+"one process reads events and outcomes: write role: all")

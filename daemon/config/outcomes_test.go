@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"os"
 	"strings"
@@ -14,15 +13,13 @@ import (
 // TestOutcomes: events with outcomes are known by their key and have no label, and what cannot be joined is refused
 // with its place.
 func TestOutcomes(t *testing.T) {
-	const between = "    train: {fold_in: {enabled: false}}\n    publish: {update_every: 0s}\n"
 	load := func(outcomes, schema, more string) (*Config, error) {
 		return Parse("f.yaml", []byte(`kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
 models:
   - name: m
     input: {topics: [t]`+outcomes+`}
     schema: {`+schema+`}
-    serve: {live: false}
-`+cmp.Or(more, between)), os.LookupEnv)
+`+more), os.LookupEnv)
 	}
 	const schema = "task: binary, label: clicked, time: ts, categorical: [user, item]"
 	outcomes := func(more string) string {
@@ -92,15 +89,17 @@ models:
 			t.Errorf("%s %s: %v, want %s", bad.outcomes, bad.schema, err, bad.want)
 		}
 	}
+	for _, key := range []string{"schema_file: a.avsc, format: avro", "key_format: avro"} {
+		if _, err := load(outcomes("")+", "+key, schema, ""); err == nil || !strings.Contains(err.Error(), "input.outcomes") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
 	for more, want := range map[string]string{
-		"    train: {every: 1m}\n": "models[0].train.fold_in.enabled",
-		"    train: {every: 2m}\n": "models[0].publish.update_every",
-		"    tables: [{name: a, topics: [b], of: item, key: id, categorical: [g]}]\n": "models[0].tables",
-		"    sample: {quotas: [{class: 1, share: 0.5}]}\n":                            "models[0].sample.quotas",
-		"    sample: {cap: {by: user, share: 0.1}}\n":                                 "models[0].sample.cap.by",
-		"    sample: {holdout: {by: user}}\n":                                         "models[0].sample.holdout.by",
-		"    publish: {topic: c}\n":                                                   "models[0].publish.topic",
-		"    sample: {seed: 1}\nrole: shard\nshard: {count: 2}\n":                     "role",
+		"    sample: {quotas: [{class: 1, share: 0.5}]}\n":        "models[0].sample.quotas",
+		"    sample: {cap: {by: user, share: 0.1}}\n":             "models[0].sample.cap.by",
+		"    sample: {holdout: {by: user}}\n":                     "models[0].sample.holdout.by",
+		"    publish: {topic: c}\n":                               "models[0].publish.topic",
+		"    sample: {seed: 1}\nrole: shard\nshard: {count: 2}\n": "role",
 	} {
 		_, err := load(outcomes(""), schema, more)
 		file, ok := errors.AsType[*strictyaml.FileError](err)

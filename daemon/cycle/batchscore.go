@@ -54,7 +54,7 @@ func (p *BatchScorer) take(version *updates.Served) bool {
 
 // Score scores an event that is observed later. Observe makes no use of it if consumers have another version by then.
 func (p *BatchScorer) Score(dst *updates.Score, ev *event.Event) {
-	*dst = updates.Score{Outputs: dst.Outputs[:0], RefitOutputs: dst.RefitOutputs[:0]}
+	*dst = updates.Score{Outputs: dst.Outputs[:0], RefitOutputs: dst.RefitOutputs[:0], Candidates: dst.Candidates[:0]}
 	if p.of != nil && p.cycle.target.Encode(p.targets, ev) {
 		p.score(dst, ev, p.targets)
 	}
@@ -64,9 +64,13 @@ func (p *BatchScorer) Score(dst *updates.Score, ev *event.Event) {
 func (p *BatchScorer) score(dst *updates.Score, ev *event.Event, targets []float64) {
 	p.scorer.Outputs(p.outputs, ev)
 	// Of says what was scored: Observe drops a score of something that consumers do not have any more.
-	*dst = updates.Score{Of: p.of, Outputs: append(dst.Outputs[:0], p.outputs...), RefitOutputs: dst.RefitOutputs[:0]}
+	*dst = updates.Score{Of: p.of, Outputs: append(dst.Outputs[:0], p.outputs...), RefitOutputs: dst.RefitOutputs[:0],
+		Candidates: dst.Candidates[:0]}
 	t, m := p.cycle.target, p.of.Means
-	dst.Published = evaluate.Outcome(t, ev, p.outputs, targets)
+	dst.Published, dst.Chance = evaluate.Outcome(t, ev, p.outputs, targets), -1
+	if t.Task == event.Binary && evaluate.HasProbabilities(t) {
+		dst.Chance = 1 / (1 + math.Exp(-p.outputs[0]))
+	}
 	dst.Names, dst.Slice = p.scorer.Names(ev), p.slice(ev)
 	if dst.Compared = p.of.Update.Model != nil; dst.Compared {
 		dst.Refit = p.judged(p.refit, dst, ev, targets)
@@ -78,8 +82,12 @@ func (p *BatchScorer) score(dst *updates.Score, ev *event.Event, targets []float
 			switch of := p.of.Forms[f].Model; of {
 			case nil:
 				dst.Forms[f] = math.NaN()
+				for range p.outputs {
+					dst.Candidates = append(dst.Candidates, math.NaN())
+				}
 			case p.of.Update.Model:
 				dst.Forms[f] = dst.Update
+				dst.Candidates = append(dst.Candidates, dst.Candidates[len(p.outputs):2*len(p.outputs)]...)
 			default:
 				dst.Forms[f] = p.judged(p.forms[f], dst, ev, targets)
 			}
@@ -134,9 +142,12 @@ func incumbent(v *updates.Served, m *fitted.FixedModel) *fitted.Scorer {
 // what they have.
 func (p *BatchScorer) judged(s *fitted.Scorer, had *updates.Score, ev *event.Event, targets []float64) float64 {
 	o := had.Published
-	if s != nil {
+	if s == nil {
+		had.Candidates = append(had.Candidates, had.Outputs...)
+	} else {
 		s.Outputs(p.outputs, ev)
 		o = evaluate.Outcome(p.cycle.target, ev, p.outputs, targets)
+		had.Candidates = append(had.Candidates, p.outputs...)
 	}
 	if p.cycle.target.IsNumeric() {
 		return o.Square

@@ -140,8 +140,16 @@ func (c *Cycle) observe(of *Observation, i int) {
 		return
 	}
 	c.target.Encode(c.ensemble.targets, ev)
+	if of.Stage == Final {
+		if c.judge(of); !of.Learn {
+			return
+		}
+	}
 	var o [evaluate.NumRoles]evaluate.EventOutcome
-	versus := c.progress.progressive.Compare(c.ensemble.targets)
+	var versus evaluate.Compared
+	if of.Stage == Whole {
+		versus = c.progress.progressive.Compare(c.ensemble.targets)
+	}
 	if !versus.Known {
 		versus.Base = ev.Label
 	}
@@ -156,11 +164,13 @@ func (c *Cycle) observe(of *Observation, i int) {
 		o[evaluate.Published], o[evaluate.Baseline0], o[evaluate.Baseline1] = prescored.Published, prescored.Baseline0,
 			prescored.Baseline1
 		versus.Slice = prescored.Slice
-		if prescored.Compared && of.counts.IsShared() {
+		if prescored.Compared && of.counts.IsShared() && of.Stage == Whole {
 			c.compareUpdates(prescored, ev)
 		}
-		c.progress.names.Total += prescored.Names.Total
-		c.progress.names.Unseen += prescored.Names.Unseen
+		if of.Stage <= Shown {
+			c.progress.names.Total += prescored.Names.Total
+			c.progress.names.Unseen += prescored.Names.Unseen
+		}
 	}
 	// 2. What the live model says, all before any part of it learns from the event.
 	o[evaluate.FoldIn] = alone.outcome
@@ -175,11 +185,13 @@ func (c *Cycle) observe(of *Observation, i int) {
 		l.Take(ev)
 		o[evaluate.Baseline2] = evaluate.Outcome(c.target, ev, l.Predict(ev), c.ensemble.targets)
 	}
-	// 3. The figures of the report.
-	versus.Beyond = !of.counts.IsShared()
-	c.progress.progressive.Add(&o, versus)
-	if c.progress.interval != nil {
-		c.progress.interval.Add(&o, versus, c.ensemble.mixture, ev, c.ensemble.targets)
+	// 3. The figures of the report, or what they are made of once the label is final.
+	switch of.Stage {
+	case Whole:
+		c.report(&o, versus, of)
+	case Shown:
+		c.say(of, i, &o, prescored)
+		return
 	}
 	// 4. A label that takes the place of an earlier one moves what that one had moved.
 	if alone.correction != nil {
@@ -193,11 +205,12 @@ func (c *Cycle) observe(of *Observation, i int) {
 	// 5. Learning. An outlier counts as the end of the range of labels before it; the caller gets the event back as it
 	// was.
 	c.ensemble.learnAs(alone.label, ev)
-	if of.counts.IsShared() {
+	isWhole := of.Stage == Whole // else all that follows is judged once the label is final
+	if of.counts.IsShared() && isWhole {
 		c.publisher.guard.Observe(ev, &o[evaluate.Published])
 	}
 	if c.config.Train.FoldIn.Enabled {
-		if _, closed := c.ensemble.learner.(*experts.FoldIn); !closed && of.counts.IsShared() {
+		if _, closed := c.ensemble.learner.(*experts.FoldIn); !closed && of.counts.IsShared() && isWhole {
 			alone.alarms = c.watchDrift(o[evaluate.Live].Judged(c.target.IsNumeric()),
 				c.publisher.refitLoss(&o[evaluate.Published], prescored))
 		}
@@ -207,8 +220,12 @@ func (c *Cycle) observe(of *Observation, i int) {
 		// Last, as it may replace the fold-in.
 		c.checkLive()
 	}
-	if c.ensemble.mixture != nil {
+	switch {
+	case c.ensemble.mixture == nil:
+	case isWhole:
 		c.ensemble.learnMixed(ev, of.counts)
+	default:
+		c.ensemble.mixture.LearnBaselines(ev, c.ensemble.targets, of.counts)
 	}
 	if l := c.ensemble.linear; l != nil {
 		if l.Learn(ev, of.counts); of.counts.IsShared() {
@@ -290,9 +307,13 @@ func (e *ensemble) predictMixed(foldIn, refit []float64) {
 // learnMixed has the mixture, the stacking and the ordinal mixture learn the event that they have predicted.
 func (e *ensemble) learnMixed(ev *event.Event, counts *rows.Counted) {
 	e.mixture.Learn(ev, e.targets, counts)
-	if !counts.IsShared() {
-		return
+	if counts.IsShared() {
+		e.judgeMixed(ev)
 	}
+}
+
+// judgeMixed is learnMixed of the stacking and the ordinal mixture alone.
+func (e *ensemble) judgeMixed(ev *event.Event) {
 	if e.levels != nil {
 		e.levels.Learn(e.targets)
 	}

@@ -13,7 +13,11 @@ func (c *Cycle) admit(o *Observation, to *rows.Counted) {
 	if !o.Learn || len(o.Event.Categorical) != len(c.ensemble.cap.Own) || c.knows(o.Position) {
 		return
 	}
-	c.ensemble.cap.Take(to, o.Event, o.Position)
+	position := o.Position
+	if o.Stage != Whole { // several events may be learned at one, none of which is a negative
+		position = rows.Position{}
+	}
+	c.ensemble.cap.Take(to, o.Event, position)
 	o.counts = to
 }
 

@@ -28,6 +28,7 @@ func weighOpen(s *encode.Sample, ch *fitted.Fitted) {
 		if rows.DecodeEvent(&ev, payload, names) != nil {
 			return 0 // the refit finds it, too
 		}
+		s.Tables().Join(&ev)
 		index, value = ch.Vocabulary.Encode(index[:0], value[:0], &ev)
 		ch.Model.Predict(output, work, index, value)
 		phi = ch.Vocabulary.AddMapped(output, ch.Model, ev.Numeric, phi)

@@ -22,7 +22,9 @@ type Observation struct {
 	Position  rows.Position
 	Payload   []byte
 	Prescored *updates.Score
-	First     bool // a choice of a name that was never chosen before: it is counted, and nothing else is learned from it
+	Stage     Stage
+	Said      *Said // of Shown and Final
+	First     bool  // a choice of a name that was never chosen before: it is counted, and nothing else is learned from it
 
 	counts *rows.Counted // what of it is learned
 }
@@ -291,6 +293,9 @@ func (a *pipeline) fold(i int, targets []float64) {
 		return // a class the model does not know: the decoder rejects those, unless the schema lists none
 	}
 	to.scored = true
+	if !o.isPredicted() {
+		return
+	}
 	e.numbers.Take(ev)
 	e.learner.Outputs(to.outputs, ev)
 	to.outcome = evaluate.Outcome(e.target, ev, to.outputs, targets)
@@ -311,7 +316,7 @@ func (a *pipeline) fold(i int, targets []float64) {
 	}
 	if experts.LearnPart(e.learner, ev, targets, o.counts); o.counts.IsShared() {
 		e.numbers.Learn(ev.Label)
-		if _, closed := e.learner.(*experts.FoldIn); closed {
+		if _, closed := e.learner.(*experts.FoldIn); closed && o.Stage == Whole {
 			to.alarms = c.watchDrift(math.NaN(), math.NaN())
 		}
 	}
@@ -321,6 +326,9 @@ func (a *pipeline) fold(i int, targets []float64) {
 // alarm of the fold-in widens its rows.
 func (a *pipeline) follow(x *experts.Expert, i int, outputs []float64) {
 	c, o, of := a.cycle, &a.events[i], &a.folded[i]
+	if !o.isPredicted() {
+		return
+	}
 	x.Take(o.Event)
 	if !x.Asleep {
 		copy(outputs, x.Predict(o.Event))

@@ -96,6 +96,9 @@ func ChoicesFootprint(m *config.Model) int64 {
 		int(m.Input.MaxIDBytes))
 }
 
+// OpenFootprint returns the bytes of the events that wait for their label.
+func OpenFootprint(m *config.Model) int64 { return int64(rows.OpenBytes(m)) }
+
 // assumedFull is how many partitions are taken to have as many entities as there may be: an entity is seen in one where
 // its name is the key of records.
 const assumedFull = 1

@@ -99,10 +99,17 @@ func records(t *testing.T, format string, n int64) []consumer.Record {
 
 // offer offers records until the ingest has taken them, or until tries of them were in vain. It returns why.
 func offer(t *testing.T, g *Ingest, list []consumer.Record, next int64, enough func(reason string) bool) string {
+	t.Helper()
+	return offerTo(t, g, "t", list, next, enough)
+}
+
+func offerTo(t *testing.T, g *Ingest, topic string, list []consumer.Record, next int64,
+	enough func(reason string) bool) string {
+	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		end := list[len(list)-1].Offset + 1
-		b := &consumer.Batch{Topic: "t", Base: next, Next: end, HighWatermark: end}
+		b := &consumer.Batch{Topic: topic, Base: next, Next: end, HighWatermark: end}
 		b.Records = append(b.Records, list[next-list[0].Offset:]...)
 		err := g.Apply(context.Background(), b)
 		var pause *consumer.PauseError
@@ -120,6 +127,25 @@ func offer(t *testing.T, g *Ingest, list []consumer.Record, next int64, enough f
 	}
 }
 
+// registryOf returns a registry with the schema of records of a format, and the format that they have.
+func registryOf(t *testing.T, format string) (f *fakeRegistry, as string) {
+	f, as = newFakeRegistry(t), format
+	if format == event.FormatAuto {
+		as = event.FormatProtobuf
+	}
+	switch as {
+	case event.FormatAvro:
+		f.schemas["/schemas/ids/7"] = map[string]any{"schema": avroRating}
+	case event.FormatProtobuf:
+		f.schemas["/schemas/ids/7"] = map[string]any{"schema": protoRating, "schemaType": "PROTOBUF",
+			"references": []any{map[string]any{"name": "shop/item.proto", "subject": "item", "version": 3}}}
+		f.schemas["/subjects/item/versions/3"] = map[string]any{"schema": protoItem}
+	case event.FormatJSONSchema:
+		f.schemas["/schemas/ids/7"] = map[string]any{"schema": `{}`, "schemaType": "JSON"}
+	}
+	return f, as
+}
+
 // TestFormats: records in every format give the state that plain JSON gives. While the registry is away nothing is
 // rejected; once the state has a schema, nothing needs the registry any more.
 func TestFormats(t *testing.T) {
@@ -127,21 +153,7 @@ func TestFormats(t *testing.T) {
 	var want string
 	for _, format := range []string{event.FormatJSON, event.FormatAvro, event.FormatProtobuf, event.FormatJSONSchema,
 		event.FormatAuto} {
-		f := newFakeRegistry(t)
-		as := format
-		if format == event.FormatAuto {
-			as = event.FormatProtobuf
-		}
-		switch as {
-		case event.FormatAvro:
-			f.schemas["/schemas/ids/7"] = map[string]any{"schema": avroRating}
-		case event.FormatProtobuf:
-			f.schemas["/schemas/ids/7"] = map[string]any{"schema": protoRating, "schemaType": "PROTOBUF",
-				"references": []any{map[string]any{"name": "shop/item.proto", "subject": "item", "version": 3}}}
-			f.schemas["/subjects/item/versions/3"] = map[string]any{"schema": protoItem}
-		case event.FormatJSONSchema:
-			f.schemas["/schemas/ids/7"] = map[string]any{"schema": `{}`, "schemaType": "JSON"}
-		}
+		f, as := registryOf(t, format)
 		m, k := ratings(500), new(config.Kafka)
 		k.SchemaRegistry.URL, k.SchemaRegistry.Timeout = f.URL, config.Duration(5*time.Second)
 		m.Input.Format, m.Input.FromRegistry = format, format != event.FormatJSON
@@ -236,5 +248,62 @@ func TestSchemaInTheMiddle(t *testing.T) {
 	}
 	if l := s.Partitions[0]; l.Applied != 599 || l.Rejected != 1 || l.Next != 600 || s.RejectedByReason["not_avro"] != 1 {
 		t.Errorf("%d applied, %d rejected, next %d, %v", l.Applied, l.Rejected, l.Next, s.RejectedByReason)
+	}
+}
+
+// TestFormatsOfOutcomes: events and outcomes in every format give the state that plain JSON gives. Outcomes wait for
+// their schema as events do.
+func TestFormatsOfOutcomes(t *testing.T) {
+	var want string
+	for _, format := range []string{event.FormatJSON, event.FormatAvro, event.FormatProtobuf, event.FormatJSONSchema,
+		event.FormatAuto} {
+		f, as := registryOf(t, format)
+		m, k := clicks(500), new(config.Kafka)
+		k.SchemaRegistry.URL, k.SchemaRegistry.Timeout = f.URL, config.Duration(5*time.Second)
+		m.Input.Topics = []string{"t"}
+		m.Input.Format, m.Input.FromRegistry = format, format != event.FormatJSON
+		m.Input.Outcomes.Key, m.Input.Outcomes.Label = config.OutcomeKey{Impression: "user", Outcome: "user"}, "rating"
+		m.Schema.Task, m.Schema.Identity, m.Schema.Categorical = "regression", "user", []string{"item"}
+		place := "item.id"
+		if as == event.FormatAvro {
+			place = "item"
+		}
+		m.Input.Mapping.Fields = []config.MappedField{{Name: "item", Path: place}}
+		_, store := joinedStore(t, m)
+		defer store.Close()
+		schemas, err := OpenSchemas(k, m, store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, list := NewReading(m, store, nil, schemas), records(t, as, 30)
+		if f.away.Store(true); format != event.FormatJSON {
+			offerTo(t, g, "clicked", list, 0, func(reason string) bool { return strings.Contains(reason, "503") })
+		}
+		f.away.Store(false)
+		offerTo(t, g, "clicked", list, 0, func(string) bool { return false })
+		offer(t, g, list, 0, func(string) bool { return false })
+		schemas.Close()
+		s, err := store.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sample, err := store.Sample()
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes := 0
+		for _, list := range [][]sketch.Row{sample.Train, sample.Select, sample.Gate} {
+			for i := range list {
+				outcomes += len(list[i].Outcomes)
+			}
+		}
+		if outcomes != len(list) || s.Partitions[0].Rejected+s.Partitions[1].Rejected != 0 {
+			t.Errorf("%s: %d outcomes of %d, rejected %v", format, outcomes, len(list), s.RejectedByReason)
+		}
+		if digest := s.SampleDigest.String(); want == "" {
+			want = digest
+		} else if digest != want {
+			t.Errorf("%s: another state than that of JSON", format)
+		}
 	}
 }

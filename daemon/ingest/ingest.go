@@ -79,6 +79,7 @@ type Ingest struct {
 	pasts        *Pasts                  // nil without derived fields
 	set          *tables.Set             // nil without tables
 	tables       *tableRows              // of set; nil without tables
+	open         *openEvents             // nil unless labels come later and are learned
 	choices      *candidates             // nil unless events are choices
 	filled       bool                    // choices has those of the store
 	forgotten    []string                // fields of which values are forgotten
@@ -120,6 +121,8 @@ type Counts struct {
 	Applied    int64
 	Unlearned  int64  // of those, the ones on which the cycle panicked
 	Passed     int64  // of those, the ones that a catch-up stored and did not learn
+	Open       int    // events in memory that wait for their label, and keys of outcomes that wait for their event
+	Dropped    int64  // events that do not wait any more: there are too many
 	Bounded    int64  // of those, the ones whose time was ahead of the clock and was replaced
 	WrongUnit  int64  // of those, the ones whose time is of another unit than the schema's, as it seems
 	TrueUnit   string // of the first of them
@@ -175,10 +178,10 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 		g.rowLimit = min(limit, g.rowLimit)
 	}
 	if c != nil {
-		g.observe, g.prescorer = c.ObserveAll, c.NewBatchScorer()
+		g.observe, g.prescorer, g.open = c.ObserveAll, c.NewBatchScorer(), newOpenEvents(m, c.SaidBytes())
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
-		r := &reader{ingest: g, outcomes: newOutcomeDecoder(m)}
+		r := &reader{ingest: g, outcomes: newOutcomeDecoder(m, schemas)}
 		mapping, reading := m.Mapping(), readingOf(m, schemas)
 		switch {
 		case mapping != nil && g.missing == nil:
@@ -346,6 +349,15 @@ func (g *Ingest) prepare(j *job, records []consumer.Record, d *decoded) error {
 	if err := g.derive(j, d); err != nil {
 		return err
 	}
+	if j.part.Outcomes {
+		d.scores = d.scores[:0]
+		return nil
+	}
+	if g.open != nil { // what is predicted needs a label of the task, and looks at none
+		for i := range j.part.Records {
+			d.events[i].Label = g.model.Input.Outcomes.Default
+		}
+	}
 	g.join(d, &j.part)
 	g.prescore(&j.part, d, j.thin)
 	return nil
@@ -405,6 +417,9 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *event.Event)
 	j.arenas = append(j.arenas[:0], g.fill(&j.part.Records[0], &j.part, offset, 0, ev, j.arena(0)))
 	g.store.Classify(&j.part)
 	d := &decoded{events: []event.Event{*ev}}
+	if g.open != nil {
+		d.events[0].Label = g.model.Input.Outcomes.Default
+	}
 	if err := g.derive(j, d); err != nil {
 		return err
 	}
@@ -424,6 +439,11 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		if err := g.fillChoices(); err != nil {
 			return err
 		}
+		if g.open != nil {
+			if err := g.open.fill(g.store); err != nil {
+				return err
+			}
+		}
 		if j.passed != nil {
 			if err := g.learnPassed(j.passed); err != nil {
 				return err
@@ -431,6 +451,9 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		}
 		unlearned, passed := g.observeRecords(p, d, j.thin)
 		c.Unlearned, c.Passed = unlearned, passed
+		if g.open != nil {
+			c.Open, c.Dropped = len(g.open.due), g.open.takeDropped()
+		}
 	}
 	for i := range p.Records {
 		r := &p.Records[i]

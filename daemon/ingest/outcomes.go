@@ -2,12 +2,14 @@ package ingest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -32,40 +34,54 @@ type outcomeDecoder struct {
 }
 
 // newOutcomeDecoder returns the decoder of a model's outcomes, nil if it has none.
-func newOutcomeDecoder(m *config.Model) *outcomeDecoder {
+func newOutcomeDecoder(m *config.Model, schemas *Schemas) *outcomeDecoder {
 	o := &m.Input.Outcomes
 	if !o.IsSet() {
 		return nil
 	}
 	of := m.OutcomeModel()
 	d := &outcomeDecoder{config: o, limits: limitsOf(of), valued: o.Label != "", accept: m.AcceptsReward}
-	if mapping := of.Mapping(); mapping != nil {
+	reading := readingOf(of, schemas)
+	if mapping := of.Mapping(); mapping != nil || reading != nil {
+		if mapping == nil {
+			mapping = new(event.Mapping) // fields have their own names
+		}
 		d.mapped = event.NewMapped(of.Schema.Event(), d.limits, mapping, event.NewMissing(mapping))
 	} else {
 		d.decode = NewJSONDecoder(of)
+	}
+	if reading != nil {
+		reading.Lost = nil // which is of fields of events
+		d.mapped.Read(*reading)
 	}
 	return d
 }
 
 // read decodes one outcome of a topic into what is applied of it: identity, time and value.
-func (d *outcomeDecoder) read(to *sketch.Record, topic string, from *consumer.Record) *event.Rejection {
+func (d *outcomeDecoder) read(to *sketch.Record, topic string, from *consumer.Record) (*event.Rejection, *event.Wait) {
 	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Applied, CRC: from.CRC, Weight: 1}
 	if from.Value == nil && len(from.Key) > 0 {
-		return d.takeBack(to, from)
+		return d.takeBack(to, from), nil
 	}
 	var rejection *event.Rejection
+	var wait *event.Wait
 	if d.mapped != nil {
-		rejection, _ = d.mapped.DecodeRecord(&d.event,
+		rejection, wait = d.mapped.DecodeRecord(&d.event,
 			&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp})
 	} else {
 		rejection = d.decode.Decode(&d.event, from.Value, from.Timestamp)
 	}
-	if rejection != nil {
-		return rejection
+	if rejection != nil || wait != nil {
+		return rejection, wait
 	}
-	to.Identity, to.Time, to.Value = []byte(d.event.Categorical[0]), d.event.Time, d.config.ValueOf(topic)
+	return d.take(to, topic, &d.event), nil
+}
+
+// take fills in what is applied of a decoded outcome.
+func (d *outcomeDecoder) take(to *sketch.Record, topic string, ev *event.Event) *event.Rejection {
+	to.Identity, to.Time, to.Value = []byte(ev.Categorical[0]), ev.Time, d.config.ValueOf(topic)
 	if d.valued {
-		if to.Value = d.event.Numeric[0]; !d.accept(to.Value) {
+		if to.Value = ev.Numeric[0]; !d.accept(to.Value) {
 			return &event.Rejection{Reason: event.LabelRange, Field: d.config.Label, Expected: "a label of the task",
 				Got: "another number"}
 		}
@@ -94,20 +110,49 @@ func (d *outcomeDecoder) takeBack(to *sketch.Record, from *consumer.Record) *eve
 }
 
 // tryOutcome decodes one record of outcomes, or rejects it if that panics.
-func (r *reader) tryOutcome(to *sketch.Record, p *sketch.Part, from *consumer.Record) (rejection *event.Rejection) {
+func (r *reader) tryOutcome(to *sketch.Record, p *sketch.Part, from *consumer.Record) (rejection *event.Rejection,
+	wait *event.Wait) {
 	g := r.ingest
 	defer func() {
 		if v := recover(); v != nil {
-			rejection = &event.Rejection{Reason: event.Panicked}
+			wait, rejection = nil, &event.Rejection{Reason: event.Panicked}
 			g.panicked(p, from.Offset, v)
 		}
 	}()
-	if rejection = r.outcomes.read(to, p.Topic, from); rejection != nil {
-		return rejection
+	if rejection, wait = r.outcomes.read(to, p.Topic, from); rejection != nil || wait != nil {
+		return rejection, wait
 	}
 	for _, field := range g.forgotten {
 		to.Forgotten = to.Forgotten || field == g.model.Schema.Identity &&
 			g.store.Forgets(p.Topic, p.Partition, from.Offset, field, to.Identity)
 	}
-	return nil
+	return nil, nil
+}
+
+// FeedOutcome takes one decoded outcome, an event of config.OutcomeModel, as the next offset of a topic of outcomes,
+// as a backtest does, and stores it.
+func (g *Ingest) FeedOutcome(topic string, offset int64, ev *event.Event) error {
+	j, err := g.queue.next()
+	if err != nil {
+		return err
+	}
+	j.start(topic, 0, 0, offset, offset+1, 1)
+	j.part.Outcomes, j.counts.Outcomes = true, true
+	j.part.Records = j.part.Records[:1]
+	r := &j.part.Records[0]
+	*r = sketch.Record{Offset: offset, Fate: sketch.Applied, Weight: 1}
+	if rejection := g.readers[0].outcomes.take(r, topic, ev); rejection != nil {
+		*r = sketch.Record{Offset: offset, Fate: sketch.Rejected, Reason: string(rejection.Reason), Quiet: true}
+	}
+	g.store.Classify(&j.part)
+	return cmp.Or(g.learn(j, &decoded{events: make([]event.Event, 1)}), g.Flush())
+}
+
+// EndOutcomes says that nothing comes any more up to a time: labels that are final by then are learned and judged.
+func (g *Ingest) EndOutcomes(at int64) {
+	g.open.events = max(g.open.events, at)
+	for topic := range g.open.outcomes {
+		g.open.outcomes[topic] = max(g.open.outcomes[topic], at)
+	}
+	g.observe(g.open.close(nil, rows.Position{}), func(int, any) {})
 }

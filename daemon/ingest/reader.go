@@ -73,8 +73,8 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 			ends[i] = to
 			for k := from; k < to; k++ {
 				arena, waits[i] = r.read(&j.part.Records[k], &events[k], &j.part, &records[k], arena)
-				if len(d.formats) > 0 && r.mapped != nil {
-					d.formats[k] = r.mapped.Format()
+				if mapped := r.mappedOf(&j.part); len(d.formats) > 0 && mapped != nil {
+					d.formats[k] = mapped.Format()
 				}
 				if waits[i] != nil {
 					ends[i] = k
@@ -105,6 +105,14 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 	return waiting
 }
 
+// mappedOf returns what decodes the records of a part, nil where that reads JSON as it is.
+func (r *reader) mappedOf(p *sketch.Part) *event.Mapped {
+	if p.Outcomes {
+		return r.outcomes.mapped
+	}
+	return r.mapped
+}
+
 // isStorable reports whether the state has room for a row.
 func (g *Ingest) isStorable(payload []byte) bool {
 	return len(payload) <= sketch.MaxPayloadBytes &&
@@ -126,7 +134,7 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 	var rejection *event.Rejection
 	var wait *event.Wait
 	if p.Outcomes {
-		rejection = r.tryOutcome(to, p, from)
+		rejection, wait = r.tryOutcome(to, p, from)
 	} else {
 		rejection, wait = r.decodeRecord(p, ev, from)
 	}

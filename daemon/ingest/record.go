@@ -46,7 +46,7 @@ func (r *reader) decodeOnce(ev *event.Event, from *consumer.Record, partition in
 // reported then. Of a thin part a share is scored.
 func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
 	d.scores = d.scores[:0]
-	if g.prescorer == nil || g.careful || g.model.Schema.LabelLater || !g.prescorer.Refresh() {
+	if g.prescorer == nil || g.careful || !g.prescorer.Refresh() {
 		return
 	}
 	d.scores = slices.Grow(d.scores, len(p.Records))[:len(p.Records)]
@@ -62,10 +62,40 @@ func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
 // observeRecords scores and learns the events of a part in order, and returns on how many that panicked. They are not
 // tried again: what was changed before would be changed twice.
 func (g *Ingest) observeRecords(p *sketch.Part, d *decoded, thin bool) (unlearned, passed int64) {
-	g.run = g.run[:0]
-	if g.model.Schema.LabelLater { // nothing is learned before there is a label
-		return 0, 0
+	if g.open != nil {
+		g.run = g.openRun(p, d)
+	} else {
+		passed = g.wholeRun(p, d, thin)
 	}
+	var last rows.Position
+	observe := func(run []cycle.Observation) {
+		g.observe(run, func(i int, value any) {
+			if run[i].Position != last { // else another one of the negatives of the event
+				unlearned++
+				last = run[i].Position
+			}
+			g.panicked(p, run[i].Position.Offset, value)
+		})
+	}
+	if !g.careful {
+		began := time.Now()
+		observe(g.run)
+		if g.catchUp.learned(len(g.run), time.Since(began)); thin || g.open != nil {
+			g.cycle.Reach([]report.Cut{{Topic: p.Topic, Partition: p.Partition, Next: p.Next}}, newestOf(p))
+		}
+		return unlearned, passed
+	}
+	for i := range g.run {
+		g.hold(p.Topic, p.Partition, g.run[i].Position.Offset)
+		observe(g.run[i : i+1])
+		g.release()
+	}
+	return unlearned, passed
+}
+
+// wholeRun makes g.run the events of a part, which come with their labels. It returns how many are passed over.
+func (g *Ingest) wholeRun(p *sketch.Part, d *decoded, thin bool) (passed int64) {
+	g.run = g.run[:0]
 	for i := range p.Records {
 		r := &p.Records[i]
 		if r.Fate != sketch.Applied || r.Replayed {
@@ -91,34 +121,14 @@ func (g *Ingest) observeRecords(p *sketch.Part, d *decoded, thin bool) (unlearne
 			g.run = append(g.run, o)
 		}
 	}
-	var last rows.Position
-	observe := func(run []cycle.Observation) {
-		g.observe(run, func(i int, value any) {
-			if run[i].Position != last { // else another one of the negatives of the event
-				unlearned++
-				last = run[i].Position
-			}
-			g.panicked(p, run[i].Position.Offset, value)
-		})
-	}
-	if !g.careful {
-		began := time.Now()
-		observe(g.run)
-		if g.catchUp.learned(len(g.run), time.Since(began)); thin {
-			g.cycle.Reach([]report.Cut{{Topic: p.Topic, Partition: p.Partition, Next: p.Next}}, newestOf(p))
-		}
-		return unlearned, passed
-	}
-	for i := range g.run {
-		g.hold(p.Topic, p.Partition, g.run[i].Position.Offset)
-		observe(g.run[i : i+1])
-		g.release()
-	}
-	return unlearned, passed
+	return passed
 }
 
-// newestOf returns the newest time of the events of a part, in milliseconds.
+// newestOf returns the newest time of the events of a part, in milliseconds; 0 of outcomes.
 func newestOf(p *sketch.Part) (newest int64) {
+	if p.Outcomes {
+		return 0
+	}
 	for i := range p.Records {
 		if r := &p.Records[i]; r.Fate == sketch.Applied {
 			newest = max(newest, r.Time)

@@ -151,7 +151,7 @@ func Recall(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut)
 func relearnAfter(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, most int) (
 	panicked int, err error) {
 	Settle(m, s)
-	_, after := splitRows(s, cut)
+	_, after := splitRows(m, s, cut)
 	slices.SortStableFunc(after, compareTimes)
 	after = after[max(0, len(after)-most):]
 	each := payloadsOf(m)
@@ -162,7 +162,7 @@ func relearnAfter(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []repor
 
 func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, on bool) (panicked int, err error) {
 	Settle(m, s)
-	before, after := splitRows(s, cut)
+	before, after := splitRows(m, s, cut)
 	each := payloadsOf(m)
 	panicked, err = relearnRows(before, func(i int, r *sketch.Row) error {
 		return each(r, func(payload []byte, first bool) error {
@@ -178,15 +178,12 @@ func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut
 	return panicked + more, err
 }
 
-// splitRows returns the rows of a sample from before a cut, and those after it.
-func splitRows(s *sketch.Sample, cut []report.Cut) (before, after []*sketch.Row) {
-	next := make(map[rows.Position]int64, len(cut))
-	for _, p := range cut {
-		next[rows.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
-	}
+// splitRows returns the rows of a sample that are learned before a cut, and those after it.
+func splitRows(m *config.Model, s *sketch.Sample, cut []report.Cut) (before, after []*sketch.Row) {
+	isAfter := afterCut(m, s, cut)
 	for _, part := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
 		for i := range part {
-			if r := &part[i]; r.Offset >= next[rows.Position{Topic: r.Topic, Partition: r.Partition}] {
+			if r := &part[i]; isAfter(r) {
 				after = append(after, r)
 			} else {
 				before = append(before, r)
@@ -194,6 +191,44 @@ func splitRows(s *sketch.Sample, cut []report.Cut) (before, after []*sketch.Row)
 		}
 	}
 	return before, after
+}
+
+// afterCut returns what says whether a row is learned after a cut: with its event, or where labels come later, with
+// its label. So of what is learned after it both labels have their shares.
+func afterCut(m *config.Model, s *sketch.Sample, cut []report.Cut) func(r *sketch.Row) bool {
+	next := make(map[rows.Position]int64, len(cut))
+	for _, p := range cut {
+		next[rows.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
+	}
+	isPast := func(topic string, partition int32, offset int64) bool {
+		return offset >= next[rows.Position{Topic: topic, Partition: partition}]
+	}
+	isAfter := func(r *sketch.Row) bool { return isPast(r.Topic, r.Partition, r.Offset) }
+	if !m.Schema.LabelLater {
+		return isAfter
+	}
+	then := &openEvents{model: m, events: sketch.NoTime, outcomes: make(map[string]int64)} // its clock was, about
+	for _, part := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
+		for i := range part {
+			r := &part[i]
+			if !isAfter(r) {
+				then.noteTime(r.Topic, r.Time)
+			}
+			for k := range r.Outcomes {
+				if of := &r.Outcomes[k]; !isPast(of.Topic, of.Partition, of.Offset) {
+					then.noteTime(of.Topic, of.Time)
+				}
+			}
+		}
+	}
+	now, window := then.clock(), m.Input.Outcomes.Window.Std().Milliseconds()
+	return func(r *sketch.Row) bool {
+		if LabelOf(m, r.Time, r.Outcomes).Counted > 0 {
+			of := &r.Outcomes[0]
+			return isAfter(r) || isPast(of.Topic, of.Partition, of.Offset)
+		}
+		return isAfter(r) || now == sketch.NoTime || r.Time+window > now
+	}
 }
 
 // relearnRows has rows learned, oldest first, and counts those that panicked.

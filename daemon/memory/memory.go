@@ -122,7 +122,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	e.addUpdates(parts, m)
 	addTopics(parts, m)
 	if m.Schema.LabelLater {
-		parts["outcomes"] = sketch.StubsFootprint(e.size)
+		parts["outcomes"] = sketch.StubsFootprint(e.size) + ingest.OpenFootprint(m)
 	}
 	e.addFit(parts, m)
 	if shards := waitsFor(&m.Shard); shards > 0 {

@@ -99,8 +99,35 @@ func ReadSet(m *config.Model, path string, format dataset.Format, table TableOpt
 	meter *progress.Meter) (*dataset.Set, error) {
 	if m.Schema.LabelLater {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "input.outcomes", Err: errors.New(
-			"offline: the labels of the model come later, in topics: leave input.outcomes out for a file that has them")}
+			"offline: the labels of the model come later, in topics: leave input.outcomes out for a file that has them, " +
+				"or use backtest --outcomes")}
 	}
+	return readSet(m, path, format, table, flag, meter)
+}
+
+// ReadJoined reads events without a label, and their outcomes by time. The format of these is detected.
+func ReadJoined(m *config.Model, path, outcomes string, format dataset.Format, table TableOptions,
+	meter *progress.Meter) (events, of *dataset.Set, err error) {
+	if m.Schema.Time == "" || !m.Schema.LabelLater {
+		return nil, nil, Usage("--outcomes",
+			"the model needs input.outcomes, and schema.time by which both files are played")
+	}
+	if events, err = readSet(m, path, format, table, "--data", meter); err != nil {
+		return nil, nil, err
+	}
+	var plain TableOptions
+	found, err := plain.FormatOf("", outcomes)
+	if err != nil {
+		return nil, nil, err
+	}
+	if of, err = readSet(m.OutcomeModel(), outcomes, found, plain, "--outcomes", meter); err != nil {
+		return nil, nil, err
+	}
+	return events, of, of.Arrange(dataset.TimeOrder, 0, 0)
+}
+
+func readSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string,
+	meter *progress.Meter) (*dataset.Set, error) {
 	if err := table.CheckFormat(format); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (l *learnedEvent) size() int {
 }
 
 // LearnedBytes bounds the memory of the events whose labels can be corrected: as much as those that wait for a refit.
-func LearnedBytes(m *config.Model) int { return rows.BacklogBytes(m) }
+func LearnedBytes(m *config.Model) int { return rows.OpenBytes(m) }
 
 func newLearnedEvents(m *config.Model) *learnedEvents {
 	return &learnedEvents{now: make(map[uint64]*learnedEvent), most: LearnedBytes(m),

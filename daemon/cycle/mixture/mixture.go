@@ -181,6 +181,30 @@ func (m *Mixture) Combine(ev *event.Event, foldIn, refit []float64, all []*exper
 	m.combine(ev)
 }
 
+// Keep appends what the parts have predicted, NaN of one without a prediction: what Recombine takes.
+func (m *Mixture) Keep(dst []float64) []float64 {
+	for i := range m.Parts {
+		for _, v := range m.Parts[i].Value {
+			if !m.Parts[i].Present {
+				v = math.NaN()
+			}
+			dst = append(dst, v)
+		}
+	}
+	return dst
+}
+
+// Recombine is Combine of an event that was predicted before, of which Keep kept the predictions.
+func (m *Mixture) Recombine(ev *event.Event, kept []float64) {
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		n := copy(p.Value, kept)
+		kept = kept[n:]
+		p.Present = !slices.ContainsFunc(p.Value, math.IsNaN)
+	}
+	m.combine(ev)
+}
+
 // combine takes up an event of which the learned parts and the baselines have their predictions.
 func (m *Mixture) combine(ev *event.Event) {
 	m.entity = -1
@@ -280,15 +304,26 @@ func (m *Mixture) Outputs(dst []float64) {
 // Learn judges the parts on the event that predict was called with last, and lets the baselines learn what counts of
 // it.
 func (m *Mixture) Learn(ev *event.Event, targets []float64, counts *rows.Counted) {
-	m.judge(ev, targets, counts.IsShared())
-	if counts.IsShared() {
-		if m.Stack != nil {
-			m.Stack.learn(ev.Label)
-		}
-		if m.Pool != nil {
-			m.Pool.learn(targets)
-		}
+	m.Judge(ev, targets, counts.IsShared())
+	m.LearnBaselines(ev, targets, counts)
+}
+
+// Judge has the weights follow the losses of the parts on the event that was taken up last: those of its entity, and
+// if it is shared those of all.
+func (m *Mixture) Judge(ev *event.Event, targets []float64, shared bool) {
+	if m.judge(ev, targets, shared); !shared {
+		return
 	}
+	if m.Stack != nil {
+		m.Stack.learn(ev.Label)
+	}
+	if m.Pool != nil {
+		m.Pool.learn(targets)
+	}
+}
+
+// LearnBaselines lets the baselines learn what counts of the event that was taken up last.
+func (m *Mixture) LearnBaselines(ev *event.Event, targets []float64, counts *rows.Counted) {
 	for _, b := range m.Baselines {
 		b.Learn(ev, targets, counts)
 	}

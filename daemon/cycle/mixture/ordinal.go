@@ -89,10 +89,14 @@ func chance(output float64) float64 {
 	return min(max(1/(1+math.Exp(-output)), evaluate.LeastProbability), 1-evaluate.LeastProbability)
 }
 
-// Loss returns the logistic loss of the mixed chances, given the targets of the event.
-func (m *OrdinalMixture) Loss(targets []float64) float64 { return lossOfChances(m.mixed, targets) }
+// Chances returns a copy of the mixed chances, of the event that was predicted last.
+func (m *OrdinalMixture) Chances() []float64 { return slices.Clone(m.mixed) }
 
-func lossOfChances(p, targets []float64) float64 {
+// Loss returns the logistic loss of the mixed chances, given the targets of the event.
+func (m *OrdinalMixture) Loss(targets []float64) float64 { return LossOfChances(m.mixed, targets) }
+
+// LossOfChances returns the logistic loss of the chances to be above each level but the last.
+func LossOfChances(p, targets []float64) float64 {
 	loss := 0.0
 	for c, t := range targets {
 		if t > 0 {
@@ -110,7 +114,7 @@ func (m *OrdinalMixture) Learn(targets []float64) {
 	mixed := m.Loss(targets)
 	for k, present := range m.present {
 		if present {
-			d := lossOfChances(m.parts[k], targets) - mixed
+			d := LossOfChances(m.parts[k], targets) - mixed
 			m.Excess[k] = levelFade*m.Excess[k] + min(max(d, -MixtureLossMax), MixtureLossMax)
 		}
 	}

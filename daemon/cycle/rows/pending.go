@@ -61,6 +61,18 @@ func BacklogBytes(m *config.Model) int {
 	return int(min(maxBacklogBytes, max(minBacklogBytes, int64(m.Sample.MaxBytes))))
 }
 
+// OpenBytes bounds the memory of events whose label is not final, and that of those that can be corrected by then: a
+// window is longer than a refit takes.
+func OpenBytes(m *config.Model) int {
+	if !m.Schema.LabelLater {
+		return BacklogBytes(m)
+	}
+	return openBacklogs * BacklogBytes(m)
+}
+
+// openBacklogs is how many backlogs open events may take: 64 MiB, some hundred thousand events. Chosen by hand.
+const openBacklogs = 4
+
 // limit returns how many bytes are kept at most.
 func (b *Backlog) limit() int { return cmp.Or(b.Most, maxBacklogBytes) }
 

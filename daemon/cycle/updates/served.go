@@ -41,7 +41,9 @@ type Score struct {
 	Forms     [mixture.NumForms]float64 // of the newest update in every form, NaN without
 	Names     evaluate.NameCounts
 	Slice     evaluate.Slice
+	Chance    float64   // of the positive class of a binary label; -1 of other labels
 	Outputs   []float64 // m
 
+	Candidates   []float64 // if Compared, m each of the refit, the update and each variant of it, NaN of one that is not
 	RefitOutputs []float64 // m, of the last promoted refit; empty where consumers have that
 }

@@ -360,8 +360,12 @@ func (m *Metrics) Applied(model string, c ingest.Counts) {
 	}
 	if c.Outcomes {
 		m.outcomesApplied.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
+		m.openEvents.WithLabelValues(model).Set(float64(c.Open))
 	} else {
 		m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
+	}
+	if c.Dropped > 0 {
+		m.openDropped.WithLabelValues(model).Add(float64(c.Dropped))
 	}
 	for format, n := range c.Formats {
 		m.formats.WithLabelValues(model, format).Add(float64(n))

@@ -15,6 +15,8 @@ type outcomes struct {
 	outcomesLate    *prometheus.GaugeVec
 	outcomeRate     *prometheus.GaugeVec
 	outcomeDelay    *prometheus.GaugeVec
+	openEvents      *prometheus.GaugeVec
+	openDropped     *prometheus.CounterVec
 }
 
 func newOutcomes(f registrar) outcomes {
@@ -28,6 +30,10 @@ func newOutcomes(f registrar) outcomes {
 		outcomeRate:  f.gauge("outcome_rate", "Share of the events that have an outcome, as the last refit estimated it."),
 		outcomeDelay: f.gauge("outcome_delay_seconds",
 			"Quantiles of the time between event and outcome, as the last refit estimated them.", "quantile"),
+		openEvents: f.gauge("outcome_open_keys", "Keys in memory of events whose label is not final, and of outcomes "+
+			"whose event was not read."),
+		openDropped: f.counter("outcome_dropped_events_total",
+			"Events that only refits learn: too many are open, or they came after their window."),
 	}
 }
 
@@ -35,6 +41,10 @@ func newOutcomes(f registrar) outcomes {
 func (m *outcomes) addOutcomes(c *config.Model) {
 	for _, topic := range c.Input.Outcomes.Topics {
 		m.outcomesApplied.WithLabelValues(c.Name, topic)
+	}
+	if len(c.Input.Outcomes.Topics) > 0 {
+		m.openEvents.WithLabelValues(c.Name)
+		m.openDropped.WithLabelValues(c.Name)
 	}
 }
 

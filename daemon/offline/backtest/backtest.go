@@ -32,6 +32,7 @@ type Options struct {
 	Model    *config.Model        `kong:"-"`
 	Data     string               `         required:"" placeholder:"FILE"   help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
 	Format   dataset.Format       `                     placeholder:"FORMAT" help:"${formats}"                                                                                             enum:",${formatNames}" default:""`
+	Outcomes string               `                     placeholder:"FILE"   help:"What came of the events, of a model with input.outcomes: both files are played by time."`
 	Files    offline.TableFiles   `embed:""`
 	Table    offline.TableOptions `                                                                                                                                                                                                                        embed:""`
 	Order    dataset.Order        `                                          help:"Order of the events: file, time or shuffle."                                                            enum:"file,time,shuffle"                   default:"file"`
@@ -75,9 +76,12 @@ func Run(ctx context.Context, o Options, out *report.Emitter) error {
 	if o.Format, err = o.Table.FormatOf(o.Format, o.Data); err != nil {
 		return err
 	}
-	set, err := offline.ReadEvents(o.Model, o.Data, o.Format, o.Table, o.Progress)
+	set, outcomes, err := o.read()
 	if err != nil {
 		return err
+	}
+	if outcomes != nil {
+		o.Order = dataset.TimeOrder
 	}
 	drops, err := offline.Dropped(&set.Skipped, o.Data, nil, out)
 	if err != nil {
@@ -101,6 +105,9 @@ func Run(ctx context.Context, o Options, out *report.Emitter) error {
 		return err
 	}
 	defer b.store.Close()
+	if err := b.expect(outcomes); err != nil {
+		return err
+	}
 	if err := b.feedTables(known); err != nil {
 		return err
 	}
@@ -127,6 +134,7 @@ type backtest struct {
 	consumers []*backtestConsumer
 	choices   *choices.Known // nil unless events are choices
 	popular   backtestPopular
+	outcomes  outcomes
 }
 
 func newBacktest(o Options, out *report.Emitter) (*backtest, error) {
@@ -191,6 +199,9 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		if i == 0 {
 			b.begin(now)
 		}
+		if err := b.outcomes.feed(b.ingest, examples[i].Time); err != nil {
+			return err
+		}
 		if err := b.step(ctx, now); err != nil {
 			return err
 		}
@@ -215,6 +226,9 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 				return err
 			}
 		}
+	}
+	if err := b.outcomes.end(b.ingest); err != nil {
+		return err
 	}
 	return b.finish()
 }

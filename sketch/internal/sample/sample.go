@@ -22,6 +22,7 @@ type Row struct {
 	Weight      float64
 	Payload     []byte         // as it was applied
 	Outcomes    []stub.Outcome // what came of it, in their order
+	ID          policy.Identity
 
 	lnInclusion float64 // of the probability that the row's priority is above the threshold
 }
@@ -110,6 +111,7 @@ func Read(f *audit.Frame, c storage.Cut, rows [ledger.NumRoles]int) (*Sample, er
 				Weight:      row.Weight,
 				Payload:     slab[start:len(slab):len(slab)],
 				Outcomes:    outcomes.of(row.Role, row.ID),
+				ID:          row.ID,
 			},
 		)
 		samples[row.Role] = append(samples[row.Role], int32(row.Sample))
