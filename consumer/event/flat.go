@@ -2,31 +2,88 @@ package event
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// maxOthers is how many names outside the schema flat takes: each is compared with the others.
+// maxOthers is how many names outside the schema flat takes: each may have to be compared with the others.
 const maxOthers = 8
+
+// named is a name of an object, and the field of the schema that it is, nil for none.
+type named struct {
+	name  string
+	field *field
+}
+
+// flatNames is how far flat is in the names of an event, which are the first ones of JSON.shape.
+type flatNames struct {
+	n       int
+	others  int  // outside the schema
+	changed bool // the event before had others, or in another order
+}
+
+// flatName reads the name that begins at i. It returns the field, nil for one outside the schema, and the index after
+// the name, -1 for none or one that the event has already. Producers keep their order: a name where the event before
+// had it is not looked up.
+func (d *JSON) flatName(at *flatNames, value []byte, i int) (f *field, end int) {
+	end = -1
+	if !at.changed && at.n < len(d.shape) {
+		f, end = d.shape[at.n].field, nameEnd(value, i, d.shape[at.n].name)
+	}
+	if end < 0 {
+		at.changed = true
+		if end = stringEnd(value, i); end < 0 {
+			return nil, -1
+		}
+		name := value[i+1 : end-1]
+		if f = d.fields[string(name)]; f == nil && isNameOf(d.shape[:at.n], name) {
+			return nil, -1
+		}
+		d.shape = append(d.shape[:at.n], named{d.intern(name), f})
+	}
+	at.n++
+	switch {
+	case f == nil:
+		if at.others++; at.others > maxOthers {
+			return nil, -1
+		}
+	case f.turn == d.turn:
+		return nil, -1 // twice
+	default:
+		f.turn = d.turn
+	}
+	return f, end
+}
+
+// nameEnd returns the index after the string that begins at i if it is that name, which has no escapes, else -1.
+func nameEnd(b []byte, i int, name string) int {
+	end := i + len(name) + 2
+	if end <= len(b) && b[i] == '"' && b[end-1] == '"' && string(b[i+1:end-1]) == name {
+		return end
+	}
+	return -1
+}
+
+func isNameOf(list []named, name []byte) bool {
+	for i := range list {
+		if list[i].name == string(name) {
+			return true
+		}
+	}
+	return false
+}
 
 // flat reads an event of the usual form: one object of strings without escapes and of numbers, in which every field of
 // the schema is as it should be. It reports false for anything else, good or bad, which decode then reads again; so it
 // decides nothing but that an event is good, and that twice as fast. value is valid UTF-8.
 func (p *parse) flat(value []byte) bool {
-	var others [maxOthers][]byte
-	numOthers := 0
+	var names flatNames
 	p.d.turn++
 	i := space(value, 0)
 	if i == len(value) || value[i] != '{' {
 		return false
 	}
-	last := &p.d.before
 	for closed := false; !closed; {
 		i = space(value, i+1) // after the brace or a comma
-		end := stringEnd(value, i)
+		f, end := p.d.flatName(&names, value, i)
 		if end < 0 {
 			return false
-		}
-		name := value[i+1 : end-1]
-		f := last.after
-		if f == nil || f.name != string(name) {
-			f = p.d.fields[string(name)]
 		}
 		if i = space(value, end); i == len(value) || value[i] != ':' {
 			return false
@@ -40,26 +97,8 @@ func (p *parse) flat(value []byte) bool {
 		if end < 0 {
 			return false
 		}
-		raw := value[i:end]
-		switch {
-		case f == nil:
-			if numOthers == maxOthers {
-				return false
-			}
-			for _, other := range others[:numOthers] {
-				if string(other) == string(name) {
-					return false
-				}
-			}
-			others[numOthers] = name
-			numOthers++
-		case f.turn == p.d.turn:
-			return false // twice
-		default:
-			f.turn = p.d.turn
-			last.after = f
-			last = f
-			if p.scalars(f, &Value{kind: kind, raw: raw}); p.first != "" {
+		if f != nil {
+			if p.scalars(f, &Value{kind: kind, raw: value[i:end]}); p.first != "" {
 				return false
 			}
 		}

@@ -64,6 +64,7 @@ type JSON struct {
 	absent    []target // the optional fields, which prepare makes absent
 	before    field    // sentinel before the first field of an event
 	turn      uint64   // counts events
+	shape     []named  // names of the event that flat read last, in their order; no other one twice
 
 	kindWeight float64 // of the event at hand: see Schema.Kinds
 	classes    map[string]bool

@@ -201,7 +201,8 @@ func TestBadRecordsAreNotSlow(t *testing.T) {
 // BenchmarkTake is the whole path of an event except for the network: decode, score, fold in, store, with a Flush for
 // every eight batches, as if of
 func BenchmarkTake(b *testing.B) {
-	for name, size := range map[string]int{"full": 20_000, "filling": 10_000_000, "shard": 20_000} {
+	for name, size := range map[string]int{"full": 20_000, "filling": 10_000_000, "shard": 20_000,
+		"catch_up": 20_000} {
 		b.Run(name, func(b *testing.B) {
 			g, store := newIngest(b, ratings(size), b.TempDir())
 			if name == "shard" {
@@ -210,6 +211,9 @@ func BenchmarkTake(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 1))
 			const n = 4096
 			whole := batch(r, 0, 0, n)
+			if name == "catch_up" {
+				whole.HighWatermark, whole.LastStable = 1<<40, 1<<40
+			}
 			for i := range whole.Records {
 				if i%10 == 9 {
 					whole.Records[i].Value = whole.Records[i-1].Value
