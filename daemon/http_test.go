@@ -89,7 +89,9 @@ var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_even
 var elsewhere = []string{
 	"refitd_consumer_cert_expiry_seconds",
 	"refitd_outcome_delay_seconds",
+	"refitd_outcome_dropped_events_total",
 	"refitd_outcome_keys",
+	"refitd_outcome_open_keys",
 	"refitd_outcome_rate",
 	"refitd_outcome_rows",
 	"refitd_outcomes_late",
