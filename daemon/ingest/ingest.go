@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"time"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
@@ -19,9 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/cycle/updates"
-	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot/format"
 )
 
 // Hooks are what the owner of an Ingest may set before the first batch.
@@ -111,37 +108,6 @@ type decoded struct {
 	events  []event.Event
 	formats []string        // empty where all are JSON
 	scores  []updates.Score // empty if there was nothing to score with
-}
-
-// Counts says what became of the records of one batch.
-type Counts struct {
-	Topic      string
-	Partition  int32
-	Outcomes   bool // they are outcomes, which are no events
-	Applied    int64
-	Unlearned  int64  // of those, the ones on which the cycle panicked
-	Passed     int64  // of those, the ones that a catch-up stored and did not learn
-	Open       int    // events in memory that wait for their label, and keys of outcomes that wait for their event
-	Dropped    int64  // events that do not wait any more: there are too many
-	Bounded    int64  // of those, the ones whose time was ahead of the clock and was replaced
-	WrongUnit  int64  // of those, the ones whose time is of another unit than the schema's, as it seems
-	TrueUnit   string // of the first of them
-	WrongAt    int64  // offset of the first of them
-	Replayed   int64
-	Tabled     int64 // records of a table, which are no events
-	Control    int64
-	Aborted    int64
-	Holes      int64
-	Rejected   map[event.Cause]int64
-	RejectedAt int64            // offset of the first of them
-	Rejection  event.Rejection  // of the first of them
-	Rejects    []Reject         // the first of them, without those that are filtered
-	Absent     map[string]int64 // events that lack it, by optional field
-	Formats    map[string]int64 // events of it, by format
-	Schemas    int              // that were stored with the batch
-	Watermark  int64            // newest event time of the batch, milliseconds since 1970
-	Base, Next int64            // first offset of the batch, and the one after its last
-	Began      time.Time        // when its decoding began
 }
 
 // New is NewReading for records whose schemas, if they have any, are in the state.
@@ -545,84 +511,8 @@ func (g *Ingest) pause(next int64) error {
 	return &consumer.PauseError{Next: next, Reason: reason}
 }
 
-func (c *Counts) lacks(field string) {
-	if c.Absent == nil {
-		c.Absent = make(map[string]int64)
-	}
-	c.Absent[field]++
-}
-
-// is counts an applied event of the format that the i-th record has.
-func (c *Counts) is(formats []string, i int) {
-	if c.Formats == nil {
-		c.Formats = make(map[string]int64)
-	}
-	c.Formats[formats[i]]++
-}
-
-// checkUnit counts an applied event whose time seems to be of another unit than the schema says.
-func (c *Counts) checkUnit(unit string, r *sketch.Record) {
-	seems := event.TrueUnit(unit, r.Time)
-	if seems == "" {
-		return
-	}
-	if c.WrongUnit++; c.WrongUnit == 1 {
-		c.TrueUnit, c.WrongAt = seems, r.Offset
-	}
-}
-
-// count counts a record; o makes the outline of a rejected one.
-func (c *Counts) count(r *sketch.Record, o *outlines) {
-	switch r.Fate {
-	case sketch.Control:
-		c.Control++
-	case sketch.Aborted:
-		c.Aborted++
-	case sketch.Rejected:
-		if c.Rejected == nil {
-			c.Rejected = make(map[event.Cause]int64)
-		}
-		rejection := event.Rejection{
-			Reason:   event.Reason(r.Reason),
-			Field:    r.Detail.Field,
-			Expected: r.Detail.Expected,
-			Got:      r.Detail.Got,
-		}
-		if len(c.Rejected) == 0 {
-			c.RejectedAt, c.Rejection = r.Offset, rejection
-		}
-		c.Rejected[rejection.Cause()]++
-		if rejection.Reason != event.Filtered && len(c.Rejects) < maxRejects {
-			c.Rejects = append(c.Rejects, o.rejectOf(r, rejection))
-		}
-	}
-}
-
 // leastInclusion keeps the events that a row is for finite.
 const leastInclusion = 1e-9
-
-// countsOf adds up what became of the records of a ledger.
-func countsOf(ledger []sketch.LedgerRow) (n format.Counts) {
-	for i := range ledger {
-		l := &ledger[i]
-		n.Applied, n.Rejected, n.Control = n.Applied+l.Applied, n.Rejected+l.Rejected, n.Control+l.Control
-		n.Aborted, n.Holes, n.Gap = n.Aborted+l.Aborted, n.Holes+l.Holes, n.Gap+l.Gap
-	}
-	return n
-}
-
-// Stored returns how far the log is stored.
-func Stored(m *config.Model, store *sketch.Store) updates.Stored {
-	ledger := store.Ledger()
-	events, watermark := eventsOf(m, ledger)
-	n := countsOf(events)
-	out := updates.Stored{Events: &n, Watermark: max(0, watermark)}
-	for i := range ledger {
-		l := &ledger[i]
-		out.Cut = append(out.Cut, report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next})
-	}
-	return out
-}
 
 // recalled is how many rows from before the cut all learners that start anew with the process take up again: a second
 // or two of the slowest.

@@ -31,7 +31,7 @@ const signed = (v) => (v < 0 ? "−" : "+") + digits(v);
 // What a sum of log odds multiplies odds by.
 const factor = (v) => (Math.abs(v) < 0.1 ? Math.exp(v).toFixed(2) : digits(Math.exp(v)));
 const plural = (n, one) => `${count(n)} ${one}${n === 1 ? "" : "s"}`;
-const percent = (v) => (v === null || v === undefined ? "–" : (100 * v).toFixed(v < 0.1 ? 1 : 0) + " %");
+const percent = (v) => (v === null || v === undefined ? "–" : (100 * Math.max(v, 0)).toFixed(v < 0.1 ? 1 : 0) + " %");
 
 function bytes(n) {
   let prefix = -1;
