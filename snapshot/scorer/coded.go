@@ -16,6 +16,8 @@ type codes struct {
 	ends  []int32 // by row
 	codes []int32
 	names []uncoded
+	// bare are the columns of the entities' field that have no row, ascending.
+	bare []int32
 }
 
 // uncoded is a name that the version has no column of. A delta may add one.
@@ -82,8 +84,26 @@ func (m *Model) codesOf(k *known) *codes {
 		}
 		c.ends = append(c.ends, int32(len(c.codes)))
 	}
+	c.bare = m.bareNames(k.of, c)
 	k.posted.codes = c
 	return c
+}
+
+// bareNames returns the columns of the version's names of a field that no row is of.
+func (m *Model) bareNames(field int, c *codes) (bare []int32) {
+	begin, n := m.first[field], len(m.contents.Vocabulary[field])
+	has := make([]bool, n)
+	for row := range c.ends {
+		if j := c.of(int32(row))[0]; j >= 0 {
+			has[j-begin] = true
+		}
+	}
+	for i, ok := range has {
+		if !ok {
+			bare = append(bare, begin+int32(i))
+		}
+	}
+	return bare
 }
 
 // of returns the codes of a row.
@@ -284,6 +304,58 @@ func (m *Model) codedCandidate(field, output int, row int32, by ranking, k int, 
 	}
 	if best := (scored{key: key, column: j}); len(s.heap) < k || s.heap[0].worse(best) {
 		s.heap = pushed(s.heap, best, k)
+	}
+	return nil
+}
+
+// allCoded is candidates for a field of a table, without conditions: rows by their codes, other names as Score does.
+func (m *Model) allCoded(over *Overlay, field, output int, by ranking, k int, event *format.Input, s *Scratch) error {
+	of := m.known[slices.IndexFunc(m.known, func(k *known) bool { return k.of == field })]
+	m.encodeOver(over, event, s)
+	x := &s.coding
+	x.begin(m, of, s)
+	for row := range of.table.Names {
+		if len(of.changed) > 0 && of.changed[of.table.Names[row]] != nil {
+			continue
+		}
+		if x.rows = append(x.rows, int32(row)); len(x.rows) == codedRows {
+			if err := m.codedCandidates(field, output, by, k, s); err != nil {
+				return err
+			}
+		}
+	}
+	if err := m.codedCandidates(field, output, by, k, s); err != nil {
+		return err
+	}
+	exact := func(j int32) error {
+		if i := m.exclusion(field, j); s.excluded[i/64]&(1<<(i%64)) != 0 {
+			return nil
+		}
+		return m.exactCandidate(over, field, j, output, by, k, event, s)
+	}
+	for _, j := range x.codes.bare {
+		if err := exact(j); err != nil {
+			return err
+		}
+	}
+	for l := range m.layers {
+		for _, j := range m.layers[l].columns[field] {
+			if _, ok := of.rows[m.nameOf(field, j)]; ok {
+				continue
+			}
+			if err := exact(j); err != nil {
+				return err
+			}
+		}
+	}
+	for name := range of.changed { // also those whose row is gone
+		j, ok := m.placeOf(field, name)
+		if _, had := of.rows[name]; !ok || !had && int(j) < m.NumColumns() { // as a bare name
+			continue
+		}
+		if err := exact(j); err != nil {
+			return err
+		}
 	}
 	return nil
 }

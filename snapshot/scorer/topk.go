@@ -186,6 +186,9 @@ func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, 
 	if len(where) > 0 {
 		return m.whereCandidates(over, field, output, by, k, event, where, s)
 	}
+	if m.isCoded(field) {
+		return m.allCoded(over, field, output, by, k, event, s)
+	}
 	return m.eachName(field, s,
 		func(j int32) error { return m.exactCandidate(over, field, j, output, by, k, event, s) })
 }
