@@ -46,7 +46,7 @@ func (g *groupMember) held(t *testing.T) int {
 // spread waits until each process has so many shards, and has read what there is.
 func spread(t *testing.T, want ...any) {
 	t.Helper()
-	daemontest.Within(t, 30*time.Second, fmt.Sprint("shards are spread as ", want), func() bool {
+	daemontest.Within(t, daemontest.Patience, fmt.Sprint("shards are spread as ", want), func() bool {
 		for i := 0; i < len(want); i += 2 {
 			m, n := want[i].(*groupMember), want[i+1].(int)
 			if status, _ := daemontest.Get(t, "http://"+m.daemon.Addr()+"/-/ready"); m.held(t) != n ||
@@ -89,7 +89,7 @@ func TestGroup(t *testing.T) {
 				t.Helper()
 				var merged daemontest.Outcome
 				one := b.Run(whole)
-				daemontest.Within(t, 30*time.Second, what+": the trainer has merged what there is", func() bool {
+				daemontest.Within(t, daemontest.Patience, what+": the trainer has merged what there is", func() bool {
 					if merged = b.Run(trainer); merged.Err != nil || one.Err != nil {
 						t.Fatalf("%s: %v, %v", what, merged.Err, one.Err)
 					}
