@@ -109,7 +109,7 @@ public final class DirSource implements Source {
             return List.of();
         }
         long segment = before[before.length - 1];
-        String name = String.format("%d/deltas/%012d.seg", version, segment);
+        String name = String.format(java.util.Locale.ROOT, "%d/deltas/%012d.seg", version, segment);
         Place from = place;
         boolean known = from.model.equals(model) && from.version == version && from.segment == segment
                 && from.sequence <= after + 1;

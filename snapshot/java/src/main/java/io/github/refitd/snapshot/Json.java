@@ -18,6 +18,7 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Pattern;
 
@@ -334,8 +335,8 @@ final class Json {
             return "0001-01-01T00:00:00Z";
         }
         OffsetDateTime t = at.atOffset(ZoneOffset.UTC);
-        String part = t.getNano() == 0 ? "" : String.format(".%09d", t.getNano()).replaceFirst("0+$", "");
-        return String.format("%04d-%02d-%02dT%02d:%02d:%02d%sZ", t.getYear(), t.getMonthValue(), t.getDayOfMonth(),
+        String part = t.getNano() == 0 ? "" : String.format(Locale.ROOT, ".%09d", t.getNano()).replaceFirst("0+$", "");
+        return String.format(Locale.ROOT, "%04d-%02d-%02dT%02d:%02d:%02d%sZ", t.getYear(), t.getMonthValue(), t.getDayOfMonth(),
                 t.getHour(), t.getMinute(), t.getSecond(), part);
     }
 

@@ -1,15 +1,13 @@
 package io.github.refitd.snapshot;
 
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -388,12 +386,9 @@ public final class Watcher implements AutoCloseable {
         Path file = options.stateFile.toAbsolutePath();
         Path temporary = Files.createTempFile(file.getParent(), ".refitd-", "");
         try {
-            try (FileChannel out = FileChannel.open(temporary, StandardOpenOption.WRITE)) {
-                ByteBuffer bytes = ByteBuffer.wrap(Json.bytes(Json.write(state) + "\n"));
-                while (bytes.hasRemaining()) {
-                    out.write(bytes);
-                }
-                out.force(true);
+            try (FileOutputStream out = new FileOutputStream(temporary.toFile())) { // close interrupts no stream
+                out.write(Json.bytes(Json.write(state) + "\n"));
+                out.getFD().sync();
             }
             Files.move(temporary, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
         } catch (IOException failure) {
