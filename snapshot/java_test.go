@@ -70,7 +70,8 @@ func TestJavaIsTheLibrary(t *testing.T) {
 	if t.Logf("%s", out); err != nil {
 		t.Error(err)
 	}
-	if p, err := readAccepted(want.Watch.StateFile, "m", format.Champion); err != nil || p.Version != 1 || p.Sequence == 0 {
+	p, err := readAccepted(want.Watch.StateFile, "m", format.Champion)
+	if err != nil || p.Version != 1 || p.Sequence == 0 {
 		t.Errorf("the state file of the package's watcher is read as %+v, %v", p, err)
 	}
 }

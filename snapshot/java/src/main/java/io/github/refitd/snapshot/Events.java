@@ -139,7 +139,7 @@ final class Events {
         return v == null ? "null" : v.getClass().getSimpleName() + (v instanceof Number ? " " + v : "");
     }
 
-    /** Reads the label from the field that the schema names. Throws InputException if it is missing or of another kind. */
+    /** Reads the label from the schema's field. Throws InputException if it is missing or of another kind. */
     static Label label(Schema s, Map<String, ?> event) {
         Object v = event.get(s.label);
         if (isMissing(v)) {

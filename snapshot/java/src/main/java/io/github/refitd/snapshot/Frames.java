@@ -18,7 +18,7 @@ final class Frames {
     private Frames() {
     }
 
-    /** Returns where the frame that begins at a place ends, -1 if it is cut off. Throws FormatException, DigestException. */
+    /** Returns where the frame at a place ends, -1 if it is cut off. Throws FormatException or DigestException. */
     static int end(byte[] content, int at) {
         int n = Math.min(MAGIC.length, content.length - at);
         if (!Arrays.equals(content, at, at + n, MAGIC, 0, n)) {

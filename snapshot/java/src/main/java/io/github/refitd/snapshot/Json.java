@@ -336,8 +336,8 @@ final class Json {
         }
         OffsetDateTime t = at.atOffset(ZoneOffset.UTC);
         String part = t.getNano() == 0 ? "" : String.format(Locale.ROOT, ".%09d", t.getNano()).replaceFirst("0+$", "");
-        return String.format(Locale.ROOT, "%04d-%02d-%02dT%02d:%02d:%02d%sZ", t.getYear(), t.getMonthValue(), t.getDayOfMonth(),
-                t.getHour(), t.getMinute(), t.getSecond(), part);
+        return String.format(Locale.ROOT, "%04d-%02d-%02dT%02d:%02d:%02d%sZ", t.getYear(), t.getMonthValue(),
+                t.getDayOfMonth(), t.getHour(), t.getMinute(), t.getSecond(), part);
     }
 
     /** Returns the SHA-256 in hex. */

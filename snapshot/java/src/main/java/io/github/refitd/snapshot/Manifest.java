@@ -199,7 +199,7 @@ final class Manifest {
         return "sha256:" + Json.sha256(Json.bytes(text));
     }
 
-    /** Throws DigestException unless that digest is the one of the fields and files, FormatException of a newer format. */
+    /** Throws DigestException unless that digest is that of fields and files, FormatException of a newer format. */
     void checkPayload() {
         String found = payloadDigestOf(numFeatures, files.get(0).sha256, files.get(1).sha256,
                 tables == null ? null : tables.sha256);

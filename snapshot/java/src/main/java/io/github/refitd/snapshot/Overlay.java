@@ -66,7 +66,8 @@ public final class Overlay extends Scorer {
         FoldIn.Field by = listsAlone(model, field) ? null : fieldOf(model, field);
         int n = history.size();
         if (n > MAX_HISTORY) {
-            throw new InputException("a history of " + n + " events, at most " + MAX_HISTORY + ": leave the oldest out");
+            throw new InputException(
+                    "a history of " + n + " events, at most " + MAX_HISTORY + ": leave the oldest out");
         }
         if (weights != null && weights.length != n) {
             throw new InputException(weights.length + " weights for " + n + " events");

@@ -120,8 +120,8 @@ public record Pointer(long version, String manifestDigest, long sequence, Instan
     void follow(Pointer last) {
         boolean later = sequence == 0 && last.sequence == 0 && version > last.version;
         if (!same(last) && sequence <= last.sequence && !later) {
-            throw new OlderException("version " + version + " by move " + sequence + " of the alias, accepted was version "
-                    + last.version + " by move " + last.sequence + ": an old copy is being offered; to use it"
+            throw new OlderException("version " + version + " by move " + sequence
+                    + " of the alias, accepted was version " + last.version + " by move " + last.sequence + ": an old copy is being offered; to use it"
                     + " nevertheless, pin the version or delete the state file");
         }
     }
@@ -132,7 +132,7 @@ public record Pointer(long version, String manifestDigest, long sequence, Instan
         return later ? renewal.renewed : moved;
     }
 
-    /** Returns until when the version may be used: the later of what its manifest and the renewal say; null is for ever. */
+    /** Returns until when the version may be used: the later of its manifest's time and the renewal's; null is ever. */
     Instant expiry(Instant expires) {
         Instant renewed = renewal.expires;
         return expires != null && renewed != null && renewed.isAfter(expires) ? renewed : expires;

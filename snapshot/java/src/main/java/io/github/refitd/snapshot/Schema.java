@@ -92,8 +92,8 @@ public final class Schema {
      * the manifest has them, so no member that is read here can be missing there.
      */
     Schema(Fields f) {
-        numeric = f.objects("numeric").stream().map(
-                n -> new NumericField(n.text("name"), n.number("center"), n.number("scale"), n.number("clip"))).toList();
+        numeric = f.objects("numeric").stream().map(n -> new NumericField(n.text("name"), n.number("center"),
+                n.number("scale"), n.number("clip"))).toList();
         featureMap = mapOf(f.object("feature_map"));
         cross = new ArrayList<>();
         for (Object parts : f.items("cross")) {

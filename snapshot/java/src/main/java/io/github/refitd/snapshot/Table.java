@@ -151,7 +151,8 @@ final class Table {
             values.remove("");
             number(values);
             int[] at = list.stream().mapToInt(row -> values.getOrDefault(row.categorical[column], -1)).toArray();
-            newNames.add(new Names(categorical.get(i).name, categorical.get(i).field, List.copyOf(values.keySet()), at));
+            Names c = categorical.get(i);
+            newNames.add(new Names(c.name, c.field, List.copyOf(values.keySet()), at));
         }
         List<Lists> newLists = new ArrayList<>();
         for (int i = 0; i < multi.size(); i++) {
@@ -208,7 +209,7 @@ final class Table {
         return c;
     }
 
-    /** A condition on a column: one of some names, or a number within bounds. kind 0 is categorical, 1 multi, 2 numeric. */
+    /** A condition on a column: some names, or a number within bounds. Kind 0 is categorical, 1 multi, 2 numeric. */
     record Asked(Table table, int kind, int column, Set<String> names, double least, double most) {
         boolean holds(Row row) {
             return switch (kind) {

@@ -323,7 +323,8 @@ final class Tables {
         double[] numbers = new double[numeric.size()];
         for (int i = 0; i < numbers.length; i++) {
             Object v = numeric.get(i);
-            numbers[i] = v == null ? Double.NaN : new Fields(what, Collections.singletonMap("number", v)).number("number");
+            numbers[i] = v == null ? Double.NaN
+                    : new Fields(what, Collections.singletonMap("number", v)).number("number");
         }
         return new Change(at, name, new Table.Row(names, lists, numbers));
     }

@@ -271,7 +271,8 @@ public final class LibraryTest {
             watcher.await(PATIENCE);
             until(watcher, "deltas over HTTP", () -> watcher.model().position().sequence() == 9);
             Status s = watcher.status();
-            equal(Arrays.asList(s.loads(), s.refused(), s.error(), s.deltaError()), Arrays.asList(1L, 0L, null, null), s);
+            equal(Arrays.asList(s.loads(), s.refused(), s.error(), s.deltaError()),
+                    Arrays.asList(1L, 0L, null, null), s);
         }
     }
 
