@@ -70,7 +70,7 @@ public abstract class Scorer {
 
     /**
      * Writes the outputs of an event, of which there are numOutputs, before the link. It makes no garbage unless the
-     * version has crosses or tables.
+     * version has crosses or tables, or weights of lists and the event a list of more than 32 names.
      */
     public void score(double[] dst, Input in, Scratch s) {
         finite(dst, joined(in), s);
