@@ -159,6 +159,8 @@ public final class Watcher implements AutoCloseable {
                     note(absent);
                 } catch (IOException | RuntimeException damaged) { // it may still be on its way to a directory
                     note(damaged);
+                } catch (OutOfMemoryError large) { // what was served is served on
+                    note(new IllegalStateException("not enough memory for the version: " + large.getMessage()));
                 }
                 pause(++failures, most);
             } catch (InterruptedException closed) {
@@ -307,6 +309,8 @@ public final class Watcher implements AutoCloseable {
                     failure = applied.refused();
                 } catch (IOException | RuntimeException error) {
                     failure = error;
+                } catch (OutOfMemoryError large) {
+                    failure = new IllegalStateException("not enough memory for the deltas: " + large.getMessage());
                 }
                 if (failure == null) {
                     failures = 0;
