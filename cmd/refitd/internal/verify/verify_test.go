@@ -53,7 +53,8 @@ func TestPlainTopic(t *testing.T) {
 		t.Errorf("partitions %+v", p)
 	}
 	b.store(b.next, nil)
-	if p = b.verifyOK(); len(p) != 2 || p[0].Rows+p[1].Rows != 120 || p[1].Next != 40 {
+	// How many of the 190 events are held out is drawn: seldom fewer than the 20 that are kept.
+	if p = b.verifyOK(); len(p) != 2 || p[0].Rows+p[1].Rows < 105 || p[0].Rows+p[1].Rows > 120 || p[1].Next != 40 {
 		t.Errorf("partitions %+v", p)
 	}
 	b.store([partitions]int64{156, 33}, nil)
