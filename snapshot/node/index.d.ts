@@ -114,6 +114,8 @@ export interface Status {
   deltasRefused: number;
   error: Error | null;
   deltaError: Error | null;
+  /** Until when the model may be used, by its manifest or a later renewal; null is for ever. */
+  expires: Date | null;
   position: Model["position"] | null;
 }
 

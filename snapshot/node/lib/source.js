@@ -19,7 +19,7 @@ export class HTTPSource {
     let query = "";
     const headers = {};
     if (last) {
-      query = `?after=${last.version}&wait=${longPoll}s&renewed=${encodeURIComponent(last.renewed ?? "0001-01-01T00:00:00Z")}`;
+      query = `?after=${last.version}&wait=${longPoll}s&renewed=${encodeURIComponent(last.renewal?.renewed ?? "0001-01-01T00:00:00Z")}`;
       headers["If-None-Match"] = `"${last.sequence ?? 0}-${last.version}-${last.manifest_digest.replace("sha256:", "")}"`;
     }
     const content = await this.#get(`${model}/aliases/${alias}${query}`, 64 << 10, signal, headers);

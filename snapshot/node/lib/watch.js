@@ -33,7 +33,7 @@ export class Watcher {
 
   /** The state of the watcher. */
   get status() {
-    return { ...this.#status, position: this.#model?.position ?? null };
+    return { ...this.#status, expires: this.#expires, position: this.#model?.position ?? null };
   }
 
   /** Returns the first model as soon as there is one. Rejects after so many milliseconds, with the reason. */
@@ -88,8 +88,8 @@ export class Watcher {
   async #take({ pointer, same }) {
     if (same && this.#base) { // renewed
       this.#accepted = pointer;
-      const until = pointer.renewal?.expires ?? pointer.expires;
-      if (until) this.#expires = new Date(until);
+      const [last, renewed] = [this.#base.manifest.expires, pointer.renewal?.expires].map((time) => (time ? new Date(time) : null));
+      this.#expires = last && renewed > last ? renewed : last; // a renewal extends what the manifest lets expire
       this.#status.error = null;
       return;
     }

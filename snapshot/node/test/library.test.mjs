@@ -1,7 +1,7 @@
 // The package says what the Go library says, to the bit. The Go tests of package snapshot write the expectations and run this.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { rename, writeFile } from "node:fs/promises";
+import { rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 
@@ -147,11 +147,21 @@ test("an alias that moves", { skip: !expectations }, async (t) => {
   const model = join(store, "m");
   let watcher;
   t.after(() => watcher?.close());
+  const put = async (folder, content) => {
+    const path = join(model, folder, "champion");
+    if (content === null) return rm(path, { force: true });
+    await writeFile(`${path}.tmp`, Buffer.from(content, "base64"));
+    await rename(`${path}.tmp`, path);
+  };
   for (const stage of stages) {
-    await writeFile(join(model, "aliases", "champion.tmp"), Buffer.from(stage.alias, "base64"));
-    await rename(join(model, "aliases", "champion.tmp"), join(model, "aliases", "champion"));
+    await put("renewals", stage.renewal);
+    await put("aliases", stage.alias);
     watcher ??= await refitd.watch(store, "m", { keys: keysOf(keys), now: new Date(now), every: 2 });
-    if (stage.version) await until(watcher, () => watcher.status.version === stage.version && (watcher.status.error?.name ?? "") === stage.error);
+    const expires = stage.expires ? Date.parse(stage.expires) : undefined;
+    await until(watcher, () => {
+      const { version, error, expires: at } = watcher.status;
+      return version === stage.version && (error?.name ?? "") === stage.error && at?.getTime() === expires;
+    });
   }
 });
 
