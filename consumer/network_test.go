@@ -29,29 +29,38 @@ type line struct {
 }
 
 func (l *line) listen(network, address string) (net.Listener, error) {
-	ln, err := net.Listen(network, address)
-	return lineListener{ln, l}, err
+	return listenThrough(network, address, l.wrap)
 }
 
-type lineListener struct {
+// wrappingListener hands out connections that something is put around.
+type wrappingListener struct {
 	net.Listener
-	line *line
+	wrap func(net.Conn) net.Conn
 }
 
-func (l lineListener) Accept() (net.Conn, error) {
+func listenThrough(network, address string, wrap func(net.Conn) net.Conn) (net.Listener, error) {
+	ln, err := net.Listen(network, address)
+	return wrappingListener{ln, wrap}, err
+}
+
+func (l wrappingListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	l.line.conns.Add(1)
-	l.line.accepted.Add(1)
-	c := &lineConn{Conn: conn, line: l.line, left: -1}
-	l.line.mu.Lock()
-	defer l.line.mu.Unlock()
-	if l.line.cutAfter != nil {
-		c.left = l.line.cutAfter()
+	return l.wrap(conn), nil
+}
+
+func (l *line) wrap(conn net.Conn) net.Conn {
+	l.conns.Add(1)
+	l.accepted.Add(1)
+	c := &lineConn{Conn: conn, line: l, left: -1}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cutAfter != nil {
+		c.left = l.cutAfter()
 	}
-	return c, nil
+	return c
 }
 
 // lineConn is the broker's end of a connection.

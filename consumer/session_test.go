@@ -37,21 +37,7 @@ type door struct {
 }
 
 func (g *door) listen(network, address string) (net.Listener, error) {
-	ln, err := net.Listen(network, address)
-	return doorListener{ln, g}, err
-}
-
-type doorListener struct {
-	net.Listener
-	gate *door
-}
-
-func (l doorListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &doorConn{Conn: conn, gate: l.gate}, nil
+	return listenThrough(network, address, func(conn net.Conn) net.Conn { return &doorConn{Conn: conn, gate: g} })
 }
 
 // doorConn is the broker's end of a connection.
