@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -32,6 +33,9 @@ func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 		err := g.show(ctx)
 		if alive && ctx.Err() != nil {
 			continue // stopped during the request, which is no failure: commit once more
+		}
+		if !alive && err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			err = g.show(ctx) // the stop closes connections, and the client may take one of them again
 		}
 		g.judge(err)
 		if pause, tries = c.opts.CommitEvery, tries+1; err == nil {

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -85,8 +86,8 @@ func TestForeignCommitsMoveNothing(t *testing.T) {
 	equalValues(t, m, tp(topic, 0), numbers(0, 30))
 }
 
-// TestStoppedWhileItLooks: a consumer that is stopped while the group does not answer commits once more. It neither
-// counts nor logs a failure.
+// TestStoppedWhileItLooks: a consumer that is stopped while the group does not answer commits once more, and again
+// where that connection is closed under it. It neither counts nor logs a failure.
 func TestStoppedWhileItLooks(t *testing.T) {
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
@@ -95,6 +96,9 @@ func TestStoppedWhileItLooks(t *testing.T) {
 	cluster.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
 		asked <- struct{}{}
 		return nil, nil, true // one is never answered
+	})
+	cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		return nil, errors.New("one connection is closed"), true
 	})
 	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.GroupID = "g" })
 	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) == 10 })

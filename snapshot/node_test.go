@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,10 +115,22 @@ func TestBrowserIsTheLibrary(t *testing.T) {
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
+	profile, err := os.MkdirTemp("", "browser") // not of the test: processes of the browser write while they end
+	snapshottest.Must(t, err)
 	run := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--user-data-dir="+t.TempDir(), "--remote-debugging-port=0", server.URL+"/")
+		"--user-data-dir="+profile, "--remote-debugging-port=0", server.URL+"/")
+	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	run.Cancel = func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGKILL) }
 	snapshottest.Must(t, run.Start())
-	defer func() { cancel(); _ = run.Wait() }()
+	defer func() {
+		cancel()
+		_ = run.Wait()
+		deadline := time.Now().Add(10 * time.Second)
+		for err = os.RemoveAll(profile); err != nil && time.Now().Before(deadline); err = os.RemoveAll(profile) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		snapshottest.Must(t, err)
+	}()
 	var got struct {
 		Outputs [][]float64
 		Refused string

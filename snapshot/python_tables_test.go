@@ -159,15 +159,20 @@ func TestTopKOverAColumn(t *testing.T) {
 	t.Parallel()
 	m, err := scorer.NewModel(snapshottest.Catalogue())
 	snapshottest.Must(t, err)
-	for _, field := range []string{"genre", "stock", "brand", "origin"} {
+	for _, field := range []string{"genre", "stock", "brand", "origin", "brand of b"} {
+		field, conditions, _ := strings.Cut(field, " of ")
 		for i := range 40 {
 			q := &format.Query{Input: format.Input{Categorical: []string{fmt.Sprint("u", i/10), fmt.Sprint("i", i%10), "", "",
 				"", ""}}, Over: field, K: 10}
+			if conditions != "" {
+				q.Where, err = format.WhereFromMap(map[string]any{"origin": conditions})
+				snapshottest.Must(t, err)
+			}
 			all, err := m.TopK(nil, q, new(scorer.Scratch))
 			snapshottest.Must(t, err)
 			q.K = 1
 			best, err := m.TopK(nil, q, new(scorer.Scratch))
-			if snapshottest.Must(t, err); best[0] != all[0] {
+			if snapshottest.Must(t, err); len(all) == 0 || best[0] != all[0] {
 				t.Errorf("%s, %q: %v, want the first of %v", field, q.Input.Categorical, best, all)
 			}
 		}

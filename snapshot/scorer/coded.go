@@ -114,10 +114,11 @@ func (c *codes) of(row int32) []int32 {
 	return c.codes[c.ends[row-1]:c.ends[row]]
 }
 
-// isCoded reports whether codes say all that an entity of a field brings: its column and those of its one table.
+// isCoded reports whether codes say all that an entity of a field brings: its column and those of its one table. Where
+// tables say the field, an event without a name has columns by them that one with a name lacks.
 func (m *Model) isCoded(field int) bool {
 	c := &m.contents
-	if c.Trees != nil || c.Degree == format.Cubic || m.isCrossed(field) {
+	if c.Trees != nil || c.Degree == format.Cubic || m.isCrossed(field) || m.isColumnOfTable(field) {
 		return false
 	}
 	tables := 0
