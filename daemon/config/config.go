@@ -232,7 +232,7 @@ func (c *Config) resolvePaths() {
 	for i := range c.Models {
 		paths = append(paths, &c.Models[i].Input.SchemaFile,
 			&c.Models[i].Publish.SigningKeyFile, &c.Models[i].Publish.OMSKeyFile, &c.Models[i].Train.Cost,
-			&c.Models[i].Notify.SecretFile)
+			&c.Models[i].Notify.SecretFile, &c.Models[i].Publish.Vectors.PasswordFile)
 		for j := range c.Models[i].Publish.TrustedKeys {
 			paths = append(paths, &c.Models[i].Publish.TrustedKeys[j])
 		}

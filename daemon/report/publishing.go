@@ -38,6 +38,22 @@ func (s ExportSummary) WriteText(w io.Writer) error {
 	return table(w, rows)
 }
 
+// VectorsSummary ends versions export vectors.
+type VectorsSummary struct {
+	Model         string `json:"model"`
+	Version       int64  `json:"version"`
+	PayloadDigest string `json:"payload_digest"`
+	Names         int    `json:"names"`  // each with a vector
+	Dim           int    `json:"dim"`    // numbers of a vector
+	Output        string `json:"output"` // path of the file
+}
+
+// WriteText prints what was written.
+func (s VectorsSummary) WriteText(w io.Writer) error {
+	return say(w, "version %d of %s written to %s: %d names, vectors of %d numbers\n", s.Version, s.Model, s.Output,
+		s.Names, s.Dim)
+}
+
 // SampleRow is a row of a sample exported to standard output with --json: Event of JSON Lines, Text of LIBSVM.
 type SampleRow struct {
 	Event json.RawMessage `json:"event,omitempty"` // of jsonl

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/rowmath"
 )
 
 // Vectors are a model of degree 2 as one inner product a pair: with K the kernel, S_r = Σ h_r,j x_j over the columns of
@@ -121,29 +122,60 @@ func (v *Vectors) Query(dst []float64, in *format.Input, s *Scratch) (vector []f
 	return dst, offset, nil
 }
 
-// Each calls do with the vector of each name that TopK may find, until it returns an error, which it returns. place is
-// that of the name among names of equal value, and -1 of names that tables alone know: they come behind, ascending.
-// The vector is valid until do returns. O(n·k) for n names.
-func (v *Vectors) Each(do func(name string, place int, vector []float64) error) error {
-	m, s := v.model, new(Scratch)
+// Has reports whether a name has a vector.
+func (v *Vectors) Has(name string) bool {
+	_, ok := v.model.placeOf(v.field, name)
+	return ok
+}
+
+// IsPlaced reports whether a name has a place, see Names.
+func (v *Vectors) IsPlaced(name string) bool {
+	_, ok := v.model.column(v.field, name)
+	return ok
+}
+
+// Name appends the vector of a name to dst, that of no columns if it has none. O(k).
+func (v *Vectors) Name(dst []float64, name string, s *Scratch) []float64 {
+	m := v.model
 	c := &m.contents
-	vector, out := make([]float64, v.Dim()), make([]float64, c.NumOutputs)
-	event := format.Input{Categorical: make([]string, len(c.Schema.Categorical))}
+	s.names = rowmath.Resized(s.names, len(c.Schema.Categorical))
+	clear(s.names)
+	s.names[v.field] = name
+	s.base = rowmath.Resized(s.base, c.NumOutputs)
+	m.encode(&format.Input{Categorical: s.names}, s)
+	if c.Schema.Augment { // is of the event
+		s.index, s.value = s.index[:len(s.index)-1], s.value[:len(s.value)-1]
+	}
+	m.outputs(s.base, s)
+	return append(append(dst, s.base[v.output]-c.Bias[v.output]), s.sum...)
+}
+
+// Names calls yield with each name that TopK may find until it returns false. place is that of the name among names of
+// equal value, and -1 of names that tables alone know: they come behind, ascending.
+func (v *Vectors) Names(yield func(name string, place int) bool) {
+	m, s := v.model, new(Scratch)
 	m.exclude(v.field, nil, s)
-	return m.eachName(v.field, s, func(j int32) error {
-		name := m.nameOf(v.field, j)
-		event.Categorical[v.field] = name
-		m.encode(&event, s)
-		if c.Schema.Augment { // is of the event
-			s.index, s.value = s.index[:len(s.index)-1], s.value[:len(s.value)-1]
-		}
-		m.outputs(out, s)
-		vector[0] = out[v.output] - c.Bias[v.output]
-		copy(vector[1:], s.sum)
+	_ = m.eachName(v.field, s, func(j int32) error { // which is the end, not an error
 		place := int(j)
 		if place >= m.NumColumns() {
 			place = -1
 		}
-		return do(name, place, vector)
+		if !yield(m.nameOf(v.field, j), place) {
+			return disk.ErrInput
+		}
+		return nil
 	})
+}
+
+// Each calls do with each of Names and its vector, which is valid until do returns, until that returns an error, which
+// it returns. O(n·k) for n names.
+func (v *Vectors) Each(do func(name string, place int, vector []float64) error) (err error) {
+	var vector []float64
+	var s Scratch
+	v.Names(func(name string, place int) bool {
+		vector = v.Name(vector[:0], name, &s)
+		err = do(name, place, vector)
+		return err == nil
+	})
+	return err
 }
