@@ -121,7 +121,7 @@ daemon/diff
 	daemon/report snapshot snapshot/format
 daemon/durations
 daemon/export
-	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format
+	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format snapshot/publish
 daemon/faults
 daemon/ingest
 	consumer consumer/event consumer/event/avro consumer/event/jsonschema consumer/event/protobuf consumer/registry

@@ -14,7 +14,8 @@ import (
 
 // TestVectors: JSON Lines and Parquet have the same names and numbers, those of the library, and say of which version.
 func TestVectors(t *testing.T) {
-	c := &format.Contents{Schema: format.Schema{Task: format.Regression, Label: "y", Categorical: []string{"user", "item"}},
+	c := &format.Contents{
+		Schema: format.Schema{Task: format.Regression, Label: "y", Categorical: []string{"user", "item"}},
 		Kernel: format.ANOVA, Link: format.Identity, NumFeatures: 3, NumOutputs: 1, NumBasis: 2, Basis: []float64{1, 2, 3, 4,
 			5, 6}, Weights: []float64{0.5, -2}, Linear: []float64{7, 8, 9}, Bias: []float64{3},
 		Vocabulary: [][]string{{"u"}, {"a\"", "b"}},

@@ -95,6 +95,29 @@ func ExportVectors(o VectorsOptions, out *report.Emitter) error {
 	return out.Emit("summary", summary)
 }
 
+// OCIOptions say which version to export and to which registry.
+type OCIOptions struct {
+	SnapshotRef
+
+	To        string `required:"" placeholder:"REPOSITORY" help:"Repository, such as registry.example.org/models/ratings; the tag is the version's digest."`
+	PlainHTTP bool   `                                     help:"Speak HTTP without TLS, to a registry on this machine."`
+}
+
+// ExportOCI writes a version, which was verified, into a registry. Exit code 1 if that does not take it.
+func ExportOCI(ctx context.Context, o OCIOptions, out *report.Emitter) error {
+	version, err := o.Open()
+	if err != nil {
+		return err
+	}
+	image, err := export.OCI(ctx, o.Store, version, o.To, o.PlainHTTP)
+	if err != nil {
+		return &report.ExitError{Code: report.ExitNo, Err: err, Key: "--to"}
+	}
+	m := version.Manifest()
+	return out.Emit("summary", report.OCISummary{Model: m.Model, Version: m.Version, VersionDigest: m.Digest,
+		Reference: image.Reference, ImageDigest: image.Digest, SignatureDigest: image.Signature, Bytes: image.Bytes})
+}
+
 // SampleFormat is a format of exported samples.
 type SampleFormat int
 
