@@ -85,7 +85,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if d.traces, err = traces.New(ctx, o.Config.Tracing, o.Log); err != nil {
+	if d.traces, err = traces.New(ctx, o.Config.Tracing, d.registry, o.Log); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "tracing.endpoint"}
 	}
 	d.registry.MustRegister(collectors.NewGoCollector(),
