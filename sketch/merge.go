@@ -268,6 +268,7 @@ func (s *Store) mergePair(m *Share, p *Pair) error {
 	if err := s.commitIfFull(size, 1+joinOps+s.costOf(row.Payload)/MinCost); err != nil {
 		return err
 	}
+	s.touch(place) // the piece before may have written its account
 	return s.offer(
 		s.ledger.At(place),
 		place,

@@ -62,8 +62,13 @@ type teamTrainer struct {
 
 func openTeamStore(b storage.Backend, o Options) (*Store, error) {
 	o.Lineage = "" // each has its own
-	return load(context.Background(), b, &o, o.choose)
+	return load(context.Background(), inPieces{b}, &o, o.choose)
 }
+
+// inPieces is a backend whose transactions are small: what is merged takes several.
+type inPieces struct{ storage.Backend }
+
+func (inPieces) Limits() (entries, bytes int64) { return 40, 1 << 20 }
 
 func newTeam(rng *rand.Rand) (*team, error) {
 	t := &team{rng: rng, o: settingsOf(rng)}
