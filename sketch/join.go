@@ -215,8 +215,8 @@ func (s *Store) eraseStub(m *Marker) error {
 	return nil
 }
 
-// mergeStub takes what came of one identity in the partitions of a shard. Where nothing is left there, what is here goes
-// by the thresholds or the marker of its subject, which are here too.
+// mergeStub takes what came of one identity in the partitions of a shard. Where nothing is left there, what is here
+// goes by the thresholds or the marker of its subject, which are here too.
 func (s *Store) mergeStub(m *Share, p *Pair) error {
 	if p.Value == nil {
 		return nil

@@ -122,7 +122,8 @@ func TestDriftOfLaterLabels(t *testing.T) {
 	}
 	observe(moved+late, n)
 	alarms := c.watch.DriftAlarms()
-	if len(alarms) != 1 || alarms[0].Group != drift.DriftLosses || alarms[0].Event < moved || alarms[0].Event > moved+4000 {
+	if len(alarms) != 1 || alarms[0].Group != drift.DriftLosses || alarms[0].Event < moved ||
+		alarms[0].Event > moved+4000 {
 		t.Errorf("alarms %+v", alarms)
 	}
 	if groups := drift.DriftGroups(m); len(groups) != 1 || groups[0] != drift.DriftLosses {

@@ -136,8 +136,8 @@ func (c *Column) HeadValues() []string {
 	return values
 }
 
-// HeadTimes returns the time that each value of Head is, by its number there, in milliseconds since 1970: a written one,
-// or a number of a unit of schema.time_unit; NaN for none.
+// HeadTimes returns the time that each value of Head is, by its number there, in milliseconds since 1970: a written
+// one, or a number of a unit of schema.time_unit; NaN for none.
 func (c *Column) HeadTimes(unit string) []float64 {
 	times := c.HeadNumbers()
 	for text, i := range c.values {

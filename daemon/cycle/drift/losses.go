@@ -4,9 +4,9 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// lossesKind tests the losses of models without a posterior, and of those whose labels come later: these learn positives
-// before the defaults of the same time, so that their gradients would agree without a change. Losses count when labels
-// are final, in the order of events.
+// lossesKind tests the losses of models without a posterior, and of those whose labels come later. These learn outcomes
+// before the defaults of the same time, so that their gradients would agree without a change. Their losses count when
+// labels are final.
 var lossesKind = Kind{
 	Name: "losses",
 	Doc: "whether what is live loses more than before, and the last refit more than what is live; other models, " +

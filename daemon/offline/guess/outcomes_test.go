@@ -45,7 +45,8 @@ func TestInitOutcomes(t *testing.T) {
 	o := &m.Input.Outcomes
 	if o.Key != (config.OutcomeKey{Impression: "id", Outcome: "impression"}) || o.Time != "at" || o.Label != "" ||
 		o.Topics[0] != "clicks" || o.Reward != config.RewardFirst || m.Schema.Task != "binary" ||
-		m.Schema.Label != "clicks" || m.Schema.Time != "ts" || m.Schema.TimeUnit != "s" || fmt.Sprint(m.Schema.Categorical) != "[user item]" {
+		m.Schema.Label != "clicks" || m.Schema.Time != "ts" || m.Schema.TimeUnit != "s" ||
+		fmt.Sprint(m.Schema.Categorical) != "[user item]" {
 		t.Errorf("%+v of %+v", o, m.Schema)
 	}
 	if w := o.Window.Std(); w != 6*time.Hour { // 99 % of e^N·20 min are within 3.4 h
