@@ -270,17 +270,33 @@ func (t *team) settle() error {
 			return err
 		}
 	}
+	if err := t.sendAll(); err != nil {
+		return err
+	}
+	for _, l := range t.logs { // a shard that was put back may have had nothing to send, and be behind the trainer
+		if err := t.deliver(l, 3); err != nil {
+			return err
+		}
+	}
+	if err := t.sendAll(); err != nil {
+		return err
+	}
+	for t.trainer.at < len(t.topic) {
+		if err := t.read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendAll has all shards send what they have.
+func (t *team) sendAll() error {
 	for i := range t.shards {
 		for more := true; more; {
 			var err error
 			if more, err = t.send(i, 200, false); err != nil {
 				return err
 			}
-		}
-	}
-	for t.trainer.at < len(t.topic) {
-		if err := t.read(); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ func clicked(seed uint64) func(int) []byte {
 func TestKillsOfOutcomes(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr, kind := loadBrokers(t)
-	n, kills, rate := tier.Size(60_000, 3_000_000), tier.Size(4, 12), tier.Size(5000, 20_000)
+	n, kills, rate := tier.Size(60_000, 2_000_000), tier.Size(4, 12), tier.Size(5000, 20_000)
 	makeTopic(t, admin(t, addr), "shown", 6, 1)
 	makeTopic(t, admin(t, addr), "clicked", 4, 1)
 	p, q := newProducer(t, addr, "shown"), newProducer(t, addr, "clicked")
