@@ -52,6 +52,7 @@ func TestKillsOfOutcomes(t *testing.T) {
 	}
 	p.stop()
 	q.stop()
+	trainAnyway(t, config)
 	code, c := toTheEnd(t, config, 10*time.Minute)
 	if code != report.ExitDone {
 		t.Fatalf("exit code %d, %+v", code, c.failure)
