@@ -257,7 +257,7 @@ sketch/internal/sample
 	sketch/internal/audit sketch/internal/ledger sketch/internal/policy sketch/internal/storage sketch/internal/stub
 sketch/internal/share
 	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/policy
-	sketch/internal/reservoir
+	sketch/internal/reservoir sketch/internal/stub
 sketch/internal/storage
 	sketch/internal/fault snapshot/failpoint
 sketch/internal/stub
