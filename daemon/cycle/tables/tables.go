@@ -18,7 +18,21 @@ type Row struct {
 	Partition int32
 	Offset    int64
 	Event     event.Event
-	Bytes     int // that it takes in the state
+	Vectors   []float32 // those of the columns, one behind the other; NaN where the record lacks one
+	Bytes     int       // that it takes in the state
+}
+
+// TakeVectors moves the numbers of vectors out of the event of a row of a table with so many numeric columns.
+func (r *Row) TakeVectors(numeric int) {
+	ev := &r.Event
+	if len(ev.Numeric) <= numeric {
+		return
+	}
+	r.Vectors = make([]float32, len(ev.Numeric)-numeric)
+	for i, v := range ev.Numeric[numeric:] {
+		r.Vectors[i] = float32(v)
+	}
+	ev.Numeric = slices.Clone(ev.Numeric[:numeric])
 }
 
 // Name returns the name of the entity.
@@ -260,6 +274,35 @@ func (s *Set) Differing(t *Touched, other *Set) {
 			}
 		}
 	}
+}
+
+// Vectors returns the names of a table that have a vector of a column, ascending, and these, which must not be changed.
+func (s *Set) Vectors(table, column int) (names []string, vectors [][]float32) {
+	for _, r := range s.Rows(table) {
+		if v := s.vectorOf(r, table, column); v != nil {
+			names, vectors = append(names, r.Name()), append(vectors, v)
+		}
+	}
+	return names, vectors
+}
+
+// Vector returns the vector of an entity in a column of its table, nil without one. It must not be changed.
+func (s *Set) Vector(e Entity, column int) []float32 {
+	if r := s.Find(e); r != nil {
+		return s.vectorOf(r, e.Table, column)
+	}
+	return nil
+}
+
+func (s *Set) vectorOf(r *Row, table, column int) []float32 {
+	at, list := 0, s.tables[table].config.Vector
+	for i := range column {
+		at += list[i].Dim
+	}
+	if v := r.Vectors; at+list[column].Dim <= len(v) && !math.IsNaN(float64(v[at])) {
+		return v[at : at+list[column].Dim : at+list[column].Dim]
+	}
+	return nil
 }
 
 // SameColumns reports whether two rows of a table say the same.
