@@ -28,11 +28,15 @@ func (r *Row) TakeVectors(numeric int) {
 	if len(ev.Numeric) <= numeric {
 		return
 	}
-	r.Vectors = make([]float32, len(ev.Numeric)-numeric)
-	for i, v := range ev.Numeric[numeric:] {
+	vectors := ev.Numeric[numeric:]
+	ev.Numeric = slices.Clone(ev.Numeric[:numeric])
+	if !slices.ContainsFunc(vectors, func(v float64) bool { return !math.IsNaN(v) }) {
+		return
+	}
+	r.Vectors = make([]float32, len(vectors))
+	for i, v := range vectors {
 		r.Vectors[i] = float32(v)
 	}
-	ev.Numeric = slices.Clone(ev.Numeric[:numeric])
 }
 
 // Name returns the name of the entity.
@@ -330,6 +334,9 @@ func (s *Set) NumTables() int {
 	}
 	return len(s.tables)
 }
+
+// Field returns the field of events whose names are the entities of a table.
+func (s *Set) Field(table int) int { return s.tables[table].of }
 
 // Config returns the settings of a table.
 func (s *Set) Config(table int) *config.Table { return s.tables[table].config }
