@@ -49,31 +49,28 @@ func (p *parse) endVector(f *field, t target, n int) {
 
 // vectorText reads a vector that is text.
 func (p *parse) vectorText(f *field, t target, v *Value) {
-	text := p.text(v)
-	if len(text) == 0 || text[0] != '[' || v.kind != '"' {
+	var text []byte
+	if v.kind == '"' {
+		text = p.text(v)
+	}
+	if len(text) == 0 || text[0] != '[' {
 		p.fail(WrongType, f, t.role, v.kind, false)
 		return
 	}
 	dec, n := jsontext.NewDecoder(bytes.NewReader(bytes.Clone(text))), 0
-	for _, err := dec.ReadToken(); ; n++ {
-		if err != nil || dec.PeekKind() == 0 {
-			p.fail(WrongType, f, t.role, v.kind, false)
-			return
-		}
-		if dec.PeekKind() == ']' {
-			break
-		}
+	_, err := dec.ReadToken()
+	for ; err == nil && dec.PeekKind() != ']'; n++ {
 		var raw jsontext.Value
 		if raw, err = dec.ReadValue(); err == nil {
-			p.vector(f, t, n+1, jsonElement(raw))
+			element := jsonValue(raw)
+			p.vector(f, t, n+1, &element)
 		}
 	}
+	if err != nil {
+		p.fail(WrongType, f, t.role, v.kind, false)
+		return
+	}
 	p.endVector(f, t, n)
-}
-
-func jsonElement(raw []byte) *Value {
-	v := jsonValue(raw)
-	return &v
 }
 
 // emptyVectors makes an event lack all vectors.
