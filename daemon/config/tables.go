@@ -32,8 +32,8 @@ type Table struct {
 
 // Vector is a column with a list of numbers, from which a refit learns where a name without events begins.
 type Vector struct {
-	Name string `json:"name"`
-	Dim  int    `json:"dim"` // how many numbers each list has
+	Name string `json:"name"` // a name that no field has
+	Dim  int    `json:"dim"`  // how many numbers each list has
 }
 
 // Joined is a field of the schema that is a column of a table.

@@ -74,8 +74,8 @@ type FoldIn struct {
 	held     []bool // of features
 }
 
-// Beginning says where rows of names with vectors begin that neither events nor the champion have; a fold-in without such
-// names has none.
+// Beginning says where rows of names with vectors begin that neither events nor the champion have. A fold-in without
+// such names has none.
 type Beginning struct {
 	Row     func(field int, name string) []float64 // nil where the field's prior says it
 	Waiting *tables.Touched                        // names that may be given a row before their first event
@@ -230,7 +230,8 @@ func (l *FoldIn) place(at int32, of online.Feature, name string) {
 	}
 }
 
-// Know gives a name that neither events nor the champion have a row where Beginning knows it. It reports whether it has.
+// Know gives a name that neither events nor the champion have a row where Beginning knows it. It reports whether it
+// did.
 func (l *FoldIn) Know(field int, name string) bool {
 	if l.Vocab.Column(field, name) >= 0 || l.Slots.Find(field, name) >= 0 {
 		return false

@@ -14,8 +14,8 @@ import (
 // errRow is returned for bytes that AppendRow has not written.
 var errRow = errors.New("tables: a stored row of a table cannot be read: it is damaged, or another build wrote it")
 
-// A row in the state begins with a zero byte, with which no past of an entity begins, and the version of its form, which
-// is another of rows with vectors. All are of the stored form. Chosen by hand.
+// A row in the state begins with a zero byte, with which no past of an entity begins, and the version of its form,
+// which is another of rows with vectors. All are of the stored form. Chosen by hand.
 const (
 	rowTag        = 0
 	rowVersion    = 1
@@ -78,8 +78,8 @@ func DecodeRow(topic string, partition int32, value []byte, names rows.Interner)
 	return r, nil
 }
 
-// recordVersion defines the bytes of a set in the record of a refit, recordOfVectors those of one with vectors: a reader
-// refuses any other.
+// recordVersion defines the bytes of a set in the record of a refit, recordOfVectors those of one with vectors: a
+// reader refuses any other.
 const (
 	recordVersion   = 1
 	recordOfVectors = 2
@@ -183,6 +183,7 @@ func ReadRecord(m *config.Model, b []byte) (*Set, error) {
 // Fits reports whether a row has the columns of a table. It may lack vectors.
 func (s *Set) Fits(table int, r *Row) bool {
 	t, ev := &s.tables[table], &r.Event
-	return (len(r.Vectors) == 0 || 4*len(r.Vectors) == t.config.VectorBytes()) && len(ev.Categorical) == 1+len(t.categorical) && len(ev.Numeric) == len(t.numeric) &&
+	return (len(r.Vectors) == 0 || 4*len(r.Vectors) == t.config.VectorBytes()) &&
+		len(ev.Categorical) == 1+len(t.categorical) && len(ev.Numeric) == len(t.numeric) &&
 		len(ev.Multi) == len(t.multi) && ev.Categorical[0] != ""
 }
