@@ -1,10 +1,8 @@
 package snapshot
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -17,7 +15,7 @@ import (
 // TestJavaFlink: ML_PREDICT in Flink scores a stream while two versions are promoted and one is rolled back. Each row
 // names its version and is that of the library.
 func TestJavaFlink(t *testing.T) {
-	classes := javaModule(t, "flink")
+	classes := snapshottest.JavaModule(t, "flink")
 	type move struct {
 		Version int64  `json:"version"`
 		Alias   string `json:"alias"` // the file
@@ -52,14 +50,6 @@ func TestJavaFlink(t *testing.T) {
 		snapshottest.Must(t, err)
 		want.Moves = append(want.Moves, move{to, string(text)})
 	}
-	text, err := json.Marshal(want)
-	path := filepath.Join(t.TempDir(), "expectations.json")
-	snapshottest.Must(t, err, os.WriteFile(path, text, 0o644))
-	test := exec.CommandContext(t.Context(), "java", "--add-opens=java.base/java.util=ALL-UNNAMED",
-		"--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", classes, "io.github.refitd.flink.FlinkTest")
-	test.Env = append(os.Environ(), "REFITD_EXPECTATIONS="+path)
-	out, err := test.CombinedOutput()
-	if t.Logf("%s", out); err != nil {
-		t.Error(err)
-	}
+	snapshottest.RunJava(t, classes, "io.github.refitd.flink.FlinkTest", want,
+		"--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED")
 }

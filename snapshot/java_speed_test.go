@@ -15,19 +15,6 @@ import (
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
-// javaModule returns the class path of a module on the reader for the JVM that Maven has built with what it needs.
-func javaModule(t *testing.T, name string) string {
-	t.Helper()
-	modules := os.Getenv("REFITD_JVM")
-	if modules == "" {
-		t.Skip("not checked: REFITD_JVM names the directory in which Maven has built snapshot/java, as .ci/interchange does")
-	}
-	target := filepath.Join(modules, name, "target")
-	list := string(os.PathListSeparator)
-	return filepath.Join(target, "classes") + list + filepath.Join(target, "test-classes") + list +
-		filepath.Join(target, "dependency", "*")
-}
-
 // publishNames publishes a champion of n names in each of two fields, with k = 20.
 func publishNames(t *testing.T, dir string, n int) {
 	t.Helper()
@@ -67,7 +54,7 @@ func publishNames(t *testing.T, dir string, n int) {
 
 // TestJavaSpeed: a pair makes no garbage in the JVM. Its figures are said, for performance.md.
 func TestJavaSpeed(t *testing.T) {
-	classes, dir := javaModule(t, "bench"), t.TempDir()
+	classes, dir := snapshottest.JavaModule(t, "bench"), t.TempDir()
 	publishNames(t, dir, 100)
 	publishNames(t, dir, 100_000)
 	results := filepath.Join(dir, "jmh.json")
