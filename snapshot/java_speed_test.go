@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -56,10 +57,14 @@ func publishNames(t *testing.T, dir string, n int) {
 func TestJavaSpeed(t *testing.T) {
 	classes, dir := snapshottest.JavaModule(t, "bench"), t.TempDir()
 	publishNames(t, dir, 100)
-	publishNames(t, dir, 100_000)
+	publishNames(t, dir, 100_000) // together 200,000
 	results := filepath.Join(dir, "jmh.json")
-	jmh := exec.CommandContext(t.Context(), "java", "-cp", classes, "org.openjdk.jmh.Main", "-p", "store="+dir,
-		"-prof", "gc", "-rf", "json", "-rff", results)
+	args, want := []string{"-Djmh.ignoreLock=true", "-cp", classes, "org.openjdk.jmh.Main", "-p", "store=" + dir, "-prof", "gc", "-rf", "json",
+		"-rff", results}, 6
+	if !tier.Asked(tier.Load) { // figures need an idle machine
+		args, want = append(args, "-wi", "1", "-i", "1", "-p", "names=100"), 3
+	}
+	jmh := exec.CommandContext(t.Context(), "java", args...)
 	if out, err := jmh.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -76,15 +81,15 @@ func TestJavaSpeed(t *testing.T) {
 	}
 	b, err := os.ReadFile(results)
 	snapshottest.Must(t, err, json.Unmarshal(b, &found))
-	if len(found) != 6 {
-		t.Errorf("%d results", len(found))
+	if len(found) != want {
+		t.Errorf("%d results, want %d", len(found), want)
 	}
 	for _, r := range found {
 		garbage := r.Secondary["gc.alloc.rate.norm"].Score
 		t.Logf("%s of 2 × %s names, %s: %.0f ns, p50 %.0f ns, p99 %.0f ns, %.4f bytes of garbage", filepath.Ext(r.Benchmark),
 			r.Params["names"], r.Mode, r.Primary.Score, r.Primary.Percentiles["50.0"], r.Primary.Percentiles["99.0"],
 			garbage)
-		if r.Mode == "avgt" && garbage >= 0.1 { // what JMH itself makes is spread over millions of pairs
+		if r.Mode == "avgt" && garbage >= 1 { // what JMH itself makes is spread over many pairs
 			t.Errorf("%s: %g bytes of garbage a pair", r.Benchmark, garbage)
 		}
 	}
