@@ -59,8 +59,8 @@ func TestJavaSpeed(t *testing.T) {
 	publishNames(t, dir, 100)
 	publishNames(t, dir, 100_000) // together 200,000
 	results := filepath.Join(dir, "jmh.json")
-	args, want := []string{"-Djmh.ignoreLock=true", "-cp", classes, "org.openjdk.jmh.Main", "-p", "store=" + dir, "-prof", "gc", "-rf", "json",
-		"-rff", results}, 6
+	args, want := []string{"-Djmh.ignoreLock=true", "-cp", classes, "org.openjdk.jmh.Main", "-p", "store=" + dir,
+		"-prof", "gc", "-rf", "json", "-rff", results}, 6
 	if !tier.Asked(tier.Load) { // figures need an idle machine
 		args, want = append(args, "-wi", "1", "-i", "1", "-p", "names=100"), 3
 	}
