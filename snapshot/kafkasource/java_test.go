@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -116,10 +115,7 @@ func forged(t *testing.T, genuine streamedRecord) []streamedRecord {
 // TestJavaStreams: the module for Kafka Streams scores events while one version is announced after the other, rolled
 // back, and changed by deltas. Each answer names its version and is that of the library.
 func TestJavaStreams(t *testing.T) {
-	modules := os.Getenv("REFITD_JVM")
-	if modules == "" {
-		t.Skip("not checked: REFITD_JVM names the directory in which Maven has built snapshot/java, as .ci/interchange does")
-	}
+	classes := snapshottest.JavaModule(t, "streams")
 	dir := t.TempDir()
 	store := publish.NewStore(dir)
 	var keys format.Keys
@@ -177,17 +173,5 @@ func TestJavaStreams(t *testing.T) {
 	step("deltas", append([]streamedRecord{cut}, deltas...), states...)
 	step("another promotion", append([]streamedRecord{move(3, "", true)}, takenBack...), "2.8", "3.0")
 	step("a rollback", []streamedRecord{move(2, publish.EventRollback, true)}, "3.0", "2.0")
-
-	text, err := json.Marshal(want)
-	path := filepath.Join(t.TempDir(), "expectations.json")
-	snapshottest.Must(t, err, os.WriteFile(path, text, 0o644))
-	target := filepath.Join(modules, "streams", "target")
-	test := exec.CommandContext(t.Context(), "java", "-cp", filepath.Join(target, "classes")+string(os.PathListSeparator)+
-		filepath.Join(target, "test-classes")+string(os.PathListSeparator)+filepath.Join(target, "dependency", "*"),
-		"io.github.refitd.streams.StreamsTest")
-	test.Env = append(os.Environ(), "REFITD_EXPECTATIONS="+path)
-	out, err := test.CombinedOutput()
-	if t.Logf("%s", out); err != nil {
-		t.Error(err)
-	}
+	snapshottest.RunJava(t, classes, "io.github.refitd.streams.StreamsTest", want)
 }

@@ -24,7 +24,7 @@ import org.apache.kafka.streams.state.Stores;
 
 /**
  * Follows publish.topic as a global table, and scores the records of a topology with the newest version. Kafka Streams
- * reads the table whole before the first record, from 3.8 on. Versions are loaded on threads of their own: records are
+ * reads the table whole before the first record. Versions are loaded on threads of their own: records are
  * scored with the last good one until then. One table is of one topology; close it after KafkaStreams.
  */
 public final class ModelTable implements AutoCloseable {
