@@ -121,7 +121,7 @@ daemon/diff
 	daemon/report snapshot snapshot/format
 daemon/durations
 daemon/export
-	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format
+	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format snapshot/publish
 daemon/faults
 daemon/ingest
 	consumer consumer/event consumer/event/avro consumer/event/jsonschema consumer/event/protobuf consumer/registry
@@ -137,8 +137,8 @@ daemon/model
 	consumer consumer/event daemon/announce daemon/cluster daemon/config daemon/crash daemon/curves daemon/cycle
 	daemon/cycle/experts daemon/cycle/fitted daemon/ingest daemon/memory daemon/model/metrics daemon/model/part
 	daemon/model/read daemon/model/role daemon/model/state daemon/model/train daemon/model/versions daemon/notify
-	daemon/quality daemon/report daemon/scoring daemon/web daemon/web/statuspage sketch snapshot snapshot/durable
-	snapshot/publish
+	daemon/quality daemon/report daemon/scoring daemon/vectors daemon/web daemon/web/statuspage sketch snapshot
+	snapshot/durable snapshot/publish
 daemon/model/metrics
 	consumer/event daemon/config daemon/cycle/drift daemon/cycle/fitted daemon/cycle/guard daemon/deadletter
 	daemon/durations daemon/ingest daemon/report daemon/scoring daemon/shard
@@ -215,6 +215,8 @@ daemon/statedir
 	daemon/config sketch snapshot/durable
 daemon/traces
 	daemon/build daemon/config daemon/cycle/fitted daemon/ingest
+daemon/vectors
+	snapshot snapshot/backoff
 daemon/web
 	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/report
 	daemon/web/inference daemon/web/request daemon/web/statuspage daemon/web/tensor snapshot snapshot/format

@@ -225,11 +225,12 @@ type Evaluate struct {
 
 // Publish says where versions go and which of them consumers get.
 type Publish struct {
-	Store       string   `json:"store"`        // a directory, or s3://bucket/prefix
-	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
-	Deltas      Deltas   `json:"deltas,omitzero"`
-	Keep        int      `json:"keep"`     // refits kept, and as many updates; those with an alias always are
-	KeepFor     Duration `json:"keep_for"` // versions created longer ago go too; 0 for no limit
+	Store       string      `json:"store"`        // a directory, or s3://bucket/prefix
+	UpdateEvery Duration    `json:"update_every"` // time between versions of kind update; 0 for none
+	Deltas      Deltas      `json:"deltas,omitzero"`
+	Vectors     VectorTable `json:"vectors,omitzero"`
+	Keep        int         `json:"keep"`     // refits kept, and as many updates; those with an alias always are
+	KeepFor     Duration    `json:"keep_for"` // versions created longer ago go too; 0 for no limit
 
 	// ECDSA P-256 key in PEM that also signs versions by OpenSSF Model Signing; empty: none
 	OMSKeyFile string `json:"oms_key_file,omitempty"`
