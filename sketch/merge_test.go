@@ -583,3 +583,56 @@ func runTeam(seed uint64) error {
 	}
 	return nil
 }
+
+// TestTakeoverOfOpenRows: a process that takes the place of a shard with 100,000 events without an outcome has its rows
+// and outcomes, and what comes then is joined in both alike.
+func TestTakeoverOfOpenRows(t *testing.T) {
+	const n = 100_000
+	o := Options{Size: 2 * n, Seed: 1, Identity: "id", Outcomes: Earliest, Mirror: true}
+	open := func(mirror, merges bool) *Store {
+		o := o
+		o.Mirror, o.Merges = mirror, merges
+		s, err := load(t.Context(), storage.NewMemory(), &o, o.choose)
+		must(t, err)
+		return s
+	}
+	apply := func(s *Store, topic string, from, to, step int) {
+		p := &Part{Topic: topic, Base: int64(from), Next: int64(to), Outcomes: topic == "c"}
+		for i := from; i < to; i++ {
+			r := Record{Offset: int64(i), Fate: Applied, Weight: 1, Time: int64(i), Identity: fmt.Appendf(nil, "e%d", i*step)}
+			if p.Outcomes {
+				r.Value = 1
+			} else {
+				r.Payload = []byte("x")
+			}
+			p.Records = append(p.Records, r)
+		}
+		must(t, s.Apply(p, nil))
+	}
+	shard := open(true, false)
+	must(t, shard.Begin("a", 0, 0), shard.Begin("c", 0, 0))
+	apply(shard, "a", 0, n, 1)
+	apply(shard, "c", 0, n/20, 20)
+	taken := open(true, true)
+	for share, after := new(Share), (*Excerpt)(nil); share.Head == nil; {
+		e, err := shard.Excerpt(1<<20, after, true)
+		must(t, err)
+		share.Pairs, share.Head, after = append(share.Pairs, e.Pairs...), e.Head, e
+		if e.Head != nil {
+			_, err = taken.Merge(share)
+			must(t, err)
+		}
+	}
+	must(t, taken.Taken())
+	for _, s := range []*Store{shard, taken} {
+		apply(s, "c", n/20, n/10, 7)
+	}
+	want, err := shard.State()
+	must(t, err)
+	got, err := taken.State()
+	must(t, err, taken.Check())
+	if got.SampleDigest != want.SampleDigest || got.Stubs != want.Stubs || got.Joined != want.Joined ||
+		want.Joined < n/20 || want.Joined > n/5 {
+		t.Errorf("%+v, the shard has %+v", got, want)
+	}
+}

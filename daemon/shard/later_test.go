@@ -17,7 +17,7 @@ import (
 // are joined when their outcome comes.
 func TestTeamOfLaterLabels(t *testing.T) {
 	t.Parallel()
-	n := tier.Size(3000, 100_000)
+	n := tier.Size(3000, 20_000)
 	b := daemontest.New(t)
 	if err := b.Broker.CreateTopic(t.Context(), "clicks", 5, 0); err != nil {
 		t.Fatal(err)
