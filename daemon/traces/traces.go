@@ -44,9 +44,9 @@ type Provider struct {
 }
 
 // New returns a provider that sends spans where the settings say, and the metrics of from as often as they say; without
-// an endpoint, nil. What goes wrong with sending goes to the log, once until it is over, and spans that there is no room for are lost: nothing waits for a
-// collector. Further headers of the requests, such as a token, are taken from the environment
-// (OTEL_EXPORTER_OTLP_HEADERS), and so is the certificate of an authority of one's own
+// an endpoint, nil. What goes wrong with sending goes to the log, once until it is over, and spans without room are
+// lost: nothing waits for a collector. Further headers of the requests, such as a token, are taken from the
+// environment (OTEL_EXPORTER_OTLP_HEADERS), and so is the certificate of an authority of one's own
 // (OTEL_EXPORTER_OTLP_CERTIFICATE).
 func New(ctx context.Context, to config.Tracing, from prometheus.Gatherer, log *slog.Logger) (*Provider, error) {
 	if to.Endpoint == "" {
