@@ -120,6 +120,8 @@ type Schema struct {
 	// ListWeights has, by name of a field of Multi that is written as Field with weight, that weight; once resolved,
 	// those that are not format.WeightMean.
 	ListWeights map[string]string `json:"list_weights,omitempty" yaml:"-"`
+
+	vectors []Vector // of a model that Table.Model returns
 }
 
 // Field is an entry of Schema.Categorical, Numeric or Multi that says more than the name.
@@ -486,8 +488,15 @@ func (s *Schema) Event() event.Schema {
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
 		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, MultiWeights: s.multiWeights(), Optional: s.Optional,
 		Cross: crosses, Of: s.Of,
-		Derived: s.derivedFields(), Joined: s.joinedFields(), Kinds: s.kinds(),
+		Derived: s.derivedFields(), Joined: s.joinedFields(), Kinds: s.kinds(), Vectors: s.eventVectors(),
 	}
+}
+
+func (s *Schema) eventVectors() (out []event.Vector) {
+	for _, v := range s.vectors {
+		out = append(out, event.Vector(v))
+	}
+	return out
 }
 
 // Hash returns the digest of everything the model's versions depend on: the resolved model without when it is trained

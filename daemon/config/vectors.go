@@ -36,8 +36,8 @@ func (x *VectorTable) TableOf(model string) string {
 	return name[:min(len(name), 50)]
 }
 
-// vectors checks the address, and reads the password.
-func (v *validator) vectors(m *Model, path string) {
+// publishedVectors checks the address, and reads the password.
+func (v *validator) publishedVectors(m *Model, path string) {
 	x := &m.Publish.Vectors
 	if x.To == "" {
 		if x.Over != "" || x.PasswordFile != "" {
