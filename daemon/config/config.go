@@ -84,7 +84,7 @@ type Tracing struct {
 	Endpoint         string  `json:"endpoint"`
 	Protocol         string  `json:"protocol"`          // http or grpc
 	SamplingFraction float64 `json:"sampling_fraction"` // of batches, refits and updates that have a trace, in (0, 1]
-	// time between two pushes of the metrics to the same collector, beside /metrics; 0 for none
+	// time between two pushes of the metrics to the same collector; 0 for none
 	MetricsEvery Duration `json:"metrics_every"`
 }
 

@@ -71,16 +71,17 @@ const shownSimilar = 10
 // ErrNoField is returned for a field that has no names.
 var ErrNoField = errors.New("diff: the version has no categorical or list field of that name")
 
-// Entity returns what a version knows of a name: what it adds to each output alone, and the names and numbers that
-// it interacts with most, of a kernel of degree 2. Of one that it does not know there are names that begin alike. It
-// returns ErrNoField.
+// Entity returns what a version knows of a name: what it adds to each output alone, the names and numbers that it
+// interacts with most, of a kernel of degree 2, and what tables say of it. Of one that it does not know there are names
+// that begin alike. It returns ErrNoField.
 func Entity(m *snapshot.Model, field, name string) (*report.Entity, error) {
 	c := m.Contents()
 	at := slices.Index(c.Schema.Named(), field)
 	if at < 0 {
 		return nil, ErrNoField
 	}
-	e := &report.Entity{Field: field, Name: name, Outputs: []report.EntityOutput{}, Similar: []string{}}
+	e := &report.Entity{Field: field, Name: name, Outputs: []report.EntityOutput{}, Similar: []string{},
+		Tables: m.Known(field, name)}
 	column := slices.Index(c.Vocabulary[at], name)
 	if column < 0 {
 		e.Similar = beginning(c.Vocabulary[at], name, shownSimilar)

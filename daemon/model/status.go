@@ -144,6 +144,7 @@ func (m *Model) Status() statuspage.ModelStatus {
 		Ages:     m.trainer.Ages(),
 	}
 	out.Ranking, out.Shards = m.ranking.Status(), shardStatus(m.role.Shards())
+	out.Tables = m.tableStatus()
 	out.Rejections, out.GateRejections = m.reader.Refused(), m.cycle.Rejections()
 	out.SchemaTrouble = m.reader.Schemas().Trouble()
 	for field, id := range m.reader.Schemas().Lost() {
@@ -248,6 +249,22 @@ func (m *Model) Rank(ctx context.Context, version func() *snapshot.Model) {
 	if m.ranking != nil {
 		m.ranking.Run(ctx, version)
 	}
+}
+
+// tableStatus says which share of events tables know; nothing of a shard, which learns nothing.
+func (m *Model) tableStatus() (list []statuspage.TableStatus) {
+	if m.cycle == nil {
+		return nil
+	}
+	for i, known := 0, m.cycle.Tables(); i < known.NumTables(); i++ {
+		rows, _ := known.Count(i)
+		table := statuspage.TableStatus{Table: known.Config(i).Name, Of: known.Config(i).Of, Rows: rows}
+		if share, ok := known.Coverage(i); ok {
+			table.Coverage = report.Known(share)
+		}
+		list = append(list, table)
+	}
+	return list
 }
 
 // Vectors keeps the table of vectors in step with the version that consumers have, where there is one, until ctx is

@@ -42,6 +42,8 @@ type Entity struct {
 	Known   bool           `json:"known"`   // whether the version has it
 	Outputs []EntityOutput `json:"outputs"` // the first of them; none of a name that it does not know
 	Similar []string       `json:"similar"` // names that begin like one that it does not know
+	// what tables say of it, by field: text, a list of names or a number; absent for nothing
+	Tables map[string]any `json:"tables,omitempty"`
 }
 
 // BasisUsage is a basis vector with its weight for each output shown.

@@ -1,7 +1,8 @@
 // Package traces sends spans of what a daemon does to a collector, by OTLP over HTTP or gRPC: a trace for each stored
-// batch of a partition (batch) with links to the traces of its records, one for each refit with the gate's judgement and the publication below it (refit, gate,
-// publish), and one for each version between refits (publish). Attributes follow OpenTelemetry's semantic conventions
-// for messaging where they have a name. No span is for a single event, and none holds anything of one.
+// batch of a partition (batch) with links to the traces of its records, one for each refit with the gate's judgement
+// and the publication below it (refit, gate, publish), and one for each version between refits (publish). Attributes
+// follow OpenTelemetry's semantic conventions for messaging where they have a name. No span is for a single event, and
+// none holds anything of one. Where they are asked for, the metrics of the daemon go there, too.
 package traces
 
 import (
@@ -42,10 +43,10 @@ type Provider struct {
 	metrics *metric.MeterProvider // nil unless they are pushed
 }
 
-// New returns a provider that sends spans where the settings say, and the metrics of from as often as they say; without an endpoint, nil. What goes wrong with
-// sending goes to the log, once until it is over, and spans that there is no room for are lost: nothing waits for a
-// collector. Further headers of the requests, such as a token, are taken from the environment
-// (OTEL_EXPORTER_OTLP_HEADERS), and so is the certificate of an authority of one's own
+// New returns a provider that sends spans where the settings say, and the metrics of from as often as they say; without
+// an endpoint, nil. What goes wrong with sending goes to the log, once until it is over, and spans without room are
+// lost: nothing waits for a collector. Further headers of the requests, such as a token, are taken from the
+// environment (OTEL_EXPORTER_OTLP_HEADERS), and so is the certificate of an authority of one's own
 // (OTEL_EXPORTER_OTLP_CERTIFICATE).
 func New(ctx context.Context, to config.Tracing, from prometheus.Gatherer, log *slog.Logger) (*Provider, error) {
 	if to.Endpoint == "" {
@@ -99,11 +100,11 @@ func (l *lost) note(err error, n int) {
 	switch {
 	case err != nil:
 		if l.n == 0 {
-			l.log.Warn(l.what+" not sent, which is said once until some are", "error", err)
+			l.log.Warn("not sent by OTLP, which is said once until something is", "what", l.what, "error", err)
 		}
 		l.n += n
 	case l.n > 0:
-		l.log.Info(l.what+" are sent again", "lost", l.n)
+		l.log.Info("sent by OTLP again", "what", l.what, "lost", l.n)
 		l.n = 0
 	}
 }
@@ -111,7 +112,7 @@ func (l *lost) note(err error, n int) {
 // The paths of OTLP over HTTP.
 const tracesPath, metricsPath = "/v1/traces", "/v1/metrics"
 
-// withPath returns a URL without a path with one of OTLP, as OpenTelemetry's own OTEL_EXPORTER_OTLP_ENDPOINT is read. The
+// withPath returns a URL without a path with one of OTLP, as OpenTelemetry has OTEL_EXPORTER_OTLP_ENDPOINT read. The
 // path of traces becomes that of metrics.
 func withPath(endpoint, path string) string {
 	u, err := url.Parse(endpoint)

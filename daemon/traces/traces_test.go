@@ -59,9 +59,9 @@ func TestOutages(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	const want = `level=WARN msg="spans not sent, which is said once until some are" error="connection refused"
-level=INFO msg="spans are sent again" lost=6
-level=WARN msg="spans not sent, which is said once until some are" error="connection refused"
+	const want = `level=WARN msg="not sent by OTLP, which is said once until something is" what=spans error="connection refused"
+level=INFO msg="sent by OTLP again" what=spans lost=6
+level=WARN msg="not sent by OTLP, which is said once until something is" what=spans error="connection refused"
 `
 	if got := regexp.MustCompile(`(?m)^time=\S+ `).ReplaceAllString(log.String(), ""); got != want {
 		t.Errorf("log:\n%swant:\n%s", got, want)

@@ -80,8 +80,9 @@ type ModelState struct {
 	Partitions  []PartitionStatus  `json:"partitions"`  // of its topics
 	// of a trainer: what it has of each of them; absent of any other daemon
 	Shards     []ShardStatus `json:"shards,omitempty"`
-	Rejections []Rejections  `json:"rejections"` // records that are no events since the start, most frequent first
-	Sample     SampleStatus  `json:"sample"`     // how full it is
+	Tables     []TableStatus `json:"tables,omitempty"` // of items and users; absent without them
+	Rejections []Rejections  `json:"rejections"`       // records that are no events since the start, most frequent first
+	Sample     SampleStatus  `json:"sample"`           // how full it is
 	// what this daemon scores with, for people; absent before the first version
 	Serving string `json:"serving,omitempty"`
 	Scoring string `json:"scoring,omitempty"` // how scores go to a topic, for people; absent without one
@@ -169,6 +170,7 @@ func (v *View) ModelState(name string) *ModelState {
 			Progressive:      m.Progressive,
 			Partitions:       append([]PartitionStatus{}, m.Partitions...),
 			Shards:           m.Shards,
+			Tables:           m.Tables,
 			Rejections:       append([]Rejections{}, m.Rejections...),
 			Sample:           m.Sample,
 			Ranking:          m.Ranking,

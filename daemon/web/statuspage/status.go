@@ -83,6 +83,16 @@ type ModelStatus struct {
 	VectorsTrouble string         // why the table of publish.vectors is not in step, empty if it is
 	Ranking        *RankingStatus // nil but of choices, of which some have been looked at
 	Shards         []ShardStatus  // of a trainer, in their order; else none
+	Tables         []TableStatus  // of items and users
+}
+
+// TableStatus is how much of the events a table knows.
+type TableStatus struct {
+	Table string `json:"table"` // its name
+	Of    string `json:"of"`    // field of its names
+	Rows  int    `json:"rows"`  // of entities
+	// share of the last thousand events or more that have a row; null before there were so many
+	Coverage *report.Number `json:"coverage"`
 }
 
 // ShardStatus is what a trainer has of a shard.

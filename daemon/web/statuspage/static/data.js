@@ -47,6 +47,7 @@ class ReadingView {
       count(s.lag),
       s.learned ? ago(now, s.learned) : "–",
     ]);
+    const tables = (state.tables || []).map((t) => [t.table, t.of, count(t.rows), t.coverage == null ? "–" : `${Math.round(1000 * t.coverage) / 10} %`]);
     refresh(
       this.reading,
       table(
@@ -56,6 +57,7 @@ class ReadingView {
         [2, 3, 4, 5, 6, 7, 8],
         "No partition is read: the topic has none yet, or the broker was not reached.",
       ),
+      tables.length ? table("Tables", ["Table", "Of", "Rows", "Events with a row"], tables, [2, 3]) : null,
       shards.length ? table("Shards", ["Shard", "State", "Host", "Last head", "Lag (records)", "Last learning"], shards, [4]) : null,
     );
   }

@@ -279,15 +279,19 @@ class TryView {
     }
     try {
       const e = await ask(`${this.model.path}/entity?field=${encodeURIComponent(q.get("field"))}&name=${encodeURIComponent(q.get("name").trim())}`);
+      const said = Object.entries(e.tables || {}).map(([field, value]) => [field, Array.isArray(value) ? value.join(", ") : `${value}`]);
+      const tables = said.length ? table("Tables say", ["Field", "Value"], said, []) : "";
       if (!e.known) {
         this.found.replaceChildren(
-          el("p", {}, `Version ${e.version} does not know ${e.field}=${e.name}.`),
+          el("p", {}, `Version ${e.version} ${said.length ? "knows it by tables alone:" : "does not know"} ${e.field}=${e.name}.`),
+          tables,
           el("p", { class: "note" }, e.similar.length ? "It knows " + e.similar.join(", ") : ""),
         );
         return;
       }
       this.found.replaceChildren(
         el("p", {}, `Version ${e.version} knows ${e.field}=${e.name}.`),
+        tables,
         ...e.outputs.map((o) =>
           table(
             `${o.output}: alone ${signed(o.alone)}, and with`,
