@@ -371,8 +371,8 @@ func (s *Set) Rows(table int) []*Row {
 }
 
 // Join gives an event the columns of its entities as they are now but for filters, and the crosses that have some. What
-// no row has the event lacks. The event's slices are its own, and are as long as the schema's. It reports for each table, by bit,
-// whether there was a row.
+// no row has the event lacks. The event's slices are its own, and are as long as the schema's. It reports for each
+// table, by bit, whether there was a row.
 func (s *Set) Join(ev *event.Event) (found uint32) {
 	if s == nil {
 		return 0
