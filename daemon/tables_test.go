@@ -20,7 +20,8 @@ import (
 // tables makes a model with a table of items of a configuration of package daemontest.
 var tables = []string{
 	"    sample: {size",
-	`    tables: [{name: items, topics: [items], of: item, key: "record:key", categorical: [genre, in_stock], numeric: [price]}]
+	`    tables: [{name: items, topics: [items], of: item, key: "record:key", categorical: [genre, in_stock],
+      numeric: [price], filter: [in_stock]}]
     sample: {size`,
 }
 
@@ -58,6 +59,9 @@ func TestTables(t *testing.T) {
 	}
 	if c := m.Contents(); len(c.Tables) != 1 || len(c.Tables[0].Names) != 40 || m.Manifest().Tables == nil {
 		t.Fatalf("the version has the tables %+v", c.Tables)
+	}
+	if v := m.Contents().Vocabulary; len(v[2]) == 0 || len(v[3]) > 0 {
+		t.Errorf("the model has learned %d genres and %d names of a filter", len(v[2]), len(v[3]))
 	}
 	plain := format.Input{Categorical: []string{"u1", "i3", "", ""}}
 	written := format.Input{Categorical: []string{"u1", "i3", "g2", "false"}, Numeric: []float64{3}}

@@ -23,6 +23,7 @@ type Table struct {
 	Numeric     []string `json:"numeric,omitempty"`     // columns with a number
 	Multi       []string `json:"multi,omitempty"`       // columns with a list of names
 	Vector      []Vector `json:"vector,omitempty"`      // columns with a list of numbers, such as an embedding
+	Filter      []string `json:"filter,omitempty"`      // columns of names for conditions of lists, which nothing learns
 	Mapping     Mapping  `json:"mapping,omitzero"`      // where in records the columns are, as input.mapping
 	MaxRows     int      `json:"max_rows"`              // of a partition; those written longest ago go first
 	MaxBytes    Size     `json:"max_bytes"`             // of these rows
@@ -225,6 +226,11 @@ func (v *validator) tables(m *Model, path string) {
 				fmt.Sprintf("1 to %d columns in categorical, numeric, multi and vector", maxTableColumns))
 		}
 		v.vectors(m, t, at+".vector")
+		for j, name := range t.Filter {
+			if list := slices.Concat(t.Categorical, t.Multi); !slices.Contains(list, name) {
+				v.oneOfFields(fmt.Sprintf("%s.filter[%d]", at, j), name, list)
+			}
+		}
 		in := t.input()
 		v.formats(in, at)
 		t.FromRegistry = in.FromRegistry

@@ -56,6 +56,7 @@ func TestTables(t *testing.T) {
 		{"genre", "user", "tables: column user of items"},
 		{"categorical: [genre], numeric: [price], multi: [tags]", "max_rows: 3", "models[0].tables[0].categorical"},
 		{"name: items", "name: Items!", "models[0].tables[0].name"},
+		{"multi: [tags]", "multi: [tags], filter: [genre, price]", "models[0].tables[0].filter[1]"},
 		{"multi: [tags]", "vector: [{name: price, dim: 3}]", "models[0].tables[0].vector[0].name"},
 		{"multi: [tags]", "vector: [{name: text, dim: 0}]", "models[0].tables[0].vector[0].dim"},
 		{"multi: [tags]}]", "vector: [{name: text, dim: 3}]}]\n  train: {refit: output}", "models[0].tables[0].vector"},

@@ -59,8 +59,9 @@ type Set struct {
 // table is one of them.
 type table struct {
 	config                      *config.Table
-	of                          int   // field of events
-	categorical, numeric, multi []int // fields of events, by column
+	of                          int    // field of events
+	categorical, numeric, multi []int  // fields of events, by column
+	ofNames, ofLists            []bool // of the columns of names and of lists, whether events get them: all but filters
 	rows                        map[string][]*Row
 	bytes                       int64
 	newest                      int64 // time of the newest record that was put, in ms; 0 before one
@@ -93,6 +94,7 @@ func New(m *config.Model) *Set {
 		}
 		t.categorical = indices(c.Categorical, m.Schema.Categorical)
 		t.numeric, t.multi = indices(c.Numeric, m.Schema.Numeric), indices(c.Multi, m.Schema.Multi)
+		t.ofNames, t.ofLists = t.learned(c.Categorical), t.learned(c.Multi)
 	}
 	for _, parts := range s.schema.Cross {
 		s.crossed = s.crossed || slices.ContainsFunc(parts, func(f int) bool {
@@ -101,6 +103,14 @@ func New(m *config.Model) *Set {
 		})
 	}
 	return s
+}
+
+// learned reports of columns whether they are more than filters.
+func (t *table) learned(columns []string) (is []bool) {
+	for _, name := range columns {
+		is = append(is, !slices.Contains(t.config.Filter, name))
+	}
+	return is
 }
 
 // newer orders the last rows of partitions by time, then topic and partition.
@@ -360,9 +370,9 @@ func (s *Set) Rows(table int) []*Row {
 	return list
 }
 
-// Join gives an event the columns of its entities as they are now, and the crosses that have some. What no row has the
-// event lacks. The event's slices are its own, and are as long as the schema's. It reports for each table, by bit,
-// whether there was a row.
+// Join gives an event the columns of its entities as they are now but for filters, and the crosses that have some. What
+// no row has the event lacks. The event's slices are its own, and are as long as the schema's. It reports for each
+// table, by bit, whether there was a row.
 func (s *Set) Join(ev *event.Event) (found uint32) {
 	if s == nil {
 		return 0
@@ -389,7 +399,7 @@ func (s *Set) Join(ev *event.Event) (found uint32) {
 // join stores the columns of a row, nil for none.
 func (t *table) join(ev, row *event.Event) {
 	for c, at := range t.categorical {
-		if ev.Categorical[at] = ""; row != nil {
+		if ev.Categorical[at] = ""; row != nil && t.ofNames[c] {
 			ev.Categorical[at] = row.Categorical[1+c]
 		}
 	}
@@ -399,7 +409,7 @@ func (t *table) join(ev, row *event.Event) {
 		}
 	}
 	for c, at := range t.multi {
-		if ev.Multi[at] = ev.Multi[at][:0]; row != nil {
+		if ev.Multi[at] = ev.Multi[at][:0]; row != nil && t.ofLists[c] {
 			ev.Multi[at] = append(ev.Multi[at], row.Multi[c]...)
 		}
 	}
