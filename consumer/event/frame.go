@@ -80,9 +80,15 @@ const (
 // CutFrame returns a value without its frame, with the ID of its schema. ok is false for data that cannot be
 // decompressed into at most limit bytes.
 func CutFrame(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
-	f.Data = value
-	if len(headers) > 0 && f.fromHeaders(headers, isKey) {
-		return f, true
+	ok = f.cut(value, headers, isKey, limit)
+	return f, ok
+}
+
+// cut is CutFrame into a frame that is there.
+func (f *Frame) cut(value, headers []byte, isKey bool, limit int) (ok bool) {
+	*f = Frame{Data: value}
+	if len(headers) > 0 && headers[0] != 0 && f.fromHeaders(headers, isKey) {
+		return true
 	}
 	switch {
 	case len(value) >= 9 && value[0] == magicNumber && binary.BigEndian.Uint32(value[1:]) == 0:
@@ -95,10 +101,10 @@ func CutFrame(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
 		f.Style, f.ID = GlueFrame, ID{Kind: GlueID, GUID: [16]byte(value[2:18])}
 		if f.Data = value[18:]; value[1] == glueZlib {
 			f.Data, ok = inflate(f.Data, limit)
-			return f, ok
+			return ok
 		}
 	}
-	return f, true
+	return true
 }
 
 // fromHeaders finds the ID in the headers of a record.

@@ -70,8 +70,8 @@ type Wait struct {
 // reading is Reading with the programs that were compiled.
 type reading struct {
 	Reading
-	programs map[programOf]compiled
-	recent   compiled // of recentOf: most records are of the schema of the one before
+	programs map[programOf]*compiled
+	recent   *compiled // of recentOf, nil for none: most records are of the schema of the one before
 	recentOf programOf
 	last     string // the format of the value that was read last
 	frame    Frame  // of the value at hand: here it is no allocation
@@ -93,7 +93,7 @@ type compiled struct {
 
 // Read has the decoder take values and keys in these formats.
 func (d *Mapped) Read(r Reading) {
-	d.reading = reading{Reading: r, programs: make(map[programOf]compiled)}
+	d.reading = reading{Reading: r, programs: make(map[programOf]*compiled)}
 }
 
 // notReasons are the reasons of bytes that are not of a format.
@@ -105,8 +105,8 @@ var notReasons = map[string]Reason{
 // value, nil if the value was read.
 func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *Member) ([]byte, *Rejection, *Wait) {
 	r := &d.reading
-	f, ok := &r.frame, false
-	if *f, ok = CutFrame(value, headers, isKey, d.json.limits.MaxEventBytes); !ok {
+	f := &r.frame
+	if !f.cut(value, headers, isKey, d.json.limits.MaxEventBytes) {
 		return nil, &Rejection{Reason: notReasons[format], Expected: "a frame whose data can be decompressed",
 			Got: "other bytes"}, nil
 	}
@@ -138,7 +138,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	r.note(format, isKey)
 	program := c.program
 	if program == nil {
-		d.judge(id, &c, root)
+		d.judge(id, c, root)
 		d.says = c.says
 		return f.Data, nil, nil
 	}
@@ -149,7 +149,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		*f = Frame{Data: value}
 		_, ok = program.Run(&d.slots, f)
 	}
-	d.judge(id, &c, root)
+	d.judge(id, c, root)
 	if d.slots.over {
 		return nil, d.json.rejection(TooLarge), nil
 	}
@@ -187,20 +187,20 @@ func (r *reading) changed(id ID) *Wait {
 }
 
 // compiled returns what became of a schema for a tree, or what it waits for.
-func (d *Mapped) compiled(id ID, root *Member) (c compiled, wait *Wait) {
+func (d *Mapped) compiled(id ID, root *Member) (c *compiled, wait *Wait) {
 	r := &d.reading
 	if wait := r.changed(id); wait != nil {
-		return c, wait
+		return nil, wait
 	}
-	of := programOf{id, root}
-	if r.recent.judged && r.recentOf == of {
+	if r.recent != nil && r.recentOf.root == root && r.recentOf.id == id {
 		return r.recent, nil
 	}
-	c, ok := r.programs[of]
-	if ok {
+	of := programOf{id, root}
+	if c = r.programs[of]; c != nil {
 		r.recent, r.recentOf = c, of
 		return c, nil
 	}
+	c = new(compiled)
 	w, reader := r.Fixed, (*Writer)(nil)
 	if r.Writers != nil {
 		if w, reader = r.Writers.Writer(id), r.Fixed; w == nil {
@@ -242,7 +242,6 @@ func (d *Mapped) judge(id ID, c *compiled, root *Member) {
 		}
 		d.unfit(c.writer, &d.reading.frame, root, lost)
 	}
-	d.reading.programs[programOf{id, root}] = *c
 }
 
 // lost says for which fields of the model a schema has nothing.

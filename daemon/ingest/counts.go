@@ -66,12 +66,20 @@ func (c *Counts) lacks(field string) {
 	c.Absent[field]++
 }
 
-// is counts an applied event of the format that the i-th record has.
-func (c *Counts) is(formats []string, i int) {
-	if c.Formats == nil {
-		c.Formats = make(map[string]int64)
+// countFormats counts applied events by the formats of their records, of which most are that of the one before.
+func (c *Counts) countFormats(formats []string, records []sketch.Record) {
+	c.Formats = make(map[string]int64)
+	for i := 0; i < len(records); {
+		format, n := formats[i], int64(0)
+		for ; i < len(records) && formats[i] == format; i++ {
+			if r := &records[i]; r.Fate == sketch.Applied && !r.Replayed {
+				n++
+			}
+		}
+		if n > 0 {
+			c.Formats[format] += n
+		}
 	}
-	c.Formats[formats[i]]++
 }
 
 // checkUnit counts an applied event whose time seems to be of another unit than the schema says.

@@ -440,17 +440,18 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 			if len(g.absence) > 0 && !p.Outcomes {
 				g.absence.Each(&d.events[i], c.lacks)
 			}
-			if i < len(d.formats) {
-				c.is(d.formats, i)
-			}
 			c.Applied++
 			c.Watermark = max(c.Watermark, r.Time)
 		default:
 			c.count(r, g.outlines)
 		}
 	}
-	if len(d.formats) == 0 && c.Applied > 0 { // all of them, counted at once
+	switch {
+	case c.Applied == 0:
+	case len(d.formats) == 0: // all of them
 		c.Formats = map[string]int64{event.FormatJSON: c.Applied}
+	default:
+		c.countFormats(d.formats, p.Records)
 	}
 	if g.schemas != nil {
 		p.Schemas = g.schemas.take()

@@ -45,7 +45,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 		d.events = append(d.events, make([]event.Event, short)...)
 	}
 	events := d.events
-	if d.formats = d.formats[:0]; g.schemas != nil {
+	if d.formats = d.formats[:0]; g.schemas != nil && g.readers[0].mappedOf(&j.part) != nil {
 		d.formats = slices.Grow(d.formats, n)[:n]
 	}
 	for k := range events[n:] { // of a longer part before: no more than one part is held
@@ -76,8 +76,8 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 			ends[i] = to
 			for k := from; k < to; k++ {
 				arena, waits[i] = r.read(&j.part.Records[k], &events[k], &j.part, &records[k], arena)
-				if mapped := r.mappedOf(&j.part); len(d.formats) > 0 && mapped != nil {
-					d.formats[k] = mapped.Format()
+				if len(d.formats) > 0 {
+					d.formats[k] = r.mappedOf(&j.part).Format()
 				}
 				if waits[i] != nil {
 					ends[i] = k

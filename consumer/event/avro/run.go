@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,8 +21,8 @@ type program struct {
 	data  []byte
 	i     int
 	depth int
-	steps int // left, for lists of what takes no bytes
-	path  []*child
+	steps int      // left, for lists of what takes no bytes
+	path  []*child // to what does not fit, the innermost first
 }
 
 // stepsPerByte bounds the values that may be in one byte: lists may have elements that take none.
@@ -40,7 +41,7 @@ func (p *program) Run(s *event.Slots, f *event.Frame) (at string, ok bool) {
 		return ", whole", false
 	}
 	var names []string
-	for _, c := range p.path {
+	for _, c := range slices.Backward(p.path) {
 		names = append(names, c.name)
 	}
 	return ", field " + strings.Join(names, "."), false
@@ -131,7 +132,7 @@ func (p *program) walk(n *node, v *event.Value) bool {
 	return ok
 }
 
-// record reads the fields of a record. Where one fails, path leads to it.
+// record reads the fields of a record. One that fails is noted in path.
 func (p *program) record(n *node) bool {
 	for i := range n.defaults {
 		d := &n.defaults[i]
@@ -143,11 +144,10 @@ func (p *program) record(n *node) bool {
 		if f.slot >= 0 {
 			v = p.slots.At(f.slot)
 		}
-		p.path = append(p.path, f)
 		if !p.walk(f.node, v) {
+			p.path = append(p.path, f)
 			return false
 		}
-		p.path = p.path[:len(p.path)-1]
 	}
 	return true
 }
@@ -274,10 +274,12 @@ func (p *program) block() (count int64, ok bool) {
 // sized reads bytes behind their length.
 func (p *program) sized() ([]byte, bool) {
 	n, ok := p.long()
-	if !ok || n < 0 || n > int64(len(p.data)-p.i) {
+	if !ok || uint64(n) > uint64(len(p.data)-p.i) { // or negative
 		return nil, false
 	}
-	return p.take(int(n))
+	b := p.data[p.i : p.i+int(n) : p.i+int(n)]
+	p.i += int(n)
+	return b, true
 }
 
 // take reads n bytes.
