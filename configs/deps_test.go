@@ -46,7 +46,8 @@ daemon/cycle
 	consumer/event daemon/config daemon/cycle/drift daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
 	daemon/cycle/fitted daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit
 	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/tables
-	daemon/cycle/updates daemon/quality daemon/report snapshot snapshot/format snapshot/scorer solver
+	daemon/cycle/updates daemon/cycle/vectors daemon/quality daemon/report snapshot snapshot/format snapshot/scorer
+	solver
 daemon/cycle/cycletest
 	consumer/event daemon/config
 daemon/cycle/cycletest/refits
@@ -65,10 +66,10 @@ daemon/cycle/experts
 	solver/posterior/online solver/ridge
 daemon/cycle/fitted
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/cycle/tables
-	daemon/report snapshot snapshot/format solver solver/posterior solver/posterior/online
+	daemon/cycle/vectors daemon/report snapshot snapshot/format solver solver/posterior solver/posterior/online
 daemon/cycle/gate
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
-	daemon/cycle/refit/task daemon/cycle/rows daemon/report snapshot/format solver solver/posterior
+	daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/vectors daemon/report snapshot/format solver solver/posterior
 daemon/cycle/guard
 	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows daemon/cycle/tables
 	daemon/report snapshot/format
@@ -79,7 +80,7 @@ daemon/cycle/mixture
 daemon/cycle/refit
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/gate
 	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/refit/variational
-	daemon/report snapshot/format solver solver/margin solver/posterior
+	daemon/cycle/vectors daemon/report snapshot/format solver solver/margin solver/posterior
 daemon/cycle/refit/choose
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/gate
 	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/refit/variational snapshot/format solver
@@ -88,12 +89,12 @@ daemon/cycle/refit/convex
 	daemon/cycle/rows daemon/report snapshot/format solver solver/margin
 daemon/cycle/refit/task
 	consumer/event daemon/choices daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
-	daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/cycle/tables daemon/report snapshot snapshot/format
-	snapshot/scorer solver solver/margin solver/posterior solver/posterior/sweep
+	daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/cycle/tables daemon/cycle/vectors daemon/report
+	snapshot snapshot/format snapshot/scorer solver solver/margin solver/posterior solver/posterior/sweep
 daemon/cycle/refit/variational
 	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted daemon/cycle/gate
-	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows solver solver/posterior solver/posterior/online
-	solver/posterior/sweep
+	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/vectors solver solver/posterior
+	solver/posterior/online solver/posterior/sweep
 daemon/cycle/rows
 	consumer/event daemon/config daemon/report
 daemon/cycle/tables
@@ -104,6 +105,8 @@ daemon/cycle/updates
 	daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit/convex daemon/cycle/rows
 	daemon/cycle/tables daemon/report snapshot snapshot/format snapshot/scorer solver solver/posterior
 	solver/posterior/online
+daemon/cycle/vectors
+	daemon/cycle/tables solver/posterior
 daemon/daemontest
 	consumer/event daemon daemon/broker daemon/config daemon/report
 daemon/daemontest/liar
@@ -121,7 +124,7 @@ daemon/diff
 	daemon/report snapshot snapshot/format
 daemon/durations
 daemon/export
-	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format
+	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format snapshot/publish
 daemon/faults
 daemon/ingest
 	consumer consumer/event consumer/event/avro consumer/event/jsonschema consumer/event/protobuf consumer/registry
@@ -137,8 +140,8 @@ daemon/model
 	consumer consumer/event daemon/announce daemon/cluster daemon/config daemon/crash daemon/curves daemon/cycle
 	daemon/cycle/experts daemon/cycle/fitted daemon/ingest daemon/memory daemon/model/metrics daemon/model/part
 	daemon/model/read daemon/model/role daemon/model/state daemon/model/train daemon/model/versions daemon/notify
-	daemon/quality daemon/report daemon/scoring daemon/web daemon/web/statuspage sketch snapshot snapshot/durable
-	snapshot/publish
+	daemon/quality daemon/report daemon/scoring daemon/vectors daemon/web daemon/web/statuspage sketch snapshot
+	snapshot/durable snapshot/publish
 daemon/model/metrics
 	consumer/event daemon/config daemon/cycle/drift daemon/cycle/fitted daemon/cycle/guard daemon/deadletter
 	daemon/durations daemon/ingest daemon/report daemon/scoring daemon/shard
@@ -215,6 +218,8 @@ daemon/statedir
 	daemon/config sketch snapshot/durable
 daemon/traces
 	daemon/build daemon/config daemon/cycle/fitted daemon/ingest
+daemon/vectors
+	snapshot snapshot/backoff
 daemon/web
 	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/report
 	daemon/web/inference daemon/web/request daemon/web/statuspage daemon/web/tensor snapshot snapshot/format
@@ -255,7 +260,7 @@ sketch/internal/sample
 	sketch/internal/audit sketch/internal/ledger sketch/internal/policy sketch/internal/storage sketch/internal/stub
 sketch/internal/share
 	sketch/internal/codec sketch/internal/fault sketch/internal/ledger sketch/internal/mirror sketch/internal/policy
-	sketch/internal/reservoir
+	sketch/internal/reservoir sketch/internal/stub
 sketch/internal/storage
 	sketch/internal/fault snapshot/failpoint
 sketch/internal/stub

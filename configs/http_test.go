@@ -20,7 +20,7 @@ import (
 const maxHTTPLines = 400
 
 // maxSmallObject is how many members an object has at most that is shown in one row of the table of objects.
-const maxSmallObject = 3
+const maxSmallObject = 4
 
 // TestHTTP: configs/docs/http.md says for people in short what configs/openapi.json says for programs.
 func TestHTTP(t *testing.T) {

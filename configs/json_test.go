@@ -151,6 +151,8 @@ var verbs = []struct {
 		},
 	},
 	{"keys new", []line{{"summary", report.KeysSummary{}, ""}}},
+	{"versions export vectors", []line{{"summary", report.VectorsSummary{}, ""}}},
+	{"versions export oci", []line{{"summary", report.OCISummary{}, ""}}},
 	{"versions export onnx", []line{{"summary", report.ExportSummary{}, ""}}},
 	{
 		"versions export jsonl",

@@ -85,7 +85,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if d.traces, err = traces.New(ctx, o.Config.Tracing, o.Log); err != nil {
+	if d.traces, err = traces.New(ctx, o.Config.Tracing, d.registry, o.Log); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "tracing.endpoint"}
 	}
 	d.registry.MustRegister(collectors.NewGoCollector(),
@@ -238,9 +238,9 @@ func (d *Daemon) runModels(ctx, outlive context.Context, announced *sync.WaitGro
 		scored.Go(func() {
 			m.Score(scoreCtx, func(last *web.Champion) *web.Champion { return d.surface.Champion(m.Name(), last) })
 		})
-		scored.Go(func() {
-			m.Rank(scoreCtx, func() *snapshot.Model { return d.surface.Published(m.Name()) })
-		})
+		published := func() *snapshot.Model { return d.surface.Published(m.Name()) }
+		scored.Go(func() { m.Rank(scoreCtx, published) })
+		scored.Go(func() { m.Vectors(scoreCtx, published) })
 		group.Go(func() error { return m.Run(groupCtx) })
 	}
 	return group.Wait()

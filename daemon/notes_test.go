@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -49,7 +51,12 @@ func TestDamagedNotes(t *testing.T) {
 	for i, name := range []string{config.ModelFile, config.PosteriorFile, config.NumbersFile, config.CurvesFile,
 		config.NoticesFile, config.AcceptedFile,
 		"deaths.json", "in-hand", "storage-errors"} {
-		for kind, text := range garbage {
+		kinds := slices.Sorted(maps.Keys(garbage))
+		for k, kind := range kinds {
+			if kind != "torn" && k != i%len(kinds) && tier.Size(true, false) {
+				continue // a start each
+			}
+			text := garbage[kind]
 			file := filepath.Join(dir, name)
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)

@@ -42,9 +42,6 @@ func (o *Options) validateOutcomes() (errs []error) {
 	if o.HoldoutBy != "" {
 		bad("Outcomes is set together with HoldoutBy: an outcome does not say whether the entity is held out")
 	}
-	if o.Mirror || o.Merges {
-		bad("Outcomes is set together with Mirror or Merges: shares carry no outcomes")
-	}
 	return errs
 }
 
@@ -59,7 +56,10 @@ func (s *Store) fold(l *ledger.Account, r *Record) error {
 		if r.TakesBack {
 			return nil
 		}
-		return s.foldFirst(l, r, stubs)
+		of := new(stub.Stub)
+		of.Add(outcomeOf(l, r), Order(s.settings.Outcomes))
+		s.offerStub(r.Role, r.id, of)
+		return nil
 	}
 	of, err := s.stubAt(key)
 	if err != nil {
@@ -72,35 +72,37 @@ func (s *Store) fold(l *ledger.Account, r *Record) error {
 		changed = of.Add(outcomeOf(l, r), Order(s.settings.Outcomes))
 	}
 	if changed {
-		e := stubEntry(old.Rank, r.id, of)
-		stubs.Replace(old, &e)
-		s.pending.PutAt(key, false, func(b []byte) []byte { return of.Append(b, key[:]) })
+		s.replaceStub(r.Role, old, of)
 	}
 	return nil
 }
 
-// foldFirst offers the first outcome of an identity to the stubs of its role.
-func (s *Store) foldFirst(l *ledger.Account, r *Record, stubs *reservoir.Reservoir) error {
-	rank, key := stubs.Rank(r.id.H(), 1, 0), stub.Key(r.Role, r.id)
-	threshold, evicted := stubs.Threshold, stubs.Evicted
-	if s.samples.All[r.Role].Excludes(rank) {
+// replaceStub has a stub in the place of that of the same identity.
+func (s *Store) replaceStub(role Role, old *reservoir.Entry, of *stub.Stub) {
+	key, e := stub.Key(role, old.ID), stubEntry(old.Rank, old.ID, of)
+	s.samples.StubsOf(role).Replace(old, &e)
+	s.pending.PutAt(key, false, func(b []byte) []byte { return of.Append(b, key[:]) })
+}
+
+// offerStub offers the first outcomes of an identity to the stubs of its role.
+func (s *Store) offerStub(role Role, id policy.Identity, of *stub.Stub) {
+	stubs, key := s.samples.StubsOf(role), stub.Key(role, id)
+	rank, threshold, evicted := stubs.Rank(id.H(), 1, 0), stubs.Threshold, stubs.Evicted
+	if s.samples.All[role].Excludes(rank) {
 		stubs.Lose(rank)
 		s.pending.Counted = s.pending.Counted || threshold != stubs.Threshold || !evicted
-		s.align(r.Role)
-		return nil
+		s.align(role)
+		return
 	}
-	of := new(stub.Stub)
-	of.Add(outcomeOf(l, r), Order(s.settings.Outcomes))
-	kept, out := stubs.Offer(stubEntry(rank, r.id, of), policy.Identity{})
+	kept, out := stubs.Offer(stubEntry(rank, id, of), policy.Identity{})
 	s.pending.Counted = s.pending.Counted || threshold != stubs.Threshold || evicted != stubs.Evicted
 	if kept {
 		s.pending.PutAt(key, true, func(b []byte) []byte { return of.Append(b, key[:]) })
 	}
 	for i := range out {
-		s.pending.DropRow(stub.Key(r.Role, out[i].ID))
+		s.pending.DropRow(stub.Key(role, out[i].ID))
 	}
-	s.align(r.Role)
-	return nil
+	s.align(role)
 }
 
 // align has each side of a role give up what the other has no counterpart of any more. A threshold rises to the least
@@ -208,9 +210,63 @@ func (s *Store) eraseStub(m *Marker) error {
 			s.pending.DropRow(key)
 			continue
 		}
-		e := stubEntry(old.Rank, id, of)
-		stubs.Replace(old, &e)
-		s.pending.PutAt(key, false, func(b []byte) []byte { return of.Append(b, key[:]) })
+		s.replaceStub(role, old, of)
+	}
+	return nil
+}
+
+// mergeStub takes what came of one identity in the partitions of a shard. Where nothing is left there, what is here
+// goes by the thresholds or the marker of its subject, which are here too.
+func (s *Store) mergeStub(m *Share, p *Pair) error {
+	if p.Value == nil {
+		return nil
+	}
+	role, id, _ := stub.ParseKey(p.Key)
+	of, err := stub.Decode(p.Key, p.Value)
+	if err != nil {
+		return err
+	}
+	only := m.Only
+	if only == nil {
+		only = func(string, int32) bool { return true }
+	}
+	of.Keep(only, func(o *Outcome) bool { // from Next on they are of a process that ended before its head
+		place := s.ledger.Place(o.Topic, o.Partition, o.Incarnation)
+		return place >= 0 && o.Offset < s.ledger.At(place).Next && o.Offset >= s.ledger.At(place).Start
+	})
+	for _, marker := range s.markers {
+		if marker.Row != nil && policy.Identity(marker.Row) == id {
+			of.Erase(&marker)
+		}
+	}
+	if len(of.Places()) == 0 {
+		return nil
+	}
+	if err := s.commitIfFull(int64(stub.MaxBytes), 1+joinOps); err != nil {
+		return err
+	}
+	old := s.samples.StubsOf(role).Find(id)
+	if old == nil {
+		s.offerStub(role, id, of)
+		return nil
+	}
+	have, err := s.stubAt(stub.Key(role, id))
+	if err == nil && have.Merge(of) {
+		s.replaceStub(role, old, have)
+	}
+	return err
+}
+
+// checkStub is CheckPair of a stub.
+func (s *Store) checkStub(p *Pair, owns func(topic string, partition int32) bool) error {
+	of, err := stub.Decode(p.Key, p.Value)
+	if err != nil {
+		return err
+	}
+	for _, o := range of.Places() {
+		if !owns(o.Topic, o.Partition) {
+			return fmt.Errorf("sketch: outcomes of %s/%d, which is not its partition: %w", o.Topic, o.Partition, ErrForeign)
+		}
 	}
 	return nil
 }

@@ -46,13 +46,16 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 		if !m.Takes(&m.Pairs[i]) {
 			continue
 		}
-		if err := s.mergePair(&m.Pairs[i], m.Values); err != nil {
+		if err := s.mergePair(m, &m.Pairs[i]); err != nil {
 			return nil, s.stop(err)
 		}
 	}
-	for i, r := range s.samples.All[:int(NumRoles)+len(h.Counters.Classes)] {
-		evicted, threshold := h.Counters.Of(i)
-		if _, err := s.raise(r, Threshold{Evicted: evicted, Rank: threshold}); err != nil {
+	thresholds := make([]Threshold, len(s.samples.All))
+	for i := range thresholds[:int(NumRoles)+len(h.Counters.Classes)] {
+		thresholds[i].Evicted, thresholds[i].Rank = h.Counters.Of(i)
+	}
+	for i, t := range s.joint(thresholds) {
+		if _, err := s.raise(s.samples.All[i], t); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +107,9 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 			row.Offset, start, ErrForeign)
 	case row != nil:
 		topic, number = string(row.Topic), row.Partition
-	case p.Key[0] == codec.PrefixRow, p.Key[0] == codec.PrefixSchema:
+	case p.Key[0] == codec.PrefixStub && p.Value != nil:
+		return s.checkStub(p, owns)
+	case p.Key[0] == codec.PrefixRow, p.Key[0] == codec.PrefixStub, p.Key[0] == codec.PrefixSchema:
 		return nil
 	default:
 		if topic, number, err = PartitionOf(p.Key); err != nil {
@@ -227,8 +232,11 @@ func (s *Store) loadShares(c storage.Cut) error {
 
 // mergePair takes one changed key. A row that was put out at its shard is put out here by better ones, or by the
 // shard's threshold.
-func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([][]byte, error)) error {
+func (s *Store) mergePair(m *Share, p *Pair) error {
 	size := int64(len(p.Key) + len(p.Value))
+	if p.Key[0] == codec.PrefixStub {
+		return s.mergeStub(m, p)
+	}
 	if p.Key[0] != codec.PrefixRow {
 		if err := s.commitIfFull(size, 1); err != nil {
 			return err
@@ -254,12 +262,13 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 	if place < 0 || row.Offset >= s.ledger.At(place).Next || row.Offset < s.ledger.At(place).Start {
 		return nil
 	}
-	if gone, err := s.isForgotten(&row, id, values); err != nil || gone {
+	if gone, err := s.isForgotten(&row, id, m.Values); err != nil || gone {
 		return err
 	}
-	if err := s.commitIfFull(size, 1+s.costOf(row.Payload)/MinCost); err != nil {
+	if err := s.commitIfFull(size, 1+joinOps+s.costOf(row.Payload)/MinCost); err != nil {
 		return err
 	}
+	s.touch(place) // the piece before may have written its account
 	return s.offer(
 		s.ledger.At(place),
 		place,

@@ -3,6 +3,7 @@ package sketch
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/codec"
@@ -188,6 +189,7 @@ func (s *Store) Raise(t []Threshold) (dropped int, err error) {
 	if len(t) != len(s.samples.All) {
 		return 0, fmt.Errorf("sketch: raise %d thresholds of %d samples: %w", len(t), len(s.samples.All), ErrPart)
 	}
+	t = s.joint(t)
 	for i := range t {
 		n, err := s.raise(s.samples.All[i], t[i])
 		dropped += n
@@ -202,8 +204,12 @@ func (s *Store) raise(r *reservoir.Reservoir, t Threshold) (dropped int, err err
 	if !t.Evicted || r.Evicted && t.Rank <= r.Threshold {
 		return 0, nil
 	}
+	joined := s.settings.Joined()
 	below := r.Below(t.Rank)
-	if len(r.Entries)-len(below) < r.Capacity && r.MaxCost == 0 && !s.settings.Partial {
+	if joined && t.Rank < math.MaxUint64 { // of the other side it may be what was put out
+		below = r.Below(t.Rank + 1)
+	}
+	if len(r.Entries)-len(below) < r.Capacity && r.MaxCost == 0 && !s.settings.Partial && !joined {
 		s.settings.Partial, s.settings.Since = true, s.ledger.Positions()
 		s.pending.PutSettings(&s.settings)
 	}
@@ -214,4 +220,18 @@ func (s *Store) raise(r *reservoir.Reservoir, t Threshold) (dropped int, err err
 	r.Lose(t.Rank)
 	s.pending.Counted = true
 	return len(below), nil
+}
+
+// joint makes the thresholds of both sides of joined samples the larger one, so that neither has at any time what the
+// other has given up.
+func (s *Store) joint(t []Threshold) []Threshold {
+	t = slices.Clone(t)
+	for i, r := range s.samples.All {
+		if rows := &t[r.Role]; r.Stubs && t[i].Evicted && (!rows.Evicted || rows.Rank < t[i].Rank) {
+			*rows = t[i]
+		} else if r.Stubs {
+			t[i] = *rows
+		}
+	}
+	return t
 }

@@ -23,6 +23,7 @@ type mutant struct {
 	driver         driver
 	silent         bool // must not be noticed: the harness lacks the fault that shows it
 	joined         bool // of the join with outcomes, which other histories play: see outcomes_test.go
+	shared         bool // of samples that are merged: see merge_test.go
 }
 
 // mutants are classic ways to lose or to count twice, ways to get a policy wrong, and bugs that this code once had.
@@ -189,6 +190,11 @@ var mutants = []mutant{
 	{name: "thresholds of outcomes lost at a restart", joined: true, file: "open.go",
 		old: "r.Evicted, r.Threshold = acc.Of(i)\n",
 		new: "if r.Evicted, r.Threshold = acc.Of(i); MUTANT && r.Stubs { r.Evicted, r.Threshold = false, 0 }\n"},
+	{name: "merged outcomes replace those of other shards", shared: true, file: "join.go",
+		old: "if err == nil && have.Merge(of) {",
+		new: "if err == nil && MUTANT { have = of }\nif err == nil && have.Merge(of) || MUTANT {"},
+	{name: "sides of a shard's sample raised apart", shared: true, file: "mirror.go",
+		old: "if rows := &t[r.Role]; r.Stubs &&", new: "if rows := &t[r.Role]; MUTANT {} else if r.Stubs &&"},
 	{name: "smaller size leaves the sides apart", joined: true, file: "resize.go",
 		old: "if err := s.alignAll(); err != nil {", new: "if MUTANT {} else if err := s.alignAll(); err != nil {"},
 }
@@ -237,6 +243,9 @@ func TestMutants(t *testing.T) {
 			p := plans.Example(seed)
 			defer setMutant(-1)
 			setMutant(i)
+			if m.shared {
+				return runTeam(uint64(seed))
+			}
 			if m.joined {
 				return playOutcomes(uint64(seed))
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/disk"
@@ -108,6 +109,7 @@ func segmentPath(dir string, version, first int64) string {
 // A chain is read from any place in it, in several segments, as it was written. Another writer continues it where the
 // first one left it.
 func TestChain(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	store, dir, keys := publishSigned(t, 1)
 	store.Keys = keys
@@ -249,6 +251,7 @@ func openAside(t *testing.T, store *publish.Store, dir string, keys format.Keys)
 // A delta of which the writer wrote a part is not read, and the next writer cuts it off; what is damaged further back
 // is not continued.
 func TestTornDelta(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)

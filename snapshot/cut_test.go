@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
@@ -18,6 +19,7 @@ import (
 // J10: a version of 600 or of 10,000 partitions is published, read, moved to and followed; its manifest does not grow
 // with them, and what a reader of today expects of a manifest is as it was.
 func TestLargeCut(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	for _, partitions := range []int{600, 10_000} {
 		store, dir := storeOf(t, 1)
@@ -86,6 +88,7 @@ func spoilCut(t *testing.T, store *publish.Store, dir string, m *format.Manifest
 
 // A cut that has room in the manifest stays there, and one without any bound is refused.
 func TestSmallAndEndlessCuts(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	store, dir := storeOf(t, 0)
 	c := snapshottest.TestContents(snapshottest.Small)

@@ -31,6 +31,7 @@ var versionFiles = []string{
 }
 
 func TestEveryBitFlipRefused(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	_, dir := storeOf(t, 1)
 	for _, name := range versionFiles {

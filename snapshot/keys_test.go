@@ -85,6 +85,7 @@ func firstOther(keys format.Keys, id string) string {
 // E3 and E4 with a signature: every altered bit of the manifest and of the signature is noticed by the signature,
 // before anything is parsed.
 func TestSignedBitFlipsRefused(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	_, dir, keys := publishSigned(t, 1)
 	files, trust := snapshottest.ReadStored(t, dir), verify.Trust{Keys: keys}

@@ -27,6 +27,8 @@ type (
 	Table = format.Table
 	// Item is a name that TopK found.
 	Item = format.Item
+	// Vectors are a model as one inner product a pair.
+	Vectors = scorer.Vectors
 	// Explanation takes a prediction apart.
 	Explanation = scorer.Explanation
 	// Term is what some features of an event add to the outputs.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
@@ -132,6 +133,7 @@ func TestStrayLinesOfTheLog(t *testing.T) {
 // J11: a damaged alias comes back as it was, to the byte, with whatever a writer does next; so do all of them if their
 // directory is lost.
 func TestDamagedAliasesAreRebuilt(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	damage := map[string]func(t *testing.T, dir string, name string){
 		"torn": func(t *testing.T, dir, name string) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/rowmath"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
@@ -19,6 +20,7 @@ import (
 // within 1e-9 from F64 tensors and 1e-5 from F32 ones, one by one and in a batch; terms add up to that, and rankings
 // are those of predictions.
 func TestThousandEvents(t *testing.T) {
+	tier.NotUnderRace(t)
 	if n := len(snapshottest.NewForms()); n != 7 {
 		t.Fatalf("%d shapes", n)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
@@ -40,6 +41,7 @@ func randomInput(rng *rand.Rand) format.Input {
 // TestTreesInScores: versions with trees say what the definition says, before and after they were written, and after
 // deltas. The digest of what is scored covers trees, and versions without are written as before.
 func TestTreesInScores(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	for i, s := range snapshottest.Shapes {
 		rng := rand.New(rand.NewPCG(51, uint64(i)))
@@ -109,6 +111,7 @@ func sameAsSlow(t *testing.T, what string, m *Model, rng *rand.Rand) {
 // TestTopKOfManyNamesWithTrees: in a large field, with a table and several goroutines, names that trees ask for are
 // where the definition has them.
 func TestTopKOfManyNamesWithTrees(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	for _, outputs := range []int{1, 4} {
 		c := snapshottest.UserItem(9000, 4, outputs)

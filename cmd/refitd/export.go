@@ -8,9 +8,11 @@ import (
 )
 
 type exportCmd struct {
-	ONNX   exportONNXCmd   `cmd:"" name:"onnx"   help:"Write a published version as an ONNX model that takes events by field."`
-	JSONL  exportJSONLCmd  `cmd:"" name:"jsonl"  help:"Write the sample of a stopped daemon as JSON Lines, with weights."`
-	LIBSVM exportLIBSVMCmd `cmd:"" name:"libsvm" help:"Write the sample of a stopped daemon as LIBSVM rows, with weights."`
+	ONNX    exportONNXCmd    `cmd:"" name:"onnx"   help:"Write a published version as an ONNX model that takes events by field."`
+	Vectors exportVectorsCmd `cmd:"" name:"vectors" help:"Write a published version as vectors of names, for inner products."`
+	OCI     exportOCICmd     `cmd:"" name:"oci" help:"Write a published version into a registry, as an image that Kubernetes mounts."`
+	JSONL   exportJSONLCmd   `cmd:"" name:"jsonl"  help:"Write the sample of a stopped daemon as JSON Lines, with weights."`
+	LIBSVM  exportLIBSVMCmd  `cmd:"" name:"libsvm" help:"Write the sample of a stopped daemon as LIBSVM rows, with weights."`
 }
 
 type exportONNXCmd struct {
@@ -34,6 +36,14 @@ func (c *exportONNXCmd) Run(a *app) error {
 	}
 	return offline.ExportONNX(c.SnapshotRef, c.Output, c.Tensors == "f64", a.out)
 }
+
+type exportOCICmd struct{ offline.OCIOptions }
+
+func (c *exportOCICmd) Run(a *app) error { return offline.ExportOCI(a.ctx, c.OCIOptions, a.out) }
+
+type exportVectorsCmd struct{ offline.VectorsOptions }
+
+func (c *exportVectorsCmd) Run(a *app) error { return offline.ExportVectors(c.VectorsOptions, a.out) }
 
 // exportFlags are the flags of an export of a sample.
 type exportFlags struct {

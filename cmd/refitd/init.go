@@ -20,9 +20,12 @@ func (c *initCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	c.Look = func() (*guess.Sample, error) {
-		k := config.Kafka{BootstrapServers: c.BootstrapServers, ClientID: "refitd-init", SchemaRegistry: c.Registry}
-		return topic.Look(a.ctx, &k, c.Topic, file)
+	look := func(name *string) func() (*guess.Sample, error) {
+		return func() (*guess.Sample, error) {
+			k := config.Kafka{BootstrapServers: c.BootstrapServers, ClientID: "refitd-init", SchemaRegistry: c.Registry}
+			return topic.Look(a.ctx, &k, *name, file)
+		}
 	}
+	c.Look, c.LookOutcomes = look(&c.Topic), look(&c.OutcomesTopic)
 	return guess.Init(c.Options, a.out)
 }

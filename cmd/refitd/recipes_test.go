@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,10 +11,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
@@ -112,6 +116,7 @@ func TestRecipes(t *testing.T) {
 	store := filepath.Join(dir, "snapshots")
 	goService(t, source, store, blocks(text, "go")[0])
 	pythonService(t, source, dir, blocks(text, "python")[0])
+	streamsService(t, dir, address, blocks(text, "java")[0])
 }
 
 // goService builds and starts the service in Go, and asks it.
@@ -168,5 +173,51 @@ with TestClient(app) as client:
 		"PYTHONDONTWRITEBYTECODE=1")
 	if b, err := python.CombinedOutput(); err != nil || !bytes.Contains(b, []byte("'probability': 0.")) {
 		t.Errorf("the service in Python: %v\n%s", err, b)
+	}
+}
+
+// streamsService runs the program for Kafka Streams on the topics of the recipes, and reads its answer.
+func streamsService(t *testing.T, dir, address, program string) {
+	t.Helper()
+	modules := os.Getenv("REFITD_JVM") // where Maven has built snapshot/java, as .ci/interchange does
+	if modules == "" {
+		t.Log("the program for Kafka Streams is not run: REFITD_JVM names no modules")
+		return
+	}
+	target := filepath.Join(modules, "streams", "target")
+	if err := os.WriteFile(filepath.Join(dir, "Clicks.java"), []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "sh", "-e", "-c", fmt.Sprintf(`refitd quickstart --broker-only --listen %[1]s --dir broker &
+echo '{"user": "u3", "ad": "a4"}' | refitd replay --data - --format lines --bootstrap-servers %[1]s --topic impressions
+exec java -cp %[2]s/classes:%[2]s/dependency/* Clicks.java`, address, target))
+	shell.Dir, shell.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
+	var log bytes.Buffer
+	shell.Stdout, shell.Stderr = &log, &log
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer shell.Wait()
+	defer syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumeTopics("answers"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for ctx.Err() == nil { // until there is the broker
+		if _, err := kadm.NewClient(client).CreateTopic(ctx, 1, 1, nil, "answers"); err == nil {
+			break
+		}
+	}
+	var answers []*kgo.Record
+	for len(answers) == 0 && ctx.Err() == nil {
+		answers = client.PollFetches(ctx).Records()
+	}
+	if len(answers) == 0 || !regexp.MustCompile(`^\{"model":"clicks","version":\d+,.*"probabilities":\[0\.\d+,0\.\d+\]`).
+		Match(answers[0].Value) {
+		t.Errorf("the program for Kafka Streams answers %d times: %v\n%s", len(answers), answers, log.String())
 	}
 }

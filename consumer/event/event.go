@@ -47,6 +47,7 @@ type Schema struct {
 	Categorical []string // the names of the crosses come last
 	Numeric     []string
 	Multi       []string
+	Vectors     []Vector // of tables alone
 	// MultiWeights has for each of Multi what the names of a list count: see snapshot.Schema. Nil is the same for all,
 	// 1/n.
 	MultiWeights []string

@@ -89,6 +89,7 @@ const (
 	roleCategorical
 	roleNumeric
 	roleMulti
+	roleVector
 )
 
 // target is where a field goes: a role and the index in the schema's list.
@@ -176,6 +177,9 @@ func NewJSON(s Schema, l Limits) *JSON {
 		if s.IsGivenName(i, true) {
 			claim(f, roleMulti, i, &d.must)
 		}
+	}
+	for i := range s.Vectors {
+		claim(s.Vectors[i].Name, roleVector, i, &d.must)
 	}
 	for _, c := range s.Classes {
 		d.classes[c] = true
@@ -284,7 +288,9 @@ func (d *JSON) prepare(ev *Event, recordTime int64) {
 		ev.Label = 1
 	}
 	ev.Categorical = slices.Grow(ev.Categorical[:0], len(s.Categorical))[:len(s.Categorical)]
-	ev.Numeric = slices.Grow(ev.Numeric[:0], len(s.Numeric))[:len(s.Numeric)]
+	numbers := s.vectorAt(len(s.Vectors))
+	ev.Numeric = slices.Grow(ev.Numeric[:0], numbers)[:numbers]
+	s.emptyVectors(ev)
 	ev.Multi = slices.Grow(ev.Multi[:0], len(s.Multi))[:len(s.Multi)]
 	ev.Empty()
 	for _, t := range d.absent {
@@ -341,16 +347,17 @@ type parse struct {
 	first       Reason // of the first field that is not as it should be; errors of syntax go before it
 
 	// Of first:
-	field   *field
-	role    role
-	kind    jsontext.Kind // of the value
-	element bool          // which is one of a list
+	field     *field
+	role      role
+	kind      jsontext.Kind // of the value
+	isElement bool          // which is one of a list
+	length    int           // of a vector of another length than it should have
 }
 
 // fail notes what a value of a field should not be. The first one counts.
 func (p *parse) fail(r Reason, f *field, as role, kind jsontext.Kind, element bool) {
 	if p.first == "" {
-		p.first, p.field, p.role, p.kind, p.element = r, f, as, kind, element
+		p.first, p.field, p.role, p.kind, p.isElement = r, f, as, kind, element
 	}
 }
 
@@ -419,7 +426,8 @@ func (p *parse) value(f *field, kind jsontext.Kind) Reason {
 // takesList reports whether a list may go to a field.
 func (p *parse) takesList(f *field) bool {
 	t := f.targets[0]
-	return len(f.targets) == 1 && (t.role == roleMulti || t.role == roleLabel && p.d.schema.Task == Multilabel)
+	return len(f.targets) == 1 &&
+		(t.role == roleMulti || t.role == roleVector || t.role == roleLabel && p.d.schema.Task == Multilabel)
 }
 
 // put stores a value of any format wherever a field goes.
@@ -450,8 +458,9 @@ func (p *parse) put(f *field, v *Value, slots *Slots) Reason {
 	}
 	list, elements := p.beginList(t), slots.list(v)
 	for i := range elements {
-		p.name(f, t, i+1, &elements[i], list)
+		p.element(f, t, i+1, &elements[i], list)
 	}
+	p.endList(f, t, len(elements))
 	return ""
 }
 
@@ -473,7 +482,9 @@ func (d *JSON) needs(t target) bool {
 func (p *parse) scalars(f *field, v *Value) {
 	p.count(f.targets)
 	for _, t := range f.targets {
-		if r := p.scalar(t, v); r != "" {
+		if t.role == roleVector {
+			p.vectorText(f, t, v)
+		} else if r := p.scalar(t, v); r != "" {
 			p.fail(r, f, t.role, v.kind, false)
 		}
 	}
@@ -491,6 +502,7 @@ func (p *parse) list(f *field, t target) Reason {
 		switch kind {
 		case ']':
 			_, err := dec.ReadToken()
+			p.endList(f, t, n-1)
 			return syntaxReason(err)
 		case '[', '{':
 			p.fail(WrongType, f, t.role, kind, true)
@@ -503,7 +515,7 @@ func (p *parse) list(f *field, t target) Reason {
 		if err != nil {
 			return syntaxReason(err)
 		}
-		p.name(f, t, n, &Value{kind: kind, raw: raw}, list)
+		p.element(f, t, n, &Value{kind: kind, raw: raw}, list)
 	}
 }
 
@@ -514,6 +526,22 @@ func (p *parse) beginList(t target) *[]string {
 		return &p.ev.Multi[t.index]
 	}
 	return &p.ev.Classes
+}
+
+// element takes up the n-th element of a list.
+func (p *parse) element(f *field, t target, n int, v *Value, list *[]string) {
+	if t.role == roleVector {
+		p.vector(f, t, n, v)
+	} else {
+		p.name(f, t, n, v, list)
+	}
+}
+
+// endList takes up the end of a list of so many elements.
+func (p *parse) endList(f *field, t target, n int) {
+	if t.role == roleVector {
+		p.endVector(f, t, n)
+	}
 }
 
 // name adds the n-th element of a list of ids to those of the event, unless it is there already.

@@ -183,6 +183,9 @@ func (s *Schema) given() (fields []givenField) {
 			add(name, roleMulti)
 		}
 	}
+	for i := range s.Vectors {
+		add(s.Vectors[i].Name, roleVector)
+	}
 	return fields
 }
 

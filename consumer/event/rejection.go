@@ -37,7 +37,14 @@ func NoObject(kind jsontext.Kind) *Rejection {
 
 // rejection returns the rejection of the first field that is not as it should be.
 func (p *parse) rejection() *Rejection {
-	return &Rejection{Reason: p.first, Field: p.field.name, Expected: p.d.expected(p.role, p.first), Got: p.got()}
+	out := &Rejection{Reason: p.first, Field: p.field.name, Expected: p.d.expected(p.role, p.first), Got: p.got()}
+	if p.role == roleVector && p.first == WrongType {
+		out.Expected = fmt.Sprintf("a list of %d numbers", p.d.schema.dimOf(p.field))
+		if p.kind == '[' && !p.isElement {
+			out.Got = fmt.Sprintf("a list of %d", p.length)
+		}
+	}
+	return out
 }
 
 // missing returns the rejection for the first field, in the order of the schema, that should be there and is not.
@@ -148,10 +155,10 @@ func (p *parse) got() string {
 	}
 	name := kindName(p.kind)
 	isList := p.role == roleMulti || p.role == roleLabel && p.d.schema.Task == Multilabel
-	if p.kind == '0' && (p.element || !isList) { // where an id may be a whole number
+	if p.kind == '0' && (p.isElement || !isList) { // where an id may be a whole number
 		name = "a number with a point or an exponent"
 	}
-	if p.element {
+	if p.isElement {
 		return "a list with " + name
 	}
 	return name
@@ -246,6 +253,9 @@ func (s *Schema) Causes() []Cause {
 		if s.IsGivenName(i, true) {
 			feature(f, append(slices.Clone(id), TooLarge))
 		}
+	}
+	for i := range s.Vectors {
+		feature(s.Vectors[i].Name, number)
 	}
 	return list
 }

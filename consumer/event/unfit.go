@@ -54,6 +54,8 @@ func (d *Mapped) suits(f *mappedField, r role, l *Leaf, format string) bool {
 		return l.Kind != LeafBool && l.Kind != LeafBytes && l.Kind != LeafList && l.Kind != LeafMap
 	case r == roleIdentity || r == roleCategorical || r == roleLabel && (s.Choices || s.Task == Multiclass):
 		return isName
+	case r == roleVector:
+		return l.Kind == LeafList || l.Kind == LeafText
 	case r == roleMulti || r == roleLabel && s.Task == Multilabel:
 		return isList
 	case r == roleLabel && s.Task == Binary && s.Positive != "":

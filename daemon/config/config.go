@@ -78,12 +78,14 @@ type Storage struct {
 	AllowNetwork bool   `json:"allow_network"`  // a state on NFS, SMB, FUSE and the like is refused otherwise
 }
 
-// Tracing says where spans of batches, refits, the gate and publications go.
+// Tracing says where spans of batches, refits, the gate and publications go, and metrics if they are pushed.
 type Tracing struct {
 	// http or https URL that takes OTLP, without user and password; empty for none
 	Endpoint         string  `json:"endpoint"`
 	Protocol         string  `json:"protocol"`          // http or grpc
 	SamplingFraction float64 `json:"sampling_fraction"` // of batches, refits and updates that have a trace, in (0, 1]
+	// time between two pushes of the metrics to the same collector, beside /metrics; 0 for none
+	MetricsEvery Duration `json:"metrics_every"`
 }
 
 // The protocols of Tracing: protobuf in requests of HTTP/1.1 or 2, or calls of gRPC.
@@ -232,7 +234,7 @@ func (c *Config) resolvePaths() {
 	for i := range c.Models {
 		paths = append(paths, &c.Models[i].Input.SchemaFile,
 			&c.Models[i].Publish.SigningKeyFile, &c.Models[i].Publish.OMSKeyFile, &c.Models[i].Train.Cost,
-			&c.Models[i].Notify.SecretFile)
+			&c.Models[i].Notify.SecretFile, &c.Models[i].Publish.Vectors.PasswordFile)
 		for j := range c.Models[i].Publish.TrustedKeys {
 			paths = append(paths, &c.Models[i].Publish.TrustedKeys[j])
 		}

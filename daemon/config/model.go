@@ -120,6 +120,8 @@ type Schema struct {
 	// ListWeights has, by name of a field of Multi that is written as Field with weight, that weight; once resolved,
 	// those that are not format.WeightMean.
 	ListWeights map[string]string `json:"list_weights,omitempty" yaml:"-"`
+
+	vectors []Vector // of a model that Table.Model returns
 }
 
 // Field is an entry of Schema.Categorical, Numeric or Multi that says more than the name.
@@ -225,11 +227,12 @@ type Evaluate struct {
 
 // Publish says where versions go and which of them consumers get.
 type Publish struct {
-	Store       string   `json:"store"`        // a directory, or s3://bucket/prefix
-	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
-	Deltas      Deltas   `json:"deltas,omitzero"`
-	Keep        int      `json:"keep"`     // refits kept, and as many updates; those with an alias always are
-	KeepFor     Duration `json:"keep_for"` // versions created longer ago go too; 0 for no limit
+	Store       string      `json:"store"`        // a directory, or s3://bucket/prefix
+	UpdateEvery Duration    `json:"update_every"` // time between versions of kind update; 0 for none
+	Deltas      Deltas      `json:"deltas,omitzero"`
+	Vectors     VectorTable `json:"vectors,omitzero"`
+	Keep        int         `json:"keep"`     // refits kept, and as many updates; those with an alias always are
+	KeepFor     Duration    `json:"keep_for"` // versions created longer ago go too; 0 for no limit
 
 	// ECDSA P-256 key in PEM that also signs versions by OpenSSF Model Signing; empty: none
 	OMSKeyFile string `json:"oms_key_file,omitempty"`
@@ -485,8 +488,15 @@ func (s *Schema) Event() event.Schema {
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
 		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, MultiWeights: s.multiWeights(), Optional: s.Optional,
 		Cross: crosses, Of: s.Of,
-		Derived: s.derivedFields(), Joined: s.joinedFields(), Kinds: s.kinds(),
+		Derived: s.derivedFields(), Joined: s.joinedFields(), Kinds: s.kinds(), Vectors: s.eventVectors(),
 	}
+}
+
+func (s *Schema) eventVectors() (out []event.Vector) {
+	for _, v := range s.vectors {
+		out = append(out, event.Vector(v))
+	}
+	return out
 }
 
 // Hash returns the digest of everything the model's versions depend on: the resolved model without when it is trained

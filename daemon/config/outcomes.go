@@ -235,7 +235,8 @@ func (v *validator) joinedWith(m *Model, path string) {
 	if m.Input.KeyFormat != "" && m.Input.KeyFormat != event.FormatJSON {
 		v.refuse(at("input.key_format"), joined+"a record without a value takes outcomes back by the text of its key")
 	}
-	if m.Shard.IsShard() || m.Shard.Role == RoleTrainer {
-		v.refuse("role", joined+"one process reads events and outcomes: write role: all")
+	if m.Shard.LiveTopic != "" {
+		v.refuse("shard.live_topic", joined+"what comes of an event is read by another shard; leave it out, and what "+
+			"the trainer has learned comes with its refits")
 	}
 }

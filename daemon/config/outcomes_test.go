@@ -95,11 +95,11 @@ models:
 		}
 	}
 	for more, want := range map[string]string{
-		"    sample: {quotas: [{class: 1, share: 0.5}]}\n":        "models[0].sample.quotas",
-		"    sample: {cap: {by: user, share: 0.1}}\n":             "models[0].sample.cap.by",
-		"    sample: {holdout: {by: user}}\n":                     "models[0].sample.holdout.by",
-		"    publish: {topic: c}\n":                               "models[0].publish.topic",
-		"    sample: {seed: 1}\nrole: shard\nshard: {count: 2}\n": "role",
+		"    sample: {quotas: [{class: 1, share: 0.5}]}\n":                                   "models[0].sample.quotas",
+		"    sample: {cap: {by: user, share: 0.1}}\n":                                        "models[0].sample.cap.by",
+		"    sample: {holdout: {by: user}}\n":                                                "models[0].sample.holdout.by",
+		"    publish: {topic: c}\n":                                                          "models[0].publish.topic",
+		"    sample: {seed: 1}\nrole: trainer\nshard: {count: 2, topic: m, live_topic: l}\n": "shard.live_topic",
 	} {
 		_, err := load(outcomes(""), schema, more)
 		file, ok := errors.AsType[*strictyaml.FileError](err)

@@ -22,11 +22,18 @@ type Table struct {
 	Categorical []string `json:"categorical,omitempty"` // columns with one name; true and false are names, too
 	Numeric     []string `json:"numeric,omitempty"`     // columns with a number
 	Multi       []string `json:"multi,omitempty"`       // columns with a list of names
+	Vector      []Vector `json:"vector,omitempty"`      // columns with a list of numbers, such as an embedding
 	Mapping     Mapping  `json:"mapping,omitzero"`      // where in records the columns are, as input.mapping
 	MaxRows     int      `json:"max_rows"`              // of a partition; those written longest ago go first
 	MaxBytes    Size     `json:"max_bytes"`             // of these rows
 
 	FromRegistry bool `json:"from_registry,omitempty" yaml:"-"` // schemas are those of kafka.schema_registry
+}
+
+// Vector is a column with a list of numbers, from which a refit learns where a name without events begins.
+type Vector struct {
+	Name string `json:"name"` // a name that no field has
+	Dim  int    `json:"dim"`  // how many numbers each list has
 }
 
 // Joined is a field of the schema that is a column of a table.
@@ -52,6 +59,7 @@ const (
 	maxTableBytes     Size = 4 << 30
 	maxTables              = 16
 	maxTableColumns        = 64
+	maxVectorDim           = 8192
 )
 
 // takeTables adds the columns of the tables to the lists that have all fields.
@@ -59,7 +67,8 @@ func (m *Model) takeTables() {
 	s := &m.Schema
 	for i := range m.Tables {
 		t := &m.Tables[i]
-		t.MaxRows, t.MaxBytes = cmp.Or(t.MaxRows, defaultTableRows), cmp.Or(t.MaxBytes, defaultTableBytes)
+		t.MaxRows = cmp.Or(t.MaxRows, defaultTableRows)
+		t.MaxBytes = cmp.Or(t.MaxBytes, min(defaultTableBytes+Size(t.MaxRows*t.VectorBytes()), maxTableBytes))
 		t.Format = cmp.Or(t.Format, event.FormatJSON)
 		for _, list := range []struct {
 			kind    string
@@ -83,6 +92,14 @@ func (m *Model) takeTables() {
 		}
 	}
 	slices.Sort(s.Optional)
+}
+
+// VectorBytes returns the bytes that the vectors of a row take, each number 4.
+func (t *Table) VectorBytes() (bytes int) {
+	for i := range t.Vector {
+		bytes += 4 * min(max(t.Vector[i].Dim, 0), maxVectorDim)
+	}
+	return bytes
 }
 
 // numJoined returns how many joined fields are of a kind: the last ones of that list.
@@ -161,8 +178,15 @@ func (t *Table) Model(m *Model) *Model {
 	out.Input.OnGap, out.Input.MaxEventBytes, out.Input.MaxIDBytes = m.Input.OnGap, m.Input.MaxEventBytes,
 		m.Input.MaxIDBytes
 	out.Input.MaxListNames, out.Input.MaxFutureSkew = m.Input.MaxListNames, m.Input.MaxFutureSkew
+	for _, v := range t.Vector { // which are lists, too
+		out.Input.MaxListNames = max(out.Input.MaxListNames, v.Dim)
+	}
 	out.Schema = Schema{Task: Implicit, TimeUnit: "ms", Categorical: append([]string{t.Of}, t.Categorical...),
-		Numeric: t.Numeric, Multi: t.Multi, Optional: slices.Concat(t.Categorical, t.Numeric, t.Multi)}
+		Numeric: t.Numeric, Multi: t.Multi, Optional: slices.Concat(t.Categorical, t.Numeric, t.Multi),
+		vectors: t.Vector}
+	for i := range t.Vector {
+		out.Schema.Optional = append(out.Schema.Optional, t.Vector[i].Name)
+	}
 	slices.Sort(out.Schema.Optional)
 	return out
 }
@@ -195,9 +219,12 @@ func (v *validator) tables(m *Model, path string) {
 		if _, err := event.ParseSource(t.Key); err != nil || t.Key == "" {
 			v.bad(at+".key", t.Key, "where records have the name of the entity, such as id, key:id or record:key")
 		}
-		if n := len(t.Categorical) + len(t.Numeric) + len(t.Multi); n == 0 || n > maxTableColumns {
-			v.bad(at+".categorical", n, fmt.Sprintf("1 to %d columns in categorical, numeric and multi", maxTableColumns))
+		n := len(t.Categorical) + len(t.Numeric) + len(t.Multi) + len(t.Vector)
+		if n == 0 || n > maxTableColumns {
+			v.bad(at+".categorical", n,
+				fmt.Sprintf("1 to %d columns in categorical, numeric, multi and vector", maxTableColumns))
 		}
+		v.vectors(m, t, at+".vector")
 		in := t.input()
 		v.formats(in, at)
 		t.FromRegistry = in.FromRegistry
@@ -206,5 +233,21 @@ func (v *validator) tables(m *Model, path string) {
 		of := t.Model(m)
 		of.Input.Mapping = t.Mapping
 		v.mapping(of, at+".mapping")
+	}
+}
+
+// vectors checks the vectors of a table.
+func (v *validator) vectors(m *Model, t *Table, path string) {
+	names := slices.Concat(m.Schema.Categorical, m.Schema.Numeric, m.Schema.Multi)
+	for i := range t.Vector {
+		c, at := &t.Vector[i], fmt.Sprintf("%s[%d]", path, i)
+		if c.Name == "" || slices.Contains(names, c.Name) {
+			v.bad(at+".name", c.Name, "a name that no other field has")
+		}
+		names = append(names, c.Name)
+		v.whole(at+".dim", c.Dim, 1, maxVectorDim)
+	}
+	if len(t.Vector) > 0 && m.Train.Refit != "variational" {
+		v.bad(path, len(t.Vector), "none, as vectors need train.refit: variational")
 	}
 }

@@ -37,6 +37,14 @@ func TestTables(t *testing.T) {
 	if !slices.Equal(m.AllTopics(), []string{"t", "items"}) || m.TableOf("items") != 0 || m.TableOf("t") != -1 {
 		t.Errorf("topics %q", m.AllTopics())
 	}
+	if got := m.Tables[0].MaxBytes; got != 16<<20 {
+		t.Errorf("max_bytes is %d", got)
+	}
+	with, err := Parse("a.yaml", []byte(strings.Replace(tablesText, "multi: [tags]",
+		"vector: [{name: text, dim: 384}], max_rows: 1000", 1)), nil)
+	if err != nil || with.Models[0].Tables[0].MaxBytes != 16<<20+1000*384*4 {
+		t.Errorf("a table with vectors: %+v, %v", with, err)
+	}
 	stored, err := DecodeStored(m.Stored())
 	if err != nil || stored.Hash() != m.Hash() || stored.SampleHash() != m.SampleHash() {
 		t.Errorf("a stored model has another hash: %v", err)
@@ -48,6 +56,9 @@ func TestTables(t *testing.T) {
 		{"genre", "user", "tables: column user of items"},
 		{"categorical: [genre], numeric: [price], multi: [tags]", "max_rows: 3", "models[0].tables[0].categorical"},
 		{"name: items", "name: Items!", "models[0].tables[0].name"},
+		{"multi: [tags]", "vector: [{name: price, dim: 3}]", "models[0].tables[0].vector[0].name"},
+		{"multi: [tags]", "vector: [{name: text, dim: 0}]", "models[0].tables[0].vector[0].dim"},
+		{"multi: [tags]}]", "vector: [{name: text, dim: 3}]}]\n  train: {refit: output}", "models[0].tables[0].vector"},
 		{"multi: [tags]", "multi: [tags], max_rows: -1", "models[0].tables[0].max_rows"},
 		{"multi: [tags]", "multi: [tags], max_bytes: 1KiB", "models[0].tables[0].max_bytes"},
 		{"multi: [tags]", "multi: [tags], mapping: {fields: [{name: nil, path: a}]}",

@@ -218,6 +218,7 @@ func (v *validator) model(m *Model, path string) {
 	v.notify(&m.Notify, at("notify"))
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
 	v.deltas(&m.Publish, at("publish"))
+	v.publishedVectors(m, at("publish.vectors"))
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)
 	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)
 	v.oneOf(at("publish.tensors"), m.Publish.Tensors, tensorsF64, "f32")

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/refitd/refitd/daemon/config/scalar"
@@ -143,6 +144,13 @@ func (v *validator) tracing(t *Tracing) {
 			"an http or https URL without user and password, such as http://localhost:4318")
 	}
 	v.oneOf("tracing.protocol", t.Protocol, TracingHTTP, TracingGRPC)
+	v.duration("tracing.metrics_every", t.MetricsEvery, 0, time.Hour)
+	switch every := t.MetricsEvery.Std(); {
+	case every > 0 && every < time.Second:
+		v.bad("tracing.metrics_every", t.MetricsEvery, "0s for none, or 1s to 1h")
+	case every > 0 && t.Endpoint == "":
+		v.bad("tracing.endpoint", "", "the collector that metrics are pushed to, or leave metrics_every out")
+	}
 	if !(t.SamplingFraction > 0 && t.SamplingFraction <= 1) {
 		v.bad("tracing.sampling_fraction", t.SamplingFraction, "a number above 0, at most 1")
 	}

@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/drift"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
@@ -77,5 +79,54 @@ func TestLossesOfClasses(t *testing.T) {
 	}
 	if groups := drift.DriftGroups(cycletest.RatingsModel(nil)); len(groups) != 2 || groups[0] == drift.DriftLosses {
 		t.Errorf("groups of a model of names: %v", groups)
+	}
+}
+
+// TestDriftOfLaterLabels: where labels come later, losses count once they are final. A change raises an alarm then, not
+// when its events are shown, and learning labels out of order raises none.
+func TestDriftOfLaterLabels(t *testing.T) {
+	tier.NotUnderRace(t)
+	t.Parallel()
+	const first, moved, late, n = 3000, 14_000, 500, 19_000
+	m := cycletest.RatingsModel(func(m *config.Model) { m.Schema.LabelLater, m.Train.MaxBasis = true, 2 })
+	c, events := newCycle(t, m), cycletest.Stream(9, n)
+	r := rand.New(rand.NewPCG(16, 3))
+	for i := moved; i < n; i++ {
+		events[i].Label = float64(1 + r.IntN(5))
+	}
+	said := make([]Said, n)
+	observe := func(from, to int) {
+		for i := from; i < to; i++ {
+			at := rows.Position{Topic: "t", Offset: int64(i)}
+			shown := events[i]
+			shown.Label = 1
+			run := []Observation{{Event: &shown, Position: at, Stage: Shown, Said: &said[i]}}
+			if i >= 100 && events[i-100].Label > 3 { // what came is learned at once
+				run = append(run, Observation{Event: &events[i-100], Learn: true, Position: at, Stage: Joined})
+			}
+			if k := i - late; k >= 0 {
+				run = append(run, Observation{Event: &events[k], Learn: events[k].Label <= 3, Position: at, Stage: Final,
+					Said: &said[k]})
+			}
+			c.ObserveAll(run, func(_ int, fault any) { t.Fatal(fault) })
+		}
+	}
+	observe(0, first)
+	c.Install(mustRefit(t, c, sampleOf(events[:first])))
+	observe(first, first+late)
+	// as if it had learned for a while
+	*c.watch.drift.Detectors[0].(*drift.Losses) = drift.Losses{Calm: -drift.LossBlock * drift.LossReference}
+	observe(first+late, moved+late)
+	if alarms := c.watch.DriftAlarms(); len(alarms) > 0 {
+		t.Fatalf("alarms %+v before the labels of what has changed are final", alarms)
+	}
+	observe(moved+late, n)
+	alarms := c.watch.DriftAlarms()
+	if len(alarms) != 1 || alarms[0].Group != drift.DriftLosses || alarms[0].Event < moved ||
+		alarms[0].Event > moved+4000 {
+		t.Errorf("alarms %+v", alarms)
+	}
+	if groups := drift.DriftGroups(m); len(groups) != 1 || groups[0] != drift.DriftLosses {
+		t.Errorf("groups %v", groups)
 	}
 }

@@ -107,6 +107,7 @@ func (e *ensemble) newLearner(ch *fitted.Fitted, last experts.Learner) experts.F
 			l.FoldIn.InheritLosses(p.FoldIn)
 		}
 		l.Slots.Evicted = &e.evicted
+		e.follow(l, ch)
 		return l
 	}
 	// A fold-in of the other kind has nothing to pass on: g is nil then.
@@ -556,6 +557,7 @@ func (c *Cycle) Update() *fitted.Fitted {
 	if c.champion == nil {
 		return nil
 	}
+	c.ensemble.begin()
 	forms := c.ensemble.candidates(false)
 	return c.update(&forms)
 }

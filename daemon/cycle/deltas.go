@@ -227,6 +227,7 @@ func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*for
 			limit = min(limit, encoder.Most())
 		}
 	}
+	c.ensemble.begin()
 	f.List(limit)
 	popular, known := movePopularity(f, c, limit), f.TakeTables()
 	for form, encoder := range f.Forms {

@@ -155,16 +155,26 @@ func (c *Cycle) judge(of *Observation) {
 		return
 	}
 	c.publisher.guard.Observe(ev, &o[evaluate.Published])
-	if len(s.compared) > 0 {
-		c.compareSaid(s, ev)
+	refit := math.NaN()
+	if o[evaluate.Published].Present {
+		refit = o[evaluate.Published].Judged(t.IsNumeric())
 	}
-	if isMixed && c.config.Train.FoldIn.Enabled {
+	if len(s.compared) > 0 {
+		refit = c.compareSaid(s, ev)
+	}
+	if !c.config.Train.FoldIn.Enabled {
+		return
+	}
+	for _, a := range c.watch.drift.Learned(nil, o[evaluate.Live].Judged(t.IsNumeric()), refit) {
+		c.alarmed(a, ev)
+	}
+	if isMixed {
 		c.judgeParts(s, ev)
 	}
 }
 
-// compareSaid is compareUpdates of what was said.
-func (c *Cycle) compareSaid(s *Said, ev *event.Event) {
+// compareSaid is compareUpdates of what was said, and returns the loss of the last refit.
+func (c *Cycle) compareSaid(s *Said, ev *event.Event) (refit float64) {
 	m, is := c.target.Outputs(), updates.Score{Compared: true}
 	loss := func(i int) float64 {
 		outputs := s.compared[i*m : i*m+m]
@@ -179,6 +189,7 @@ func (c *Cycle) compareSaid(s *Said, ev *event.Event) {
 		is.Forms[f] = loss(2 + f)
 	}
 	c.compareUpdates(&is, ev)
+	return is.Refit
 }
 
 // judgeParts has the weights of the mixture, of levels and of the stacked update follow what was said.

@@ -36,6 +36,7 @@ func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model
 func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Model, error) {
 	if l := c.publisher.live; l != nil && l.Champion == c.champion && l.Form == c.publisher.race.Chosen {
 		own := l.Forms[l.Form]
+		c.ensemble.begin()
 		l.List(own.Most())
 		d, whole := encodeDelta(own, c, l.Form, movePopularity(l.DeltaStream, c, own.Most()),
 			l.TakeTables())
@@ -62,6 +63,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	if c.champion == nil {
 		return nil, updates.ErrNoChampion
 	}
+	c.ensemble.begin()
 	forms := c.ensemble.candidates(false)
 	u, settings := c.update(&forms), c.config
 	if !u.Model.IsFinite() {

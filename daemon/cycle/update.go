@@ -97,6 +97,7 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 	c.ensemble.relink()
 	// Copies of the live model in all variants, as it is at this event; all else of making a version goes without the
 	// lock.
+	c.ensemble.begin()
 	x = &updates.Update{Forms: c.ensemble.candidates(true), Settings: c.config}
 	c.ensemble.markNewton()
 	if !x.Forms[mixture.FormFoldIn].Model.IsFinite() {

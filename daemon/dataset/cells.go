@@ -16,6 +16,7 @@ const (
 	listCell
 	timeCell
 	binaryCell
+	vectorCell // text that is a list in JSON, or a list of numbers
 )
 
 // timeUnits are the units of event times.

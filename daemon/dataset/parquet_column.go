@@ -63,6 +63,9 @@ func (c *parquetColumn) fits(kind cellKind) (expected string) {
 	case listCell:
 		expected, ok = "lists of text or of whole numbers", c.isList &&
 			slices.Contains([]parquet.Kind{parquet.Whole, parquet.Unsigned, parquet.Text}, c.kind)
+	case vectorCell:
+		expected, ok = "lists of numbers, or text that is one in JSON", !c.isList && c.kind == parquet.Text ||
+			c.isList && slices.Contains([]parquet.Kind{parquet.Whole, parquet.Unsigned, parquet.Number}, c.kind)
 	case timeCell:
 		expected, ok = "times, dates, numbers or RFC 3339 text", single && c.kind != parquet.Bool
 	case binaryCell:
@@ -80,7 +83,8 @@ func (c *parquetColumn) fits(kind cellKind) (expected string) {
 // appendField appends the value of a field that is of a kind. What is no value of that kind stays text, which the
 // decoder refuses by name.
 func (r *parquetRows) appendField(dst []byte, t *Table, c *tableCell) ([]byte, *event.Rejection) {
-	if c.kind == listCell {
+	isVector := c.kind == vectorCell && r.columns[c.column].isList
+	if c.kind == listCell || isVector {
 		dst = append(dst, '[')
 		for i, name := range r.list(c.column) {
 			if !utf8.ValidString(name) {
@@ -89,7 +93,11 @@ func (r *parquetRows) appendField(dst []byte, t *Table, c *tableCell) ([]byte, *
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendString(dst, []byte(name))
+			if isVector {
+				dst = appendNumber(dst, name)
+			} else {
+				dst = appendString(dst, []byte(name))
+			}
 		}
 		return append(dst, ']'), nil
 	}

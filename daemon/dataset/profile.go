@@ -77,14 +77,14 @@ const (
 	headCells = 4_000_000
 )
 
-// maxProfileValues bounds the distinct values of a column that are counted.
-const maxProfileValues = 100_000
+// MaxProfileValues bounds the distinct values of a column that are counted.
+const MaxProfileValues = 100_000
 
 // MaxMembers bounds the members of an object in objects that are columns: with more it is a map by names that data has,
 // whose members are none.
 const MaxMembers = 100
 
-// Distinct returns the number of different values, at most maxProfileValues.
+// Distinct returns the number of different values, at most MaxProfileValues.
 func (c *Column) Distinct() int { return len(c.values) }
 
 // Count returns how often a value occurs.
@@ -125,6 +125,29 @@ func (c *Column) HeadNumbers() []float64 {
 		}
 	}
 	return numbers
+}
+
+// HeadValues returns the value of each number in Head.
+func (c *Column) HeadValues() []string {
+	values := make([]string, len(c.counts))
+	for text, i := range c.values {
+		values[i] = text
+	}
+	return values
+}
+
+// HeadTimes returns the time that each value of Head is, by its number there, in milliseconds since 1970: a written
+// one, or a number of a unit of schema.time_unit; NaN for none.
+func (c *Column) HeadTimes(unit string) []float64 {
+	times := c.HeadNumbers()
+	for text, i := range c.values {
+		if at, ok := parseTime(text); ok {
+			times[i] = float64(at.UnixMilli())
+		} else {
+			times[i] *= map[string]float64{"s": 1e3, "ms": 1, "us": 1e-3, "ns": 1e-6}[unit]
+		}
+	}
+	return times
 }
 
 // CountOf returns how often the value of a number in Head occurs.

@@ -23,7 +23,7 @@ func (p *Profile) isFull() bool { return len(p.Columns) >= maxColumns }
 
 // hasRoom reports whether the column can hold another distinct value, and counts it.
 func (c *Column) hasRoom(value string) bool {
-	if len(c.values) >= maxProfileValues || c.profile.bytes+len(value) > maxProfileBytes {
+	if len(c.values) >= MaxProfileValues || c.profile.bytes+len(value) > maxProfileBytes {
 		return false
 	}
 	c.profile.bytes += len(value)

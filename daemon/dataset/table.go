@@ -181,6 +181,9 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 			add(field, listCell, isGiven(field))
 		}
 	}
+	for i := range schema.Vectors {
+		add(schema.Vectors[i].Name, vectorCell, false)
+	}
 	add(schema.Time, timeCell, false)
 	add(schema.Weight, numberCell, true)
 	add(schema.Identity, textCell, true)

@@ -25,5 +25,8 @@ func Agreement(m *config.Model) map[string]string {
 	} {
 		said[key] = fmt.Sprint(value)
 	}
+	if o := in.Outcomes; o.IsSet() { // the window, the default and the way to make a label count where rows are read
+		said["input.outcomes"] = fmt.Sprint(o.Topics, o.Values, o.Key, o.Label, o.Time)
+	}
 	return said
 }

@@ -1,8 +1,10 @@
 package ingest
 
 import (
+	"slices"
 	"time"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/updates"
@@ -40,6 +42,21 @@ type Counts struct {
 	Watermark  int64            // newest event time of the batch, milliseconds since 1970
 	Base, Next int64            // first offset of the batch, and the one after its last
 	Began      time.Time        // when its decoding began
+	Traces     []string         // the first traceparents of its records' headers, where Hooks.Traces is set
+}
+
+// maxTraces bounds Counts.Traces: a span has few links, a batch thousands of records.
+const maxTraces = 32
+
+// trace notes the traces that records belong to, as W3C Trace Context has them.
+func (c *Counts) trace(records []consumer.Record) {
+	for i := 0; i < len(records) && len(c.Traces) < maxTraces; i++ {
+		if headers := records[i].Headers; len(headers) > 0 {
+			if v := event.HeaderOf(headers, "traceparent"); v != nil && !slices.Contains(c.Traces, string(v)) {
+				c.Traces = append(c.Traces, string(v))
+			}
+		}
+	}
 }
 
 func (c *Counts) lacks(field string) {

@@ -13,7 +13,7 @@ import (
 // TestConsistentCut (G9): a sample that is taken while events are stored is the one of exactly the records below its
 // cut, row by row, whatever is stored at the same time.
 func TestConsistentCut(t *testing.T) {
-	const parts, n, size = 2, 6000, 100
+	const parts, n, size = 2, 3000, 50
 	m := ratings(400)
 	logs := [parts]*consumer.Batch{}
 	for p := range logs {
@@ -54,7 +54,7 @@ func TestConsistentCut(t *testing.T) {
 		}
 	}
 	writing.Wait()
-	for _, got := range taken[max(0, len(taken)-12):] {
+	for _, got := range taken[max(0, len(taken)-6):] {
 		again, other := newIngest(t, m, "")
 		for _, c := range got.Cut {
 			if c.Next > 0 {

@@ -43,6 +43,8 @@ type Hooks struct {
 	OnCatchUp func(c CatchUp, at CatchUpStep)
 	// OnUnlearned, if not nil, is called with how many rows panicked that were passed over by a catch-up.
 	OnUnlearned func(rows int)
+	// Traces has Counts say which traces the records of a batch belong to.
+	Traces bool
 	// Crashes, if not nil, notes what is in hand, and which record not to read any more.
 	Crashes *crash.Journal
 }

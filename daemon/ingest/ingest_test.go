@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -82,6 +83,7 @@ func newIngest(tb testing.TB, m *config.Model, dir string) (*Ingest, *sketch.Sto
 // TestBatchesDoNotMatter: the same records in other batches, some of them twice, give the same state and the same
 // progressive sums.
 func TestBatchesDoNotMatter(t *testing.T) {
+	tier.NotUnderRace(t)
 	run := func(size int, again bool) (*sketch.State, string) {
 		g, store := newIngest(t, ratings(500), "")
 		whole := batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 3000)
@@ -127,6 +129,7 @@ func TestBatchesDoNotMatter(t *testing.T) {
 // measured side by side; as fast as the good ones while they fill the sample if each has to be kept for the dead-letter
 // topic.
 func TestBadRecordsAreNotSlow(t *testing.T) {
+	tier.NotUnderRace(t)
 	const n, rounds = 4096, 6
 	streams := map[string]struct {
 		rows int

@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // chosen is a model of choices whose items have a genre.
@@ -51,6 +52,7 @@ func choiceBatch(seed uint64, p int32, base int64, n int) *consumer.Batch {
 // order partitions came, and again after a restart. A negative is its choice with another item and what belongs to
 // that.
 func TestNegativesOfSamples(t *testing.T) {
+	tier.NotUnderRace(t)
 	m := chosen(500)
 	take := func(size, first int) *encode.Sample {
 		g, store := newIngest(t, m, "")

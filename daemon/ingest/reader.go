@@ -53,6 +53,9 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 	}
 	j.part.Records = j.part.Records[:n]
 	defer g.inHand(crash.Decoding, &j.part)()
+	if g.Traces {
+		j.counts.trace(records)
+	}
 	readers := max(1, min(len(g.readers), n/minRun))
 	switch {
 	case g.careful:

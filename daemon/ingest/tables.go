@@ -114,7 +114,7 @@ func (t *tableRows) load() error {
 
 func (t *tableRows) decode(table int, topic string, partition int32, value []byte) (*tables.Row, error) {
 	row, err := tables.DecodeRow(topic, partition, value, t.names)
-	if err == nil && !t.set.Fits(table, &row.Event) {
+	if err == nil && !t.set.Fits(table, row) {
 		err = fmt.Errorf("a row of table %s has other columns than the configuration", t.model.Tables[table].Name)
 	}
 	return row, err
@@ -199,15 +199,16 @@ func (t *tableRows) keep(table int, p *sketch.Part, to *sketch.Record, from *con
 		return arena
 	}
 	ev.Time = max(0, from.Timestamp)
-	start := len(arena)
-	arena = tables.AppendRow(arena, from.Offset, ev)
+	start, kept := len(arena), &tables.Row{Topic: p.Topic, Partition: p.Partition, Offset: from.Offset, Event: *ev}
+	kept.TakeVectors(len(t.model.Tables[table].Numeric))
+	arena = tables.AppendRow(arena, kept)
 	value := arena[start:len(arena):len(arena)]
 	if limit := int64(t.model.Tables[table].MaxBytes); int64(len(value)) > min(sketch.MaxPayloadBytes, limit) {
 		return reject(to, from, &event.Rejection{Reason: event.TooLarge,
 			Expected: "a row that the table has room for", Got: "more"}, arena[:start])
 	}
-	row := &tableRow{key: key, row: &tables.Row{Topic: p.Topic, Partition: p.Partition, Offset: from.Offset,
-		Event: *ev, Bytes: len(value)}}
+	kept.Bytes = len(value)
+	row := &tableRow{key: key, row: kept}
 	in.push(row)
 	t.set.Put(table, row.row)
 	to.Entities = append(to.Entities, sketch.Entity{Key: key, Value: value})

@@ -27,7 +27,8 @@ models:
   input: {topics: [t]}
   schema: {task: regression, label: rating, time: ts, categorical: [user, item], cross: [[user, genre]]}
   tables:
-  - {name: items, topics: [items], of: item, key: "record:key", categorical: [genre], multi: [tags], numeric: [price], max_rows: 7}
+  - {name: items, topics: [items], of: item, key: "record:key", categorical: [genre], multi: [tags], numeric: [price],
+     vector: [{name: text, dim: 3}], max_rows: 7}
   - {name: users, topics: [users], of: user, key: id, categorical: [age], mapping: {envelope: debezium}}
   sample: {size: 5000, seed: 1, holdout: {fraction: 0.2}}
   train: {max_basis: 3}
@@ -71,8 +72,13 @@ func tableLogs(seed uint64) []*consumer.Batch {
 				return key, ""
 			case 1:
 				return key, `{"genre":[]}`
+			case 2:
+				return key, `{"text":[1,2]}`
+			case 3:
+				return key, fmt.Sprintf(`{"text":"[%d,1,0.5]"}`, r.IntN(9))
 			}
-			return key, fmt.Sprintf(`{"genre":"g%d","tags":["a","b%d"],"price":%d}`, r.IntN(3), r.IntN(4), r.IntN(50))
+			return key, fmt.Sprintf(`{"genre":"g%d","tags":["a","b%d"],"price":%d,"text":[%g,%d,1e-3]}`, r.IntN(3), r.IntN(4),
+				r.IntN(50), r.NormFloat64(), r.IntN(30))
 		})
 	}
 	log("users", 0, 40, func(int) (string, string) {
@@ -236,7 +242,7 @@ func TestTablesAreOfTheLog(t *testing.T) {
 func checkRows(t *testing.T, g *Ingest, logs []*consumer.Batch) {
 	t.Helper()
 	for p := range 2 {
-		last := slowTable(logs[p], 7, func(value string) bool { return value == `{"genre":[]}` })
+		last := slowTable(logs[p], 7, func(value string) bool { return value == `{"genre":[]}` || value == `{"text":[1,2]}` })
 		in := g.tables.at("items", int32(p))
 		if len(in.byKey) != len(last) || len(last) < 5 {
 			t.Fatalf("items/%d has %d rows, the twin %d", p, len(in.byKey), len(last))

@@ -39,7 +39,7 @@ const (
 
 // unlearned are the parts of a shard, which learns nothing.
 var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive",
-	"forwarded", "schemas", waitingPart}
+	"forwarded", "outcomes", "schemas", waitingPart}
 
 // waitingPart are the rows of shards that wait for the heads they belong to.
 const waitingPart = "waiting_rows"
@@ -49,7 +49,11 @@ const waitingPart = "waiting_rows"
 func Waiting(m *config.Model) int64 {
 	n := m.Sample.Size + m.Sample.Holdout.Size
 	payloads := int64(float64(m.Sample.MaxBytes) * float64(n) / float64(max(1, m.Sample.Size)))
-	return shard.WaitingFootprint(4*n, 2*payloads)
+	stubs := int64(0)
+	if m.Schema.LabelLater {
+		stubs = 2 * sketch.StubsFootprint(n)
+	}
+	return shard.WaitingFootprint(4*n, 2*payloads+stubs)
 }
 
 // waitsFor returns of how many shards rows may wait at a time: those that a trainer merges, those of another number
@@ -122,7 +126,10 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	e.addUpdates(parts, m)
 	addTopics(parts, m)
 	if m.Schema.LabelLater {
-		parts["outcomes"] = sketch.StubsFootprint(e.size) + ingest.OpenFootprint(m)
+		parts["outcomes"] = sketch.StubsFootprint(e.size)
+		if m.Shard.Role == config.RoleAll || m.Shard.Role == "" { // a team learns by refits alone
+			parts["outcomes"] += ingest.OpenFootprint(m)
+		}
 	}
 	e.addFit(parts, m)
 	if shards := waitsFor(&m.Shard); shards > 0 {

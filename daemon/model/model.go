@@ -24,7 +24,9 @@ import (
 	"github.com/refitd/refitd/daemon/model/train"
 	"github.com/refitd/refitd/daemon/model/versions"
 	"github.com/refitd/refitd/daemon/notify"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/scoring"
+	"github.com/refitd/refitd/daemon/vectors"
 	"github.com/refitd/refitd/snapshot/durable"
 	"github.com/refitd/refitd/snapshot/publish"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -51,6 +53,7 @@ type Model struct {
 	scorer    *scoring.Scorer         // nil without a topic for scores
 	crashes   *crash.Journal          // events in hand, for quarantine after a crash
 	notifier  *notify.Notifier        // nil without notify.url
+	vectors   *vectors.Writer         // nil without publish.vectors
 }
 
 // New opens the state and loads the last champion. What it opened is closed again if it fails; the error carries its
@@ -118,6 +121,9 @@ func New(ctx context.Context, o part.Options) (_ *Model, err error) {
 		return nil, err
 	}
 	m.notifier = m.newNotifier(&o, published.Store())
+	if m.vectors, err = newVectors(&o); err != nil {
+		return nil, err
+	}
 	if m.scorer, err = read.NewScorer(&o, m.state.Dir); err != nil {
 		return nil, err
 	}
@@ -208,6 +214,30 @@ func (m *Model) newNotifier(o *part.Options, store *publish.Store) *notify.Notif
 			},
 		},
 	)
+}
+
+// newVectors returns what keeps a table of vectors in step, nil without publish.vectors.
+func newVectors(o *part.Options) (*vectors.Writer, error) {
+	to, model := &o.Settings.Publish.Vectors, o.Settings.Name
+	if to.To == "" || o.Settings.Shard.IsShard() { // the trainer publishes
+		return nil, nil
+	}
+	w, err := vectors.New(vectors.Options{
+		Model: model, URL: to.To, Password: to.Password(), Table: to.TableOf(model), Over: to.Over, Class: to.Class,
+		OnResult: func(rows int64, err error) {
+			result := "success"
+			if err != nil {
+				result = "failure"
+			}
+			o.Metrics.Vectors.WithLabelValues(model, result).Inc()
+			o.Metrics.VectorRows.WithLabelValues(model).Add(float64(rows))
+		},
+		Log: o.Log,
+	})
+	if err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.vectors.to", Path: o.Config.File()}
+	}
+	return w, nil
 }
 
 // Run reads and trains until ctx is done or, with UntilEnd, the ends are reached and the last refit is judged. The

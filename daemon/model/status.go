@@ -126,6 +126,9 @@ func (m *Model) Status() statuspage.ModelStatus {
 	if m.scorer != nil {
 		out.Scoring = m.scorer.Status()
 	}
+	if m.vectors != nil {
+		out.VectorsTrouble = m.vectors.Trouble()
+	}
 	rows, bytes := m.state.Store.Size()
 	for _, n := range rows {
 		out.SampleRows += n
@@ -244,6 +247,14 @@ func (m *Model) Derive(s *snapshot.Schema) func(*event.Event) {
 func (m *Model) Rank(ctx context.Context, version func() *snapshot.Model) {
 	if m.ranking != nil {
 		m.ranking.Run(ctx, version)
+	}
+}
+
+// Vectors keeps the table of vectors in step with the version that consumers have, where there is one, until ctx is
+// done. Of several trainers the one that leads does it.
+func (m *Model) Vectors(ctx context.Context, version func() *snapshot.Model) {
+	if m.vectors != nil {
+		role.WhileLeading(ctx, m.role, func(ctx context.Context) { m.vectors.Run(ctx, version) })
 	}
 }
 

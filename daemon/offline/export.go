@@ -58,6 +58,66 @@ func ExportONNX(ref SnapshotRef, output string, double bool, out *report.Emitter
 	return out.Emit("summary", summary)
 }
 
+// VectorsOptions say which vectors to export and where to.
+type VectorsOptions struct {
+	SnapshotRef
+
+	Over   string `required:"" placeholder:"FIELD" help:"Categorical field whose names get vectors."`
+	Class  string `            placeholder:"NAME"  help:"Class, of a model with several outputs."`
+	Output string `required:"" placeholder:"FILE"  help:"File to write, .parquet or .jsonl; it appears whole or not at all."`
+}
+
+// ExportVectors writes the names of a field as vectors, whose inner product with that of an event orders them as top
+// lists. Exit code 1 with the reason for a model that is no inner product.
+func ExportVectors(o VectorsOptions, out *report.Emitter) error {
+	ending := filepath.Ext(o.Output)
+	if ending != ".parquet" && ending != ".jsonl" {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--output",
+			Err: fmt.Errorf("offline: --output %q: want a name that ends in .parquet or .jsonl", o.Output)}
+	}
+	version, err := o.Open()
+	if err != nil {
+		return err
+	}
+	if _, err := version.Vectors(o.Over, o.Class); err != nil {
+		return report.Exit(report.ExitNo, err)
+	}
+	summary := report.VectorsSummary{Output: o.Output}
+	if err := writeWhole(o.Output, func(w io.Writer) error {
+		b := bufio.NewWriter(w)
+		head, rows, err := export.Vectors(b, version, o.Over, o.Class, ending == ".parquet")
+		summary.Model, summary.Version, summary.PayloadDigest = head.Model, head.Version, head.PayloadDigest
+		summary.Names, summary.Dim = rows, head.Dim
+		return errors.Join(err, b.Flush())
+	}); err != nil {
+		return err
+	}
+	return out.Emit("summary", summary)
+}
+
+// OCIOptions say which version to export and to which registry.
+type OCIOptions struct {
+	SnapshotRef
+
+	To        string `required:"" placeholder:"REPOSITORY" help:"Repository, such as registry.example.org/models/ratings; the tag is the version's digest."`
+	PlainHTTP bool   `                                     help:"Speak HTTP without TLS, to a registry on this machine."`
+}
+
+// ExportOCI writes a version, which was verified, into a registry. Exit code 1 if that does not take it.
+func ExportOCI(ctx context.Context, o OCIOptions, out *report.Emitter) error {
+	version, err := o.Open()
+	if err != nil {
+		return err
+	}
+	image, err := export.OCI(ctx, o.Store, version, o.To, o.PlainHTTP)
+	if err != nil {
+		return &report.ExitError{Code: report.ExitNo, Err: err, Key: "--to"}
+	}
+	m := version.Manifest()
+	return out.Emit("summary", report.OCISummary{Model: m.Model, Version: m.Version, VersionDigest: m.Digest,
+		Reference: image.Reference, ImageDigest: image.Digest, SignatureDigest: image.Signature, Bytes: image.Bytes})
+}
+
 // SampleFormat is a format of exported samples.
 type SampleFormat int
 

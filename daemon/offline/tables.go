@@ -75,7 +75,9 @@ func (f TableFiles) Join(m *config.Model, sets ...*dataset.Set) (*tables.Set, er
 	known := tables.New(m)
 	for at, list := range rows {
 		for i := range list {
-			known.Put(at, &tables.Row{Event: list[i]})
+			r := &tables.Row{Event: list[i]}
+			r.TakeVectors(len(m.Tables[at].Numeric))
+			known.Put(at, r)
 		}
 	}
 	for _, set := range sets {

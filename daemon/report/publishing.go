@@ -38,6 +38,39 @@ func (s ExportSummary) WriteText(w io.Writer) error {
 	return table(w, rows)
 }
 
+// VectorsSummary ends versions export vectors.
+type VectorsSummary struct {
+	Model         string `json:"model"`
+	Version       int64  `json:"version"`
+	PayloadDigest string `json:"payload_digest"`
+	Names         int    `json:"names"`  // each with a vector
+	Dim           int    `json:"dim"`    // numbers of a vector
+	Output        string `json:"output"` // path of the file
+}
+
+// WriteText prints what was written.
+func (s VectorsSummary) WriteText(w io.Writer) error {
+	return say(w, "version %d of %s written to %s: %d names, vectors of %d numbers\n", s.Version, s.Model, s.Output,
+		s.Names, s.Dim)
+}
+
+// OCISummary ends versions export oci.
+type OCISummary struct {
+	Model           string `json:"model"`
+	Version         int64  `json:"version"`
+	VersionDigest   string `json:"version_digest"`             // of its manifest
+	Reference       string `json:"reference"`                  // repository and tag
+	ImageDigest     string `json:"image_digest"`               // of the image, an index of one for each architecture
+	SignatureDigest string `json:"signature_digest,omitempty"` // of the referrer that has model.sig
+	Bytes           int64  `json:"bytes"`                      // of the layer
+}
+
+// WriteText prints what was written.
+func (s OCISummary) WriteText(w io.Writer) error {
+	return say(w, "version %d of %s written to %s: %d bytes, %s\n", s.Version, s.Model, s.Reference, s.Bytes,
+		s.ImageDigest)
+}
+
 // SampleRow is a row of a sample exported to standard output with --json: Event of JSON Lines, Text of LIBSVM.
 type SampleRow struct {
 	Event json.RawMessage `json:"event,omitempty"` // of jsonl

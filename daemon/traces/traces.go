@@ -1,17 +1,19 @@
 // Package traces sends spans of what a daemon does to a collector, by OTLP over HTTP or gRPC: a trace for each stored
-// batch of a partition (batch), one for each refit with the gate's judgement and the publication below it (refit, gate,
+// batch of a partition (batch) with links to the traces of its records, one for each refit with the gate's judgement and the publication below it (refit, gate,
 // publish), and one for each version between refits (publish). Attributes follow OpenTelemetry's semantic conventions
 // for messaging where they have a name. No span is for a single event, and none holds anything of one.
 package traces
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -22,6 +24,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -33,18 +37,21 @@ import (
 const closeTimeout = 2 * time.Second
 
 // Provider makes spans and sends them. The nil Provider makes none.
-type Provider struct{ sdk *sdk.TracerProvider }
+type Provider struct {
+	sdk     *sdk.TracerProvider
+	metrics *metric.MeterProvider // nil unless they are pushed
+}
 
-// New returns a provider that sends spans where the settings say; without an endpoint, nil. What goes wrong with
+// New returns a provider that sends spans where the settings say, and the metrics of from as often as they say; without an endpoint, nil. What goes wrong with
 // sending goes to the log, once until it is over, and spans that there is no room for are lost: nothing waits for a
 // collector. Further headers of the requests, such as a token, are taken from the environment
 // (OTEL_EXPORTER_OTLP_HEADERS), and so is the certificate of an authority of one's own
 // (OTEL_EXPORTER_OTLP_CERTIFICATE).
-func New(ctx context.Context, to config.Tracing, log *slog.Logger) (*Provider, error) {
+func New(ctx context.Context, to config.Tracing, from prometheus.Gatherer, log *slog.Logger) (*Provider, error) {
 	if to.Endpoint == "" {
 		return nil, nil
 	}
-	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(withPath(to.Endpoint)))
+	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(withPath(to.Endpoint, tracesPath)))
 	if to.Protocol == config.TracingGRPC {
 		client = otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(to.Endpoint))
 	}
@@ -53,47 +60,69 @@ func New(ctx context.Context, to config.Tracing, log *slog.Logger) (*Provider, e
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	otel.SetErrorHandler(
-		otel.ErrorHandlerFunc(func(err error) { log.Warn("spans not sent", "error", err) }),
+		otel.ErrorHandlerFunc(func(err error) { log.Warn("spans or metrics not sent", "error", err) }),
 	) // of the process: there is no other
 	of := resource.NewSchemaless(attribute.String("service.name", "refitd"),
 		attribute.String("service.version", build.String()))
-	return &Provider{
-		sdk.NewTracerProvider(sdk.WithBatcher(&outages{SpanExporter: exporter, log: log}), sdk.WithResource(of),
-			sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(to.SamplingFraction)))),
-	}, nil
+	p := &Provider{
+		sdk: sdk.NewTracerProvider(sdk.WithBatcher(&outages{SpanExporter: exporter, lost: lost{"spans", log, 0}}),
+			sdk.WithResource(of), sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(to.SamplingFraction)))),
+	}
+	if to.MetricsEvery > 0 {
+		p.metrics, err = newMetrics(ctx, to, from, of, log)
+	}
+	return p, err
 }
 
 // outages logs when spans begin to be lost and when they are sent again, where the exporter says it of every request.
 // The SDK makes one at a time.
 type outages struct {
 	sdk.SpanExporter
+	lost
+}
+
+// lost is what has not been sent since something was.
+type lost struct {
+	what string
 	log  *slog.Logger
-	lost int // spans since some were sent
+	n    int
 }
 
 // ExportSpans sends spans. The error is always nil: it was logged.
 func (o *outages) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
-	err := o.SpanExporter.ExportSpans(ctx, spans)
-	switch {
-	case err != nil:
-		if o.lost == 0 {
-			o.log.Warn("spans not sent, which is said once until some are", "error", err)
-		}
-		o.lost += len(spans)
-	case o.lost > 0:
-		o.log.Info("spans are sent again", "lost", o.lost)
-		o.lost = 0
-	}
+	o.note(o.SpanExporter.ExportSpans(ctx, spans), len(spans))
 	return nil
 }
 
-// withPath returns a URL without a path with that of OTLP, as OpenTelemetry's own OTEL_EXPORTER_OTLP_ENDPOINT is read.
-func withPath(endpoint string) string {
+// note logs the first of failures, and their end.
+func (l *lost) note(err error, n int) {
+	switch {
+	case err != nil:
+		if l.n == 0 {
+			l.log.Warn(l.what+" not sent, which is said once until some are", "error", err)
+		}
+		l.n += n
+	case l.n > 0:
+		l.log.Info(l.what+" are sent again", "lost", l.n)
+		l.n = 0
+	}
+}
+
+// The paths of OTLP over HTTP.
+const tracesPath, metricsPath = "/v1/traces", "/v1/metrics"
+
+// withPath returns a URL without a path with one of OTLP, as OpenTelemetry's own OTEL_EXPORTER_OTLP_ENDPOINT is read. The
+// path of traces becomes that of metrics.
+func withPath(endpoint, path string) string {
 	u, err := url.Parse(endpoint)
+	if err == nil && strings.HasSuffix(u.Path, tracesPath) {
+		u.Path = strings.TrimSuffix(u.Path, tracesPath) + path
+		return u.String()
+	}
 	if err != nil || strings.Trim(u.Path, "/") != "" {
 		return endpoint
 	}
-	u.Path = "/v1/traces"
+	u.Path = path
 	return u.String()
 }
 
@@ -113,7 +142,12 @@ func (p *Provider) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err := p.sdk.Shutdown(ctx); err != nil {
+	err := p.sdk.Shutdown(ctx)
+	if p.metrics != nil {
+		err = errors.Join(err, p.metrics.Shutdown(ctx)) // which sends the last ones
+		p.metrics = nil
+	}
+	if err != nil {
 		otel.Handle(fmt.Errorf("traces: the last ones, in %v: %w", closeTimeout, err))
 	}
 }
@@ -121,7 +155,7 @@ func (p *Provider) Close() {
 // Batch makes the span of a batch that has just been stored: from when its decoding began.
 func Batch(by trace.Tracer, model, group string, c *ingest.Counts) {
 	_, span := by.Start(context.Background(), "batch", trace.WithTimestamp(c.Began),
-		trace.WithSpanKind(trace.SpanKindConsumer))
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(c.Traces)...))
 	if span.IsRecording() {
 		rejected := int64(0)
 		for _, n := range c.Rejected {
@@ -141,6 +175,17 @@ func Batch(by trace.Tracer, model, group string, c *ingest.Counts) {
 		)
 	}
 	span.End()
+}
+
+// links returns links to the spans that texts of W3C Trace Context name, without those that are none.
+func links(texts []string) (list []trace.Link) {
+	for _, text := range texts {
+		ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": text})
+		if of := trace.SpanContextFromContext(ctx); of.IsValid() {
+			list = append(list, trace.Link{SpanContext: of})
+		}
+	}
+	return list
 }
 
 // Refit begins the span of a refit, which the caller ends.

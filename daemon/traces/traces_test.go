@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -21,13 +22,16 @@ import (
 
 // TestEndpoint: a collector is named by its address alone, or by all of the URL.
 func TestEndpoint(t *testing.T) {
+	if got := withPath("https://otel/x/v1/traces", metricsPath); got != "https://otel/x/v1/metrics" {
+		t.Errorf("metrics go to %s", got)
+	}
 	for given, want := range map[string]string{
 		"http://otel:4318":                 "http://otel:4318/v1/traces",
 		"https://otel:4318/":               "https://otel:4318/v1/traces",
 		"http://otel:4318/v1/traces":       "http://otel:4318/v1/traces",
 		"https://otel.example/tenant/otlp": "https://otel.example/tenant/otlp",
 	} {
-		if got := withPath(given); got != want {
+		if got := withPath(given, tracesPath); got != want {
 			t.Errorf("%s is %s, want %s", given, got, want)
 		}
 	}
@@ -49,7 +53,7 @@ func TestOutages(t *testing.T) {
 	away := errors.New("connection refused")
 	script := scripted{nil, away, away, away, nil, nil, away}
 	var log bytes.Buffer
-	o := outages{SpanExporter: &script, log: slog.New(slog.NewTextHandler(&log, nil))}
+	o := outages{SpanExporter: &script, lost: lost{"spans", slog.New(slog.NewTextHandler(&log, nil)), 0}}
 	for i := range len(script) {
 		if err := o.ExportSpans(t.Context(), make([]sdk.ReadOnlySpan, i)); err != nil {
 			t.Error(err)
@@ -75,7 +79,8 @@ func TestCloseIsBounded(t *testing.T) {
 	for _, protocol := range []string{config.TracingHTTP, config.TracingGRPC} {
 		var log bytes.Buffer
 		p, err := New(t.Context(),
-			config.Tracing{Endpoint: "http://" + silent.Addr().String(), Protocol: protocol, SamplingFraction: 1},
+			config.Tracing{Endpoint: "http://" + silent.Addr().String(), Protocol: protocol, SamplingFraction: 1,
+				MetricsEvery: config.Duration(time.Hour)}, prometheus.NewRegistry(),
 			slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)

@@ -73,7 +73,17 @@ func TestAbsentFields(t *testing.T) {
 		if float64(explained.Outputs[0]) != want.Outputs[0] || !slices.Equal(explained.Absent, test.lacks) {
 			t.Errorf("%s explained: %+v", test.event, explained)
 		}
-		b.want(http.StatusOK, nil, "POST", "/v1/models/prices/topk", `{"event":`+test.event+`,"over":"item","k":2}`)
+		var top topAnswer
+		b.want(http.StatusOK, &top, "POST", "/v1/models/prices/topk",
+			`{"event":`+test.event+`,"over":"item","k":2,"query_vector":true}`)
+		vectors, err := m.Vectors("item", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if query, _, err := vectors.Query(nil, &test.in, new(snapshot.Scratch)); err != nil ||
+			!slices.Equal(top.QueryVector, query) {
+			t.Errorf("%s: query vector %v, want %v: %v", test.event, top.QueryVector, query, err)
+		}
 		inputs := fmt.Sprintf(`{"name":"user","shape":[1],"datatype":"BYTES","data":[%q]}`, test.in.Categorical[0])
 		if test.in.Categorical[1] != "" || test.event == `{"user":"u1"}` { // "" in a tensor, or no tensor
 			inputs += fmt.Sprintf(`,{"name":"item","shape":[1],"datatype":"BYTES","data":[%q]}`, test.in.Categorical[1])

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
@@ -17,6 +18,7 @@ import (
 // TestThousandEvents: for every task, kernel and type of tensors HTTP answers 1,000 random events as the library does,
 // to the last bit, in both of its forms; and with F32 tensors within 1e-5(1+|o|) of what F64 ones give.
 func TestThousandEvents(t *testing.T) {
+	tier.NotUnderRace(t)
 	const events = 1000
 	b := newBench(t)
 	worst := 0.0
@@ -108,6 +110,7 @@ func TestThousandEvents(t *testing.T) {
 // TestThousandEventsRankedAndExplained: of models of degree 3 and of a margin loss HTTP gives for 1,000 random events
 // the items and the terms of the library, to the last bit, in both types of tensors.
 func TestThousandEventsRankedAndExplained(t *testing.T) {
+	tier.NotUnderRace(t)
 	b := newBench(t)
 	for kernel, name := range map[string]string{format.ANOVA: "prices", format.Homogeneous: "ratings",
 		"none": "colours"} {

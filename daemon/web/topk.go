@@ -25,6 +25,8 @@ type topRequest struct {
 	Where map[string]any `json:"where,omitzero"`
 	// of multiclass and multilabel models: the name of the class to rank by
 	Class request.Name `json:"class,omitzero"`
+	// asks for the event's vector, too, for inner products with those of names elsewhere (publish.vectors)
+	QueryVector bool `json:"query_vector,omitzero"`
 	past
 	// ExcludeHistory leaves out the names that events of the history have in the field Over: what was seen already.
 	ExcludeHistory bool `json:"exclude_history,omitzero"`
@@ -40,7 +42,8 @@ type topItem struct {
 type topAnswer struct {
 	answered
 	folded
-	Items []topItem `json:"items"` // best first
+	Items       []topItem `json:"items"`                  // best first
+	QueryVector []float64 `json:"query_vector,omitempty"` // the event's, where query_vector asks for it
 }
 
 // topk ranks the names of a field.
@@ -85,7 +88,12 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		out := topAnswer{v.answered(), folded, make([]topItem, len(d.items))}
+		out := topAnswer{answered: v.answered(), folded: folded, Items: make([]topItem, len(d.items))}
+		if ask.QueryVector {
+			if err := out.queryVector(v.model, &in, &ask, d); err != nil {
+				return nil, err
+			}
+		}
 		for i, item := range d.items {
 			if err := held.Grow(request.NameCopies * int64(len(item.Name))); err != nil {
 				return nil, err
@@ -97,6 +105,19 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		s.counted(v, 1, 0, absent)
 		return out, nil
 	})
+}
+
+// queryVector adds the vector of an event.
+func (t *topAnswer) queryVector(m *snapshot.Model, in *snapshot.Input, ask *topRequest, d *decoding) error {
+	if len(ask.History) > 0 {
+		return request.BadRequest(`"query_vector" goes without a history: vectors of names are those of the version`)
+	}
+	vectors, err := m.Vectors(ask.Over, string(ask.Class))
+	if err != nil {
+		return err
+	}
+	t.QueryVector, _, err = vectors.Query(nil, in, &d.scratch)
+	return err
 }
 
 // check returns what is wrong with a request, whose list may have maxItems names.

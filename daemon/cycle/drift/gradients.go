@@ -85,8 +85,8 @@ func (d *GradientTest) bet(x float64) bool {
 var gradientsKind = Kind{
 	Name: "gradients",
 	Doc: "whether the gradients of events by a name agree with those before, for each categorical field; " +
-		"`train.refit: variational`",
-	Applies: func(m *config.Model) bool { return m.Train.Refit == "variational" },
+		"`train.refit: variational`, labels that come with events",
+	Applies: func(m *config.Model) bool { return m.Train.Refit == "variational" && !m.Schema.LabelLater },
 	Groups:  func(m *config.Model) []string { return m.Schema.Categorical },
 	New:     func(names []string) Detector { return newGradients(names) },
 }

@@ -4,11 +4,14 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// lossesKind tests the losses of models without a posterior.
+// lossesKind tests the losses of models without a posterior, and of those whose labels come later. These learn outcomes
+// before the defaults of the same time, so that their gradients would agree without a change. Their losses count when
+// labels are final.
 var lossesKind = Kind{
-	Name:    "losses",
-	Doc:     "whether what is live loses more than before, and the last refit more than what is live; other models",
-	Applies: func(m *config.Model) bool { return m.Train.Refit != "variational" },
+	Name: "losses",
+	Doc: "whether what is live loses more than before, and the last refit more than what is live; other models, " +
+		"and where labels come later",
+	Applies: func(m *config.Model) bool { return m.Train.Refit != "variational" || m.Schema.LabelLater },
 	Groups:  func(*config.Model) []string { return []string{DriftLosses} },
 	New:     func([]string) Detector { return newLosses() },
 }

@@ -36,7 +36,7 @@ type Detector interface {
 // Observed is an event that was learned.
 type Observed struct {
 	Event  int64           // how many were learned since the start, with this one
-	FoldIn *experts.FoldIn // that learned it; nil where the fold-in is not one in closed form
+	FoldIn *experts.FoldIn // that learned it; nil where that is not in closed form, or the label came later
 	// losses of what was live and of the last refit, NaN without one. They are not numbers where FoldIn is not nil.
 	Live, Refit float64
 }

@@ -83,6 +83,23 @@ func BuildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 	return v
 }
 
+// AddNames gives names of a field columns that they lack, in their order as long as there are fewer than limit columns
+// of names.
+func (v *Vocabulary) AddNames(field int, names []string, limit int) {
+	total, before := int(v.NumNames()), len(v.Names[field])
+	for _, name := range names {
+		if total < limit && v.Column(field, name) < 0 {
+			v.Names[field] = append(v.Names[field], name)
+			total++
+		}
+	}
+	if len(v.Names[field]) > before {
+		slices.Sort(v.Names[field])
+		v.Index, v.Field = nil, nil
+		v.Number()
+	}
+}
+
 // countNames returns the names of the events with how many rows have each, in no order.
 func countNames(schema *event.Schema, events []event.Event) (all []NameCount) {
 	counts := make([]map[string]int, len(schema.Categorical)+len(schema.Multi))

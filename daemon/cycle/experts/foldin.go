@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -63,6 +64,7 @@ type FoldIn struct {
 	FoldIn *online.FoldIn     // the algebra; Slots says which row a name has
 	Slots  *rows.Slots        // least recently used names are evicted
 	order  []int              // fields, forgetting ones first
+	*Beginning
 
 	// Of the event in hand, entry by entry, from Gather to Learn:
 	Features []online.Feature
@@ -70,6 +72,14 @@ type FoldIn struct {
 	names    []FeatureName
 	places   []int  // of names in counted.held; -1 of what is no name
 	held     []bool // of features
+}
+
+// Beginning says where rows of names with vectors begin that neither events nor the champion have. A fold-in without
+// such names has none.
+type Beginning struct {
+	Row     func(field int, name string) []float64 // nil where the field's prior says it
+	Waiting *tables.Touched                        // names that may be given a row before their first event
+	Room    int                                    // for so many of them
 }
 
 // FeatureName is a name in a field, or a numeric field or the constant, which have a column but no name.
@@ -204,11 +214,36 @@ func (l *FoldIn) learnPart(_ *event.Event, target []float64, weight float64, cou
 		at, fresh := l.Slots.Touch(l.Features[e].Row, n.Field, n.Name)
 		l.Features[e].Row = at
 		if fresh {
-			l.FoldIn.Place(at, l.Features[e])
+			l.place(at, l.Features[e], n.Name)
 		}
 	}
 	// Slots are given first: all rows exist before any learns.
 	l.FoldIn.LearnPart(l.Features, l.Values, target, weight, l.held, counts.IsShared())
+}
+
+// place starts the live row of a feature.
+func (l *FoldIn) place(at int32, of online.Feature, name string) {
+	if l.FoldIn.Place(at, of); of.Base < 0 && l.Beginning != nil {
+		if mean := l.Row(int(of.Field), name); mean != nil {
+			l.FoldIn.Begin(at, mean)
+		}
+	}
+}
+
+// Know gives a name that neither events nor the champion have a row where Beginning knows it. It reports whether it
+// did.
+func (l *FoldIn) Know(field int, name string) bool {
+	if l.Vocab.Column(field, name) >= 0 || l.Slots.Find(field, name) >= 0 {
+		return false
+	}
+	mean := l.Row(field, name)
+	if mean == nil {
+		return false
+	}
+	at, _ := l.Slots.Touch(-1, field, name)
+	l.FoldIn.Place(at, online.Feature{Field: int32(field), Row: at, Base: -1})
+	l.FoldIn.Begin(at, mean)
+	return true
 }
 
 // Correct adds the difference of the labels to the right sides of the rows of the event, as far as they have not
@@ -231,7 +266,7 @@ func (l *FoldIn) Correct(of *Correction) {
 		at, fresh := l.Slots.Touch(l.Features[e].Row, n.Field, n.Name)
 		l.Features[e].Row = at
 		if fresh {
-			l.FoldIn.Place(at, l.Features[e])
+			l.place(at, l.Features[e], n.Name)
 		}
 	}
 	l.FoldIn.Correct(l.Features, l.Values, &c)

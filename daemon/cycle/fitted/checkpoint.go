@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/vectors"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
@@ -215,6 +216,7 @@ type Checkpoint struct {
 	Precisions    PrecisionChoice // nothing in what earlier builds kept: both ways are compared
 	Popular       *PopularWeights // that its snapshot adds to the model; nil for none
 	PopularOnly   bool
+	Vectors       []*vectors.Prior
 }
 
 // CheckpointFormat defines the file: a reader refuses any other.
@@ -236,7 +238,7 @@ func (ch *Fitted) Checkpoint() ([]byte, error) {
 		k.Convex = ch.Convex
 	}
 	k.HeldOut, k.Link, k.Precisions, k.Dual, k.Scale = ch.HeldOut, ch.Link, ch.Precisions, ch.Dual, ch.Scale
-	k.Factor = ch.Factor
+	k.Factor, k.Vectors = ch.Factor, ch.Vectors
 	k.Popular, k.PopularOnly = ch.Popular, ch.PopularOnly
 	if ch.WithoutHoldout != nil {
 		k.Clean, k.CleanGaussian = ch.WithoutHoldout.Posterior, ch.WithoutHoldout.Gaussian
@@ -298,7 +300,7 @@ func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, err
 	}
 	ch.Lambda, ch.Posterior, ch.Gaussian, ch.Convex, ch.Horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(
 		max(k.Horizon, 0), len(HalfLives)-1)
-	ch.Dual, ch.Scale, ch.Factor = k.Dual, k.Scale, k.Factor
+	ch.Dual, ch.Scale, ch.Factor, ch.Vectors = k.Dual, k.Scale, k.Factor, k.Vectors
 	if k.Clean != nil {
 		ch.WithoutHoldout = &WithoutHoldout{k.Clean, k.CleanGaussian}
 	}

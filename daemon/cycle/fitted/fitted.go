@@ -7,6 +7,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/tables"
+	"github.com/refitd/refitd/daemon/cycle/vectors"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
@@ -27,10 +28,11 @@ type Fitted struct {
 	Lineage    string         // of the sample
 	Events     *format.Counts
 	Golden     []event.Event
-	Tables     *tables.Set     // what versions say of entities; nil without tables
-	Properties []*format.Table // of names, as events of the sample said them: see encode.Observed
-	Cause      Cause           // of the gate's decision
-	GateBegan  time.Time       // when the gate began to judge it
+	Tables     *tables.Set      // what versions say of entities; nil without tables
+	Vectors    []*vectors.Prior // where rows of names with vectors begin
+	Properties []*format.Table  // of names, as events of the sample said them: see encode.Observed
+	Cause      Cause            // of the gate's decision
+	GateBegan  time.Time        // when the gate began to judge it
 	GateEnded  time.Time
 	CutShort   *format.CutShort
 	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; set to nil once it is stored

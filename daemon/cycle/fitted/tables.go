@@ -61,7 +61,7 @@ func TablesOf(m *config.Model, c *format.Contents) *tables.Set {
 			r := c.Tables[at].Row(i, k)
 			row := &tables.Row{Event: event.Event{Categorical: append([]string{r.Name}, r.Categorical...), Multi: r.Multi,
 				Numeric: r.Numeric, Weight: 1}}
-			if s.Fits(i, &row.Event) {
+			if s.Fits(i, row) {
 				s.Put(i, row)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/vectors"
 )
 
 // Has reports whether the events of a name are held out.
@@ -164,5 +165,11 @@ func isKnown(j *task.Task, field int, name string) bool {
 	if ch == nil && j.Fallback != nil {
 		ch = j.Fallback.Version
 	}
-	return ch != nil && ch.Vocabulary.Column(field, name) >= 0 && !Has(ch.HeldOut, field, name)
+	if ch == nil || Has(ch.HeldOut, field, name) {
+		return false
+	}
+	column := ch.Vocabulary.Column(field, name)
+	// Names have columns by their vectors, too.
+	isBegun := column >= 0 && ch.Vectors != nil && ch.Posterior != nil && !vectors.IsLearned(ch.Posterior, column)
+	return column >= 0 && !isBegun
 }

@@ -132,7 +132,8 @@ func (r *Incumbent) scores(own heldLosses) (gate, chosen *scores) {
 		return s, rows
 	}
 	gate, judging := of(own.gate, r.losses.gate, j.Rows.Sample.GateAge, gateWeights(j))
-	chosen, choosing := of(own.chosen, r.losses.chosen, j.Rows.Sample.SelectAge, j.ChosenBy(nil, j.Rows.Select_.Events))
+	chosen, choosing := of(own.chosen, r.losses.chosen, j.Rows.Sample.SelectAge, j.ChosenBy(j.SelectCounts(),
+		j.Rows.Select_.Events))
 	row, label := j.Plausible()
 	gate.most, chosen.most = row, row
 	if hides(j, choosing, judging) {

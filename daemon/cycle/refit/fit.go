@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/convex"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
+	"github.com/refitd/refitd/daemon/cycle/vectors"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/solver"
 )
@@ -59,6 +60,9 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	}
 	j.Vocab = encode.BuildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures,
 		nil, nil)
+	j.Rows.Vectors = vectors.Of(in.Tables)
+	knowVectors(j)
+	fillVectors(j)
 	encodeTrain(j, in.Train, weights)
 	j.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, in.Valid, nil)
 	j.Bounded(j.Rows.Train)
@@ -97,6 +101,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	variational.TakeVectors(j, fit, j.Judge)
 	// A polynomial has all products already: maps of products are left out of the comparison.
 	j.Choices.Whole = best.Quadratic
 	if err := chooseMap(ctx, j, nil); err != nil && !task.IsInterrupted(err) {

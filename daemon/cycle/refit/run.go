@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/convex"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
+	"github.com/refitd/refitd/daemon/cycle/vectors"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
@@ -61,6 +62,7 @@ func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	if err != nil {
 		return nil, err
 	}
+	variational.TakeVectors(j, swept, j.Judge)
 	j.Stages.Swept = swept
 	ch := challenger(ctx, j, best, swept, choose.Mapped(ctx, j, best.Model, warm), warm)
 	temper(j, ch)
@@ -183,6 +185,7 @@ func challenger(ctx context.Context, j *task.Task, best *task.Candidate, variati
 	}
 	if variational != nil {
 		ch.Convex = best.Model
+		ch.Vectors = variational.Priors
 		ch.Posterior = variational.State // the fold-in uses it even where the convex model is published
 		v.Precisions = string(j.Choices.Precisions.Stage)
 	}
@@ -255,6 +258,7 @@ func Prepare(j *task.Task) error {
 		return err
 	}
 	j.Rows.Observed = encode.Observed(j.Schema, train, j.Rows.Sample.TrainAge)
+	j.Rows.Vectors = vectors.Of(j.Rows.Sample.Tables())
 	j.Criteria.PopularLearned, j.Criteria.PopularAll = j.CountChoices(train, selected, held)
 	train, held, j.Rows.HeldOut = gate.HoldOutEntities(j, train, held)
 	encode.LimitLabels(j.Target, train, selected, held)
@@ -263,12 +267,14 @@ func Prepare(j *task.Task) error {
 		limits := choose.Limits(j, train)
 		j.Vocab = encode.BuildVocabulary(j.Schema, train, j.Model.Train.Augment == "true", j.Model.Train.MaxFeatures,
 			limits, j.LastScales())
+		knowVectors(j)
 		choose.LimitNumbers(j.Vocab.Numeric, train, selected, held)
 		j.Rows.Recent = variational.RecentOf(j, train)
 		encodeTrain(j, train, weights)
 		j.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, selected, nil)
 	}, func() {
 		j.Criteria.MeansOfAll = variational.FitAllBaselineMeans(j, train, selected, held)
+		fillVectors(j)
 	})
 	j.Rows.Gate, _ = encode.Encode(j.Vocab, j.Target, held, nil)
 	j.Bounded(j.Rows.Train)
@@ -278,6 +284,20 @@ func Prepare(j *task.Task) error {
 		return encode.ErrNoRows
 	}
 	return j.Rows.Problem.Validate()
+}
+
+// knowVectors gives all names that have vectors columns, behind those of the sample.
+func knowVectors(j *task.Task) {
+	for _, c := range j.Rows.Vectors {
+		j.Vocab.AddNames(c.Field, c.Names, j.Model.Train.MaxFeatures)
+	}
+}
+
+// fillVectors computes their coordinates.
+func fillVectors(j *task.Task) {
+	for _, c := range j.Rows.Vectors {
+		c.Fill(j.Rows.Sample.Tables())
+	}
 }
 
 // encodeTrain makes the problem of the training events, and keeps only what a version needs in addition.

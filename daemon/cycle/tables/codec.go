@@ -3,6 +3,8 @@ package tables
 import (
 	"encoding/binary"
 	"errors"
+	"math"
+	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
@@ -12,38 +14,84 @@ import (
 // errRow is returned for bytes that AppendRow has not written.
 var errRow = errors.New("tables: a stored row of a table cannot be read: it is damaged, or another build wrote it")
 
-// A row in the state begins with a zero byte, with which no past of an entity begins, and the version of its form. Both
-// are of the stored form. Chosen by hand.
+// A row in the state begins with a zero byte, with which no past of an entity begins, and the version of its form,
+// which is another of rows with vectors. All are of the stored form. Chosen by hand.
 const (
-	rowTag     = 0
-	rowVersion = 1
+	rowTag        = 0
+	rowVersion    = 1
+	vectorVersion = 2
 )
 
-// AppendRow appends the bytes of a row in the state: tag, version, offset, then the event as rows.AppendEvent does.
-func AppendRow(dst []byte, offset int64, ev *event.Event) []byte {
-	dst = append(dst, rowTag, rowVersion)
-	dst = binary.AppendUvarint(dst, uint64(offset))
-	return rows.AppendEvent(dst, ev)
+// AppendRow appends the bytes of a row in the state: tag, version, offset, the vectors if it has some, then the event
+// as rows.AppendEvent does.
+func AppendRow(dst []byte, r *Row) []byte {
+	version := byte(rowVersion)
+	if r.Vectors != nil {
+		version = vectorVersion
+	}
+	dst = append(dst, rowTag, version)
+	dst = binary.AppendUvarint(dst, uint64(r.Offset))
+	if r.Vectors != nil {
+		dst = appendVectors(dst, r.Vectors)
+	}
+	return rows.AppendEvent(dst, &r.Event)
+}
+
+// appendVectors appends how many numbers there are, and each in 4 bytes.
+func appendVectors(dst []byte, vectors []float32) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(vectors)))
+	for _, v := range vectors {
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(v))
+	}
+	return dst
+}
+
+// decodeVectors is the inverse of appendVectors. It returns what follows.
+func decodeVectors(b []byte) (vectors []float32, rest []byte, ok bool) {
+	count, n := binary.Uvarint(b)
+	if n <= 0 || count > uint64(len(b)-n)/4 {
+		return nil, nil, false
+	}
+	vectors, b = make([]float32, count), b[n:]
+	for i := range vectors {
+		vectors[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return vectors, b[4*count:], true
 }
 
 // DecodeRow reads what AppendRow wrote of a partition.
 func DecodeRow(topic string, partition int32, value []byte, names rows.Interner) (*Row, error) {
-	if len(value) < 2 || value[0] != rowTag || value[1] != rowVersion {
+	if len(value) < 2 || value[0] != rowTag || value[1] != rowVersion && value[1] != vectorVersion {
 		return nil, errRow
 	}
 	offset, n := binary.Uvarint(value[2:])
 	if n <= 0 {
 		return nil, errRow
 	}
-	r := &Row{Topic: topic, Partition: partition, Offset: int64(offset), Bytes: len(value)}
-	if rows.DecodeEvent(&r.Event, value[2+n:], names) != nil || len(r.Event.Categorical) == 0 {
+	r, rest, ok := &Row{Topic: topic, Partition: partition, Offset: int64(offset), Bytes: len(value)}, value[2+n:], true
+	if value[1] == vectorVersion {
+		r.Vectors, rest, ok = decodeVectors(rest)
+	}
+	if !ok || rows.DecodeEvent(&r.Event, rest, names) != nil || len(r.Event.Categorical) == 0 {
 		return nil, errRow
 	}
 	return r, nil
 }
 
-// recordVersion defines the bytes of a set in the record of a refit: a reader refuses any other.
-const recordVersion = 1
+// recordVersion defines the bytes of a set in the record of a refit, recordOfVectors those of one with vectors: a
+// reader refuses any other.
+const (
+	recordVersion   = 1
+	recordOfVectors = 2
+)
+
+// recordVersionOf returns the form of the record of a set.
+func (s *Set) recordVersionOf() byte {
+	if slices.ContainsFunc(s.tables, func(t table) bool { return len(t.config.Vector) > 0 }) {
+		return recordOfVectors
+	}
+	return recordVersion
+}
 
 // AppendRecord appends the rows that count, by table and name, for the record of a refit: the same rows give the same
 // bytes. A nil Set has none.
@@ -51,13 +99,17 @@ func (s *Set) AppendRecord(dst []byte) []byte {
 	if s == nil {
 		return dst
 	}
-	dst = binary.AppendUvarint(append(dst, recordVersion), uint64(len(s.tables)))
+	version := s.recordVersionOf()
+	dst = binary.AppendUvarint(append(dst, version), uint64(len(s.tables)))
 	var b []byte
 	for i := range s.tables {
 		list := s.Rows(i)
 		dst = binary.AppendUvarint(dst, uint64(len(list)))
 		for _, r := range list {
-			b = rows.AppendEvent(b[:0], &r.Event)
+			if b = b[:0]; version == recordOfVectors {
+				b = appendVectors(b, r.Vectors)
+			}
+			b = rows.AppendEvent(b, &r.Event)
 			dst = append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 		}
 	}
@@ -92,9 +144,10 @@ func ReadRecord(m *config.Model, b []byte) (*Set, error) {
 		b = b[n:]
 		return int(v), true
 	}
-	if s == nil || len(b) == 0 || b[0] != recordVersion {
+	if s == nil || len(b) == 0 || b[0] != s.recordVersionOf() {
 		return nil, errRecord
 	}
+	hasVectors := b[0] == recordOfVectors
 	b = b[1:]
 	if n, ok := next(); !ok || n != len(s.tables) {
 		return nil, errRecord
@@ -110,8 +163,11 @@ func ReadRecord(m *config.Model, b []byte) (*Set, error) {
 			if !ok {
 				return nil, errRecord
 			}
-			r := new(Row)
-			if rows.DecodeEvent(&r.Event, b[:size], names) != nil || !s.tables[i].fits(&r.Event) {
+			r, rest := new(Row), b[:size]
+			if hasVectors {
+				r.Vectors, rest, ok = decodeVectors(rest)
+			}
+			if !ok || rows.DecodeEvent(&r.Event, rest, names) != nil || !s.Fits(i, r) {
 				return nil, errRecord
 			}
 			b = b[size:]
@@ -124,10 +180,10 @@ func ReadRecord(m *config.Model, b []byte) (*Set, error) {
 	return s, nil
 }
 
-// Fits reports whether an event has the columns of a table.
-func (s *Set) Fits(table int, ev *event.Event) bool { return s.tables[table].fits(ev) }
-
-func (t *table) fits(ev *event.Event) bool {
-	return len(ev.Categorical) == 1+len(t.categorical) && len(ev.Numeric) == len(t.numeric) &&
+// Fits reports whether a row has the columns of a table. It may lack vectors.
+func (s *Set) Fits(table int, r *Row) bool {
+	t, ev := &s.tables[table], &r.Event
+	return (len(r.Vectors) == 0 || 4*len(r.Vectors) == t.config.VectorBytes()) &&
+		len(ev.Categorical) == 1+len(t.categorical) && len(ev.Numeric) == len(t.numeric) &&
 		len(ev.Multi) == len(t.multi) && ev.Categorical[0] != ""
 }

@@ -18,7 +18,25 @@ type Row struct {
 	Partition int32
 	Offset    int64
 	Event     event.Event
-	Bytes     int // that it takes in the state
+	Vectors   []float32 // those of the columns, one behind the other; NaN where the record lacks one
+	Bytes     int       // that it takes in the state
+}
+
+// TakeVectors moves the numbers of vectors out of the event of a row of a table with so many numeric columns.
+func (r *Row) TakeVectors(numeric int) {
+	ev := &r.Event
+	if len(ev.Numeric) <= numeric {
+		return
+	}
+	vectors := ev.Numeric[numeric:]
+	ev.Numeric = slices.Clone(ev.Numeric[:numeric])
+	if !slices.ContainsFunc(vectors, func(v float64) bool { return !math.IsNaN(v) }) {
+		return
+	}
+	r.Vectors = make([]float32, len(vectors))
+	for i, v := range vectors {
+		r.Vectors[i] = float32(v)
+	}
 }
 
 // Name returns the name of the entity.
@@ -262,6 +280,35 @@ func (s *Set) Differing(t *Touched, other *Set) {
 	}
 }
 
+// Vectors returns the names of a table that have a vector of a column, ascending, and these, which must not be changed.
+func (s *Set) Vectors(table, column int) (names []string, vectors [][]float32) {
+	for _, r := range s.Rows(table) {
+		if v := s.vectorOf(r, table, column); v != nil {
+			names, vectors = append(names, r.Name()), append(vectors, v)
+		}
+	}
+	return names, vectors
+}
+
+// Vector returns the vector of an entity in a column of its table, nil without one. It must not be changed.
+func (s *Set) Vector(e Entity, column int) []float32 {
+	if r := s.Find(e); r != nil {
+		return s.vectorOf(r, e.Table, column)
+	}
+	return nil
+}
+
+func (s *Set) vectorOf(r *Row, table, column int) []float32 {
+	at, list := 0, s.tables[table].config.Vector
+	for i := range column {
+		at += list[i].Dim
+	}
+	if v := r.Vectors; at+list[column].Dim <= len(v) && !math.IsNaN(float64(v[at])) {
+		return v[at : at+list[column].Dim : at+list[column].Dim]
+	}
+	return nil
+}
+
 // SameColumns reports whether two rows of a table say the same.
 func SameColumns(a, b *event.Event) bool {
 	return slices.Equal(a.Categorical, b.Categorical) &&
@@ -287,6 +334,9 @@ func (s *Set) NumTables() int {
 	}
 	return len(s.tables)
 }
+
+// Field returns the field of events whose names are the entities of a table.
+func (s *Set) Field(table int) int { return s.tables[table].of }
 
 // Config returns the settings of a table.
 func (s *Set) Config(table int) *config.Table { return s.tables[table].config }

@@ -86,6 +86,8 @@ type publishing struct {
 	DeltasSent      *prometheus.CounterVec
 	Notices         *prometheus.CounterVec
 	NoticesPending  *prometheus.GaugeVec
+	Vectors         *prometheus.CounterVec
+	VectorRows      *prometheus.CounterVec
 }
 
 // sharing are the metrics that count what shards and trainers send each other.
@@ -243,6 +245,9 @@ func newPublishing(f registrar) publishing {
 			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.",
 			"result",
 		),
+		Vectors: f.counter("vectors_total",
+			"Attempts to write what changed to the table of publish.vectors, success or failure.", "result"),
+		VectorRows:     f.counter("vector_rows_total", "Rows written to the table of publish.vectors."),
 		NoticesPending: f.gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
 	}
 }
@@ -322,9 +327,11 @@ func (m *Metrics) Add(c *config.Model) {
 		m.Deltas.WithLabelValues(model, r)
 		m.Announced.WithLabelValues(model, r)
 		m.Notices.WithLabelValues(model, r)
+		m.Vectors.WithLabelValues(model, r)
 		m.DeltasSent.WithLabelValues(model, r)
 	}
 	m.NoticesPending.WithLabelValues(model)
+	m.VectorRows.WithLabelValues(model)
 	for _, s := range refitStatuses {
 		m.trainEnded.WithLabelValues(model, s)
 	}

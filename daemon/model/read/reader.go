@@ -85,6 +85,7 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle, crashes *cr
 	r.keepSchemas()
 	sink := ingest.NewReading(o.Settings, state.Store, learning, r.schemas)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
+	sink.Traces = o.Config.Tracing.Endpoint != ""
 	sink.OnCatchUp, sink.OnUnlearned, r.CatchUp = r.onCatchUp, r.onUnlearned, sink.CatchUp
 	r.Pasts, r.missing = sink.Pasts(), sink.Missing()
 	if ranking != nil {

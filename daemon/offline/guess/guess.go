@@ -29,6 +29,7 @@ type guess struct {
 	time     *dataset.Column      // nil without any
 	chosen   string               // of a log of choices, the field with what is chosen
 	sample   *Sample              // of a topic; of a file without a record
+	joined   *joined              // with outcomes; nil without
 	skipped  string               // what was skipped, to end a message with
 }
 

@@ -32,12 +32,17 @@ type Options struct {
 	Model  string         `                       placeholder:"NAME"   help:"Name of the model. Without, that of the file."`
 	Output string         `                       placeholder:"FILE"   help:"Configuration to write. Without, NAME.yaml in the working directory."                                                                           short:"o"`
 
+	Outcomes      string `placeholder:"FILE" help:"What came of the events of --data, with their id: clicks, purchases. It is the label, and init finds how both join."`
+	OutcomesTopic string `name:"outcomes-topic" placeholder:"TOPIC" help:"The same of --topic."`
+
 	BootstrapServers []string `name:"bootstrap-servers" placeholder:"HOST:PORT,…" help:"Brokers of --topic, host:port."`
 
 	SchemaFile string `name:"schema-file" placeholder:"FILE" help:"Schema of the values of --topic, where no registry has it: .avsc, .proto or a descriptor set."`
 
 	Registry config.SchemaRegistry   `kong:"-"` // of the records of Topic; no URL for none
 	Look     func() (*Sample, error) `kong:"-"` // at Topic
+
+	LookOutcomes func() (*Sample, error) `kong:"-"` // at OutcomesTopic
 }
 
 // profile looks at the events. Of a topic it returns what is known of the records, of which the lines of the profile
@@ -109,8 +114,15 @@ func Init(o Options, out *report.Emitter) error {
 	if o.Task != "" && o.Label != "" {
 		return offline.Usage("--task", "--task %s is of a log without a label: leave --label out", o.Task)
 	}
-	g, err := guessSchema(profile, sample, o.Label, o.Task)
-	if err != nil {
+	var g *guess
+	if of, with, err := o.outcomes(); err != nil {
+		return err
+	} else if of != nil {
+		g, err = guessJoined(profile, sample, of, with, &o)
+		if err != nil {
+			return err
+		}
+	} else if g, err = guessSchema(profile, sample, o.Label, o.Task); err != nil {
 		return err
 	}
 	drops, err := offline.Dropped(&profile.Skipped, cmp.Or(o.Data, o.Topic), sample.Records, out)
@@ -163,6 +175,9 @@ func Init(o Options, out *report.Emitter) error {
 		}
 	}
 	next := []string{"refitd", "backtest", "--config.file", o.Output, "--data", o.Data, "--plot", o.Model + ".svg"}
+	if g.joined != nil {
+		next = append(next, "--outcomes", o.Outcomes)
+	}
 	if o.Format != "" {
 		next = append(next, "--format", string(o.Format))
 	}
@@ -181,6 +196,7 @@ func Init(o Options, out *report.Emitter) error {
 			Label:    g.schema.Label,
 			LabelWhy: g.labelWhy,
 			Fields:   g.fields,
+			Outcomes: g.joined.report(),
 			Dropped:  drops,
 			Next:     next,
 		},
@@ -285,7 +301,8 @@ func (g *guess) writeInput(y *yamlText, topic string, o *Options) {
 		keys = append(keys, fmt.Sprintf("negatives: {of: %s}", quoted(g.chosen)))
 	}
 	keys = append(keys, g.formats(o)...)
-	if len(g.mapped) == 0 && g.sample.Envelope == "" {
+	isMapped := len(g.mapped) > 0 || g.sample.Envelope != ""
+	if !isMapped && g.joined == nil {
 		keys = slices.Insert(keys, 0, fmt.Sprintf("topics: [%s]", quoted(topic)))
 		y.line("    input: {%s}", strings.Join(keys, ", "))
 		return
@@ -293,6 +310,16 @@ func (g *guess) writeInput(y *yamlText, topic string, o *Options) {
 	y.line("    input:\n      topics: [%s]", quoted(topic))
 	for _, key := range keys {
 		y.line("      %s", key)
+	}
+	if g.joined != nil {
+		of := o.OutcomesTopic
+		if of == "" {
+			of = nameOf(o.Outcomes)
+		}
+		g.joined.write(y, of)
+	}
+	if !isMapped {
+		return
 	}
 	y.line("      mapping:")
 	if g.sample.Envelope != "" {

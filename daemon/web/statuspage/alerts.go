@@ -90,6 +90,9 @@ func modelAlerts(m *ModelStatus, add func(severity, name, model, text string, va
 	if c := m.Scoring; c != nil && c.Trouble != "" {
 		add("warning", "RefitdScoringStalled", m.Name, "Events are not scored: %s", c.Trouble)
 	}
+	if m.VectorsTrouble != "" {
+		add("warning", "RefitdVectorsFailing", m.Name, "Vectors are not written: %s", m.VectorsTrouble)
+	}
 	if share := rejectedShare(m); share > rejectRatio {
 		add("warning", "RefitdRejectRatioHigh", m.Name, "%s of the records since the start are no valid events",
 			report.Percent(share))

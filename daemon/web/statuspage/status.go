@@ -80,6 +80,7 @@ type ModelStatus struct {
 	SampleBytes    int64
 	Sample         SampleStatus
 	Scoring        *ScoringStatus // nil without a topic of scores
+	VectorsTrouble string         // why the table of publish.vectors is not in step, empty if it is
 	Ranking        *RankingStatus // nil but of choices, of which some have been looked at
 	Shards         []ShardStatus  // of a trainer, in their order; else none
 }

@@ -41,11 +41,11 @@ const (
 	PrefixSchema     = 'w' // since 2; a state that has none is read as before
 )
 
-// IsMirrored reports whether a copy of a state elsewhere needs what is at a key: rows, checkpoints, time bounds and
-// schemas.
+// IsMirrored reports whether a copy of a state elsewhere needs what is at a key: rows, stubs, checkpoints, time bounds
+// and schemas.
 func IsMirrored(key []byte) bool {
 	switch key[0] {
-	case PrefixRow, PrefixCheckpoint, PrefixBound, PrefixSchema:
+	case PrefixRow, PrefixStub, PrefixCheckpoint, PrefixBound, PrefixSchema:
 		return true
 	}
 	return false

@@ -32,7 +32,7 @@ type Head struct {
 
 // An Excerpt is what a copy of a store lacks at one commit.
 type Excerpt struct {
-	Pairs []Pair // rows, checkpoints, time bounds and schemas that changed
+	Pairs []Pair // rows, stubs, checkpoints, time bounds and schemas that changed
 	Head  *Head  // nil if there are more changes, which the next excerpt has
 
 	notes   [][]byte        // the notes that it and those before it cover

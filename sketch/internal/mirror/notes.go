@@ -74,7 +74,8 @@ func FindNotes(c storage.Cut) (Notes, error) {
 }
 
 // Everything is the prefixes of the keys that a copy needs which has nothing yet.
-var Everything = []byte{codec.PrefixRow, codec.PrefixCheckpoint, codec.PrefixBound, codec.PrefixSchema}
+var Everything = []byte{codec.PrefixRow, codec.PrefixStub, codec.PrefixCheckpoint, codec.PrefixBound,
+	codec.PrefixSchema}
 
 // AllKeys returns the keys with some prefixes.
 func AllKeys(c storage.Cut, prefixes ...byte) (keys []Noted, err error) {

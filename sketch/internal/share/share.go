@@ -3,6 +3,7 @@ package share
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/refitd/refitd/sketch/internal/codec"
 	"github.com/refitd/refitd/sketch/internal/fault"
@@ -10,6 +11,7 @@ import (
 	"github.com/refitd/refitd/sketch/internal/mirror"
 	"github.com/refitd/refitd/sketch/internal/policy"
 	"github.com/refitd/refitd/sketch/internal/reservoir"
+	"github.com/refitd/refitd/sketch/internal/stub"
 )
 
 // ErrBehind: the accounts to be merged are behind those that were. What the shard sends next to them is to be merged
@@ -45,6 +47,10 @@ func (m *Share) Takes(p *mirror.Pair) bool {
 		return false
 	case p.Key[0] == codec.PrefixSchema:
 		return true
+	case p.Key[0] == codec.PrefixStub:
+		of, err := stub.Decode(p.Key, p.Value)
+		return p.Value != nil && err == nil && slices.ContainsFunc(of.Places(),
+			func(o stub.Outcome) bool { return m.Only(o.Topic, o.Partition) })
 	case p.Key[0] == codec.PrefixRow:
 		row, err := codec.DecodeRow(p.Key, p.Value)
 		return p.Value != nil && err == nil && m.Only(string(row.Topic), row.Partition)
@@ -80,7 +86,11 @@ func Read(m *Share, settings *policy.Settings, book *ledger.Book) (*Account, err
 		if h.Counters, err = codec.DecodeCounters([]byte{codec.PrefixCounters}, m.Head.Counters); err != nil {
 			return nil, foreign("%w", err)
 		}
-		if n := len(settings.Quotas); len(h.Counters.Classes) != n {
+		n := len(settings.Quotas)
+		if settings.Joined() {
+			n += int(ledger.NumRoles)
+		}
+		if len(h.Counters.Classes) != n {
 			return nil, foreign("it counts %d classes of %d", len(h.Counters.Classes), n)
 		}
 	}
@@ -129,6 +139,16 @@ func CheckPair(p *mirror.Pair, settings *policy.Settings) (*codec.Row, error) {
 		_, err := codec.Unseal(p.Key, p.Value) // none is ever taken out
 		return nil, err
 	}
+	if p.Key[0] == codec.PrefixStub {
+		if _, _, ok := stub.ParseKey(p.Key); !ok || !settings.Joined() {
+			return nil, fmt.Errorf("outcomes at key %.40x", p.Key)
+		}
+		if p.Value == nil {
+			return nil, nil //nolint:nilnil // there is no row
+		}
+		_, err := stub.Decode(p.Key, p.Value)
+		return nil, err
+	}
 	if p.Key[0] != codec.PrefixRow {
 		_, _, err := mirror.PartitionOf(p.Key)
 		if err == nil && p.Value != nil {
@@ -170,6 +190,9 @@ func Lacks(m *Share, h *Account, samples *reservoir.Samples, book *ledger.Book) 
 	for i, r := range samples.All[:int(ledger.NumRoles)+len(h.Counters.Classes)] {
 		evicted, threshold := h.Counters.Of(i)
 		for _, e := range r.Entries {
+			if r.Stubs {
+				break // what came of events is of no partition
+			}
 			l := book.At(e.Place)
 			from := l.At()
 			if _, ok := rows[from]; ok && (!evicted || e.Rank >= threshold) { // else the shard has put it out

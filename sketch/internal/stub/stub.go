@@ -99,6 +99,42 @@ func (s *Stub) TakeBack(topic string, partition int32, incarnation uint32) bool 
 	return true
 }
 
+// Merge takes in what a stub of other partitions has, in the place of what it had of them before. It reports whether
+// that changes the stub.
+func (s *Stub) Merge(o *Stub) (changed bool) {
+	for _, l := range o.lists {
+		i, known := slices.BinarySearchFunc(s.lists, l, func(a, b list) int { return a.compareList(&b.Outcome) })
+		switch {
+		case known && slices.Equal(s.lists[i].outcomes, l.outcomes) || i >= MaxPartitions:
+			continue
+		case known:
+			s.lists[i] = l
+		default:
+			s.lists = slices.Insert(s.lists, i, l)
+			s.lists = s.lists[:min(len(s.lists), MaxPartitions)]
+		}
+		changed = true
+	}
+	return changed
+}
+
+// Keep takes out the lists that only does not accept, and of the others the outcomes that is does not.
+func (s *Stub) Keep(only func(topic string, partition int32) bool, is func(o *Outcome) bool) {
+	s.lists = slices.DeleteFunc(s.lists, func(l list) bool { return !only(l.Topic, l.Partition) })
+	for i := range s.lists {
+		l := &s.lists[i]
+		l.outcomes = slices.DeleteFunc(l.outcomes, func(o Outcome) bool { return !is(&o) })
+	}
+}
+
+// Places returns the topic, partition and incarnation of each list.
+func (s *Stub) Places() (out []Outcome) {
+	for i := range s.lists {
+		out = append(out, s.lists[i].Outcome)
+	}
+	return out
+}
+
 // Erase takes out the lists of partitions up to a cut, with the outcomes before it, and reports whether nothing is
 // left.
 func (s *Stub) Erase(m *ledger.Marker) (empty bool) {

@@ -58,9 +58,12 @@ func RowsDelta(rng *rand.Rand, m chainModel, n, added int) *format.Delta {
 	return d
 }
 
+// WholeEvery is the distance of the deltas of DeltaAfter that have the digest of the whole model.
+const WholeEvery = 20
+
 // DeltaAfter makes the next delta of a model, its frame and the model after it. Salt makes another one for the same
 // place. Every delta sets the bias and the weight of the first column to the same number, so that a half of one is
-// seen; each seventh adds a name, each hundredth says what the model then is.
+// seen; each seventh adds a name, each of WholeEvery says what the model then is.
 func DeltaAfter[M interface {
 	chainModel
 	Apply(d *format.Delta) (M, error)
@@ -94,7 +97,7 @@ func DeltaAfter[M interface {
 	if _, err := d.Encode(m.Shape(), nil); err != nil { // the digest is needed to apply it, and counts for nothing else
 		return nil, next, err
 	}
-	if d.Sequence%100 == 0 {
+	if d.Sequence%WholeEvery == 0 {
 		whole, err := m.Apply(d)
 		if err != nil {
 			return nil, next, err

@@ -372,6 +372,22 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 	f.Changes++
 }
 
+// Begin lets the live row in the given slot, which Place has started from its field's prior, begin at a mean: the prior
+// is around it.
+func (f *FoldIn) Begin(slot int32, mean []float64) {
+	row := &f.Rows[slot]
+	q, p := len(f.Zero), len(f.increment)-len(f.Zero)
+	precision := f.Frozen.PrecisionOf(int(row.field))
+	for g := range len(row.Mean) / q {
+		copy(row.Mean[g*q:(g+1)*q], mean)
+		right := row.evidence[g*(p+q)+p : (g+1)*(p+q)]
+		for a, d := range precision[:f.Frozen.Free(int(row.field))] {
+			right[a] = d * mean[a]
+		}
+	}
+	f.Changes++
+}
+
 // initialise turns the refit's row, or the field's prior, into evidence: A − D and A·mean.
 func (f *FoldIn) initialise(row *LiveRow, feature Feature) {
 	q, p := len(f.Zero), len(f.increment)-len(f.Zero)

@@ -80,7 +80,7 @@ func chooseHalfLife(ctx context.Context, j *task.Task,
 // RecentWeights returns the weights of the select rows by which horizons are compared: of those since the last alarm of
 // the drift detector, if they are enough, for what predicts earlier ones does not matter any more.
 func RecentWeights(j *task.Task) []float64 {
-	fading := fitted.Decayed(nil, j.Rows.Sample.SelectAge, recentHalfLife)
+	fading := fitted.Decayed(j.SelectCounts(), j.Rows.Sample.SelectAge, recentHalfLife)
 	since := slices.Clone(fading)
 	for i, age := range j.Rows.Sample.SelectAge {
 		if age > j.Criteria.AlarmAge { // older than the change

@@ -21,10 +21,20 @@ func (j *Task) ChosenBy(weights []float64, rows []event.Event) []float64 {
 	return j.CapEntities(weights, rows)
 }
 
+// SelectCounts returns what the select rows count before they fade, nil if all count alike. Where labels come later, a
+// row without an outcome counts as in training: else all that is chosen would have too few outcomes.
+func (j *Task) SelectCounts() []float64 {
+	s := j.Rows.Sample
+	if n := len(j.Rows.Select_.Events); j.Model.Schema.LabelLater && len(s.HeldOutWeights) == n+len(j.Rows.Gate.Events) {
+		return s.HeldOutWeights[:n]
+	}
+	return nil
+}
+
 // SelectWeights returns the weights of the select rows, which fade as the training rows do and are capped by entity,
 // nil if all count alike.
 func (j *Task) SelectWeights() []float64 {
-	return j.ChosenBy(fitted.Decayed(nil, j.Rows.Sample.SelectAge, fitted.HalfLives[j.Choices.HalfLife]),
+	return j.ChosenBy(fitted.Decayed(j.SelectCounts(), j.Rows.Sample.SelectAge, fitted.HalfLives[j.Choices.HalfLife]),
 		j.Rows.Select_.Events)
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/vectors"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 	"github.com/refitd/refitd/solver/posterior/sweep"
@@ -63,6 +64,10 @@ type VariationalFit struct {
 	Sweeps   int
 	Evidence float64
 	Uncapped bool // its precisions
+	// Priors are where rows of names with vectors begin, and Ridges what they were fitted with, 0 for no prior: of each of
+	// Rows.Vectors.
+	Priors []*vectors.Prior
+	Ridges []float64
 }
 
 // GaussianFit is what the variational stage of GaussianTarget came to.

@@ -4,6 +4,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/vectors"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
@@ -71,5 +72,6 @@ type Rows struct {
 	HeldOut  fitted.HeldOutNames
 	Golden   []event.Event
 	Sample   *encode.Sample
-	Observed []*format.Table // see encode.Observed
+	Observed []*format.Table        // see encode.Observed
+	Vectors  []*vectors.Coordinates // of names that tables have vectors of
 }

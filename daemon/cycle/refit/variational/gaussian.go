@@ -58,6 +58,7 @@ func FitGaussian(ctx context.Context, j *task.Task, warm *task.WarmStart,
 	if fit == nil || err != nil {
 		return nil, err
 	}
+	TakeVectors(j, fit, judge)
 	numbers := make([]float64, 0, len(valid.Events))
 	valid.Each(t, fit.Model, func(_ int, outputs, _ []float64) { numbers = append(numbers, outputs[0]) })
 	// Numbers on rows that the sweeps have not seen: on training rows they would seem to mean more.

@@ -121,9 +121,11 @@ func LearnHeldOut(ctx context.Context, j *task.Task, ch *fitted.Fitted, sweeps i
 	if err = cmp.Or(err, failed); err != nil || n == 0 {
 		return err
 	}
+	again, ch.Vectors = withVectors(j, all.Vocab, again, j.Stages.Swept.Ridges)
 	before := &fitted.WithoutHoldout{Posterior: MapPosterior(ch.Posterior, j.Vocab, all.Vocab)}
 	if ch.Gaussian != nil {
 		before.Gaussian = MapPosterior(ch.Gaussian, j.Vocab, all.Vocab)
+		gaussian, _ = withVectors(j, all.Vocab, gaussian, j.Stages.Gaussian.Ridges)
 		// The Gaussian posterior is optional: where it got no sweep, the one before is as good.
 		if ch.Gaussian = gaussian; numbers == 0 {
 			ch.Gaussian = before.Gaussian

@@ -11,7 +11,7 @@ final class Columns {
     final List<List<String>> names; // of the version, by field
     final int[] first; // the column of the first name of each field
     private final Schema schema;
-    private final List<Map<String, Integer>> index; // of the version's names
+    private final List<NameIndex> index; // of the version's names
     private final List<Map<String, Integer>> added = new ArrayList<>();
     private final List<List<String>> addedNames = new ArrayList<>();
     private final List<Contents.Added> order;
@@ -34,11 +34,8 @@ final class Columns {
             addedNames.add(new ArrayList<>());
             if (base == null) {
                 first[f] = column;
-                Map<String, Integer> places = new HashMap<>(names.get(f).size() * 2);
-                for (String name : names.get(f)) {
-                    places.put(name, column++);
-                }
-                index.add(places);
+                index.add(new NameIndex(names.get(f), column));
+                column += names.get(f).size();
             }
         }
         for (int i = 0; i < order.size(); i++) {
@@ -52,17 +49,14 @@ final class Columns {
 
     /** Returns the column of a name of a field, or -1. */
     int column(int field, String name) {
-        Integer found = index.get(field).get(name);
-        if (found == null && !added.get(field).isEmpty()) {
-            found = added.get(field).get(name);
-        }
-        return found == null ? -1 : found;
+        int found = index.get(field).column(name);
+        return found < 0 && !added.get(field).isEmpty() ? added.get(field).getOrDefault(name, -1) : found;
     }
 
     /** Returns the place of a name among the version's names of a field, or -1. */
     int place(int field, String name) {
-        Integer found = index.get(field).get(name);
-        return found == null ? -1 : found - first[field];
+        int found = index.get(field).column(name);
+        return found < 0 ? -1 : found - first[field];
     }
 
     /** Returns the names of a field in the order of the vocabulary, those that were added behind. */

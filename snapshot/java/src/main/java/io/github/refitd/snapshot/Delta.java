@@ -37,40 +37,54 @@ final class Delta {
      * verified before the payload is parsed. Throws FormatException, DigestException or SignatureException.
      */
     static Delta decode(byte[] frame, Model shape, Keys keys) {
+        Delta d = new Delta();
+        Fields f = d.head(frame, keys);
+        int begin = Frames.FIXED + Frames.headerBytes(frame, 0);
+        int end = begin + (int) f.whole("payload_bytes");
+        int at = d.names((int) f.whole("added"), frame, begin, end, shape.manifest.schema);
+        at = d.tableRows((int) f.whole("table_rows"), frame, at, end, shape.contents.known);
+        d.numbers(f, ByteBuffer.wrap(frame, at, end - at).order(ByteOrder.LITTLE_ENDIAN), shape);
+        d.readLosses(f, shape.manifest.foldIn);
+        return d;
+    }
+
+    /** Is decode of what the header says alone. */
+    static Delta decodeHeader(byte[] frame, Keys keys) {
+        Delta d = new Delta();
+        d.head(frame, keys);
+        return d;
+    }
+
+    private Fields head(byte[] frame, Keys keys) {
         if (Frames.end(frame, 0) != frame.length) {
             throw new FormatException("delta: " + frame.length + " bytes are not one frame");
         }
         int begin = Frames.FIXED + Frames.headerBytes(frame, 0);
         Fields f = Frames.header(frame, 0, begin);
         int end = begin + (int) f.whole("payload_bytes");
-        Delta d = new Delta();
-        d.sequence = f.whole("sequence");
-        d.base = f.whole("base");
+        sequence = f.whole("sequence");
+        base = f.whole("base");
         byte[] head = Arrays.copyOfRange(frame, Frames.FIXED, begin);
         if (keys != null) {
             byte[] text = ByteBuffer.allocate(Frames.SIGNED.length + head.length).put(Frames.SIGNED).put(head).array();
-            keys.verify("delta " + d.sequence + " of version " + d.base, f.text("key_id"), text,
+            keys.verify("delta " + sequence + " of version " + base, f.text("key_id"), text,
                     Arrays.copyOfRange(frame, end, frame.length));
         }
         if (!Json.sha256(frame, begin, end).equals(f.text("payload_sha256"))) {
             throw new DigestException(
-                    "payload of delta " + d.sequence + ": it was altered: take it from the publisher again");
+                    "payload of delta " + sequence + ": it was altered: take it from the publisher again");
         }
-        if (d.sequence < 1 || d.base < 0) {
-            throw new FormatException("delta " + d.sequence + " after version " + d.base + ": they count from 1");
+        if (sequence < 1 || base < 0) {
+            throw new FormatException("delta " + sequence + " after version " + base + ": they count from 1");
         }
-        d.model = f.text("model");
-        d.baseDigest = f.text("base_digest");
-        d.previous = f.text("previous");
-        d.digest = "sha256:" + Json.sha256(head);
-        d.created = f.time("created");
-        d.watermark = f.time("event_time_watermark");
-        d.payloadDigest = d.checked(f);
-        int at = d.names((int) f.whole("added"), frame, begin, end, shape.manifest.schema);
-        at = d.tableRows((int) f.whole("table_rows"), frame, at, end, shape.contents.known);
-        d.numbers(f, ByteBuffer.wrap(frame, at, end - at).order(ByteOrder.LITTLE_ENDIAN), shape);
-        d.readLosses(f, shape.manifest.foldIn);
-        return d;
+        model = f.text("model");
+        baseDigest = f.text("base_digest");
+        previous = f.text("previous");
+        digest = "sha256:" + Json.sha256(head);
+        created = f.time("created");
+        watermark = f.time("event_time_watermark");
+        payloadDigest = checked(f);
+        return f;
     }
 
     private String checked(Fields f) {

@@ -26,7 +26,7 @@ import java.util.regex.Pattern;
  * JSON as the format has it: read strictly, and written to the bytes that the Go library writes, over which digests
  * are taken. Values are maps, lists, texts, Long, BigInteger, Double, Boolean and null.
  */
-final class Json {
+public final class Json {
     private static final int MAX_DEPTH = 1000;
     private static final Pattern TIME =
             Pattern.compile("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,9})?(Z|[+-]\\d\\d:\\d\\d)");
@@ -38,7 +38,7 @@ final class Json {
         this.text = text;
     }
 
-    /** Returns the value of a JSON text in UTF-8. FormatException names what. */
+    /** Is parse of a part. */
     static Object parse(String what, byte[] content, int begin, int end) {
         try {
             Json json = new Json(utf8(content, begin, end));
@@ -55,7 +55,8 @@ final class Json {
         }
     }
 
-    static Object parse(String what, byte[] content) {
+    /** Returns the value of a JSON text in UTF-8. FormatException names what. */
+    public static Object parse(String what, byte[] content) {
         return parse(what, content, 0, content.length);
     }
 
@@ -232,7 +233,7 @@ final class Json {
     }
 
     /** Returns the JSON text of a value as Go's encoding/json writes it. */
-    static String write(Object value) {
+    public static String write(Object value) {
         StringBuilder out = new StringBuilder();
         write(out, value);
         return out.toString();

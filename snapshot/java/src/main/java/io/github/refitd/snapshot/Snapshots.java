@@ -49,7 +49,7 @@ public final class Snapshots {
         return new Watcher(source, model, options);
     }
 
-    private static Source source(String store, Options options) {
+    static Source source(String store, Options options) {
         if (store.startsWith("http://") || store.startsWith("https://")) {
             return new HTTPSource(store, options.headers);
         }

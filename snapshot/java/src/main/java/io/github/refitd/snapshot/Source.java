@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 
 /** Returns what aliases name, and the files of versions. Nothing that it says is trusted. */
-public interface Source {
+public interface Source extends Trust.Files {
     /** Returns what an alias says, unverified. Throws NotFoundException. */
     Pointer alias(String model, String alias) throws IOException, InterruptedException;
 
@@ -17,6 +17,7 @@ public interface Source {
             throws IOException, InterruptedException;
 
     /** Returns a file of a version, null if it is missing. One of more than so many bytes is a DigestException. */
+    @Override
     byte[] read(String model, long version, String name, long most) throws IOException, InterruptedException;
 
     /**

@@ -2,6 +2,7 @@ package io.github.refitd.snapshot;
 
 import java.io.IOException;
 import java.time.Instant;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
@@ -16,7 +17,43 @@ record Trust(Keys keys, boolean allowExpired, Supplier<Instant> now) {
      * signature over its bytes, its digest, that it is the version that the pointer names, expiry, sizes and digests of
      * the files; and only then the files are parsed.
      */
-    Model load(Source source, String model, Pointer pointer) throws IOException, InterruptedException {
+    Model load(Files source, String model, Pointer pointer) throws IOException, InterruptedException {
+        Head head = head(source, model, pointer);
+        Manifest m = head.manifest;
+        byte[] tensors = file(source, m, m.files.get(0));
+        byte[] names = file(source, m, m.files.get(1));
+        byte[] golden = file(source, m, m.files.get(2));
+        m.checkPayload();
+        byte[] trees = file(source, m, m.trees);
+        byte[] tables = file(source, m, m.tables);
+        Contents c = Contents.decode(m, tensors, names, trees, tables);
+        byte[] together = file(source, m, m.coChoices);
+        CoChoices coChoices = together == null ? null : new CoChoices(together, m.schema, c.vocabulary);
+        Model loaded = new Model(m, c, head.signedBy, head.expires, coChoices);
+        checkGolden(loaded, golden);
+        return loaded;
+    }
+
+    /** Where the files of versions come from, as Source.read says. */
+    interface Files {
+        byte[] read(String model, long version, String name, long most) throws IOException, InterruptedException;
+    }
+
+    private record Head(Manifest manifest, String signedBy, Instant expires) {
+    }
+
+    /** Is load without parsing files, and without asking whether the version has expired. */
+    void verifyFiles(Files source, String model, Pointer pointer) throws IOException, InterruptedException {
+        Manifest m = new Trust(keys, true, now).head(source, model, pointer).manifest;
+        for (Manifest.File f : m.files) {
+            file(source, m, f);
+        }
+        for (Manifest.File f : Arrays.asList(m.trees, m.tables, m.coChoices)) {
+            file(source, m, f);
+        }
+    }
+
+    private Head head(Files source, String model, Pointer pointer) throws IOException, InterruptedException {
         long version = pointer.version();
         byte[] raw = read(source, model, version, "manifest.json", Manifest.MAX_BYTES);
         String signedBy = "";
@@ -38,21 +75,10 @@ record Trust(Keys keys, boolean allowExpired, Supplier<Instant> now) {
                     "version " + version + " was valid until " + expires + ": publish a new one");
         }
         m.checkFiles();
-        byte[] tensors = file(source, m, m.files.get(0));
-        byte[] names = file(source, m, m.files.get(1));
-        byte[] golden = file(source, m, m.files.get(2));
-        m.checkPayload();
-        byte[] trees = file(source, m, m.trees);
-        byte[] tables = file(source, m, m.tables);
-        Contents c = Contents.decode(m, tensors, names, trees, tables);
-        byte[] together = file(source, m, m.coChoices);
-        CoChoices coChoices = together == null ? null : new CoChoices(together, m.schema, c.vocabulary);
-        Model loaded = new Model(m, c, signedBy, expires, coChoices);
-        checkGolden(loaded, golden);
-        return loaded;
+        return new Head(m, signedBy, expires);
     }
 
-    private static byte[] read(Source source, String model, long version, String name, long most)
+    private static byte[] read(Files source, String model, long version, String name, long most)
             throws IOException, InterruptedException {
         byte[] content = source.read(model, version, name, most);
         if (content == null) {
@@ -62,7 +88,7 @@ record Trust(Keys keys, boolean allowExpired, Supplier<Instant> now) {
     }
 
     /** Returns a file that a version may have, verified; null for null. */
-    static byte[] file(Source source, Manifest m, Manifest.File f) throws IOException, InterruptedException {
+    static byte[] file(Files source, Manifest m, Manifest.File f) throws IOException, InterruptedException {
         if (f == null) {
             return null;
         }

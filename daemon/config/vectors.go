@@ -1,0 +1,64 @@
+package config
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/refitd/refitd/daemon/config/scalar"
+)
+
+// VectorTable says where the names of a field are kept as vectors, in step with what consumers have.
+type VectorTable struct {
+	To           string `json:"to"`            // URL of PostgreSQL with pgvector, without a password; empty for none
+	PasswordFile string `json:"password_file"` // readable by its owner only; without it the variable PGPASSWORD
+	Over         string `json:"over"`          // categorical field whose names have vectors
+	Class        string `json:"class"`         // of a model with several outputs
+	Table        string `json:"table"`         // empty is refitd_ and the model's name, in letters that need no quotes
+
+	password Secret
+}
+
+// Password returns what to sign in with, empty for what the environment says.
+func (x *VectorTable) Password() string { return x.password.Reveal() }
+
+var (
+	sqlName    = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,49}$`)
+	notSQLName = regexp.MustCompile(`[^a-z0-9_]`)
+)
+
+// TableOf returns the name of the table for a model.
+func (x *VectorTable) TableOf(model string) string {
+	if x.Table != "" {
+		return x.Table
+	}
+	name := "refitd_" + notSQLName.ReplaceAllString(strings.ToLower(model), "_")
+	return name[:min(len(name), 50)]
+}
+
+// publishedVectors checks the address, and reads the password.
+func (v *validator) publishedVectors(m *Model, path string) {
+	x := &m.Publish.Vectors
+	if x.To == "" {
+		if x.Over != "" || x.PasswordFile != "" {
+			v.bad(path+".to", "", "the URL of a database, such as postgres://refitd@db.example.org/shop, or leave the rest out")
+		}
+		return
+	}
+	to, err := url.Parse(x.To)
+	if err != nil || to.Scheme != "postgres" && to.Scheme != "postgresql" {
+		v.bad(path+".to", scalar.Redacted, "a URL such as postgres://refitd@db.example.org/shop?sslmode=verify-full")
+	} else if _, has := to.User.Password(); has || to.Query().Has("password") {
+		v.bad(path+".to", scalar.Redacted, "a URL without a password, which password_file has")
+	}
+	if x.Over == "" {
+		v.bad(path+".over", "", "the categorical field whose names get vectors")
+	}
+	v.field(path+".over", x.Over, m.Schema.Categorical)
+	if x.Table != "" && !sqlName.MatchString(x.Table) {
+		v.bad(path+".table", x.Table, "at most 50 lower-case letters, digits and '_', or leave it out")
+	}
+	if x.PasswordFile != "" {
+		x.password = scalar.NewSecret(v.private(path+".password_file", x.PasswordFile))
+	}
+}
