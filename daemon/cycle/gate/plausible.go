@@ -37,3 +37,16 @@ func hides(j *task.Task, chosen, gate []int) bool {
 	}
 	return false
 }
+
+// SelectDecides reports whether the select rows can decide between models: they need LeastOfLabel rows of either binary
+// label. Without a row of the rarer label the model that says least of it wins, and the strength that such rows choose
+// is next to none. The variational stage has its strength from the training rows, and its evidence decides.
+func SelectDecides(j *task.Task) bool {
+	ones := 0
+	for _, one := range OnesOf(j, j.Rows.Select_) {
+		if one {
+			ones++
+		}
+	}
+	return j.Target.Task != event.Binary || min(ones, len(j.Rows.Select_.Events)-ones) >= LeastOfLabel
+}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/gate"
 	"github.com/refitd/refitd/daemon/cycle/refit/convex"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/refit/variational"
@@ -246,7 +247,7 @@ func SweepAlone(ctx context.Context, j *task.Task, warm *task.WarmStart,
 		before.Result.Status = solver.TimeBudget
 		return before, fit, nil
 	}
-	if fit == nil || !(fit.Loss <= before.Loss) {
+	if fit == nil || !(fit.Loss <= before.Loss) && gate.SelectDecides(j) {
 		warm.Posterior = start
 		return nil, nil, nil
 	}

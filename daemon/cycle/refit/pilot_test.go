@@ -5,6 +5,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/gate"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 )
 
@@ -27,8 +28,8 @@ func TestFewOfALabelChooseNoStage(t *testing.T) {
 		for i := range test.ones {
 			j.Rows.Select_.Events[i].Label = 1
 		}
-		if selectDecides(j) != test.want {
-			t.Errorf("%d of %d rows of %s: selectDecides is %t", test.ones, test.rows, test.task, !test.want)
+		if gate.SelectDecides(j) != test.want {
+			t.Errorf("%d of %d rows of %s: SelectDecides is %t", test.ones, test.rows, test.task, !test.want)
 		}
 	}
 }

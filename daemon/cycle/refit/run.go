@@ -243,20 +243,7 @@ func prefers(j *task.Task, variational *task.VariationalFit, best *task.Candidat
 		by := j.Judging()
 		return !(by.ListLoss(variational.Model) > by.ListLoss(best.Model))
 	}
-	return variational.Loss <= best.Loss || !selectDecides(j)
-}
-
-// selectDecides reports whether the select rows can decide between the stages: they need LeastOfLabel rows of either
-// binary label. Without a row of the rarer label the stage that says least of it wins: the strength that such rows
-// choose is next to none. The variational stage has its strength from the training rows.
-func selectDecides(j *task.Task) bool {
-	ones := 0
-	for _, one := range gate.OnesOf(j, j.Rows.Select_) {
-		if one {
-			ones++
-		}
-	}
-	return j.Target.Task != event.Binary || min(ones, len(j.Rows.Select_.Events)-ones) >= gate.LeastOfLabel
+	return variational.Loss <= best.Loss || !gate.SelectDecides(j)
 }
 
 // Prepare decodes the sample, builds the vocabulary and encodes the parts.
@@ -400,7 +387,8 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 		}
 	}
 	fit, err := variationalStage(ctx, j, warm, vectors, k, j.Model.Train.Sweeps, j.Budget)
-	if err == nil && fit != nil && warm != nil && warm.Posterior != nil && fit.Loss > best.Loss {
+	if err == nil && fit != nil && warm != nil && warm.Posterior != nil &&
+		(fit.Loss > best.Loss || !gate.SelectDecides(j)) {
 		fit, err = reset(ctx, j, fit, vectors, k)
 	}
 	if err == nil && (alone || fit == nil || !(fit.Loss <= best.Loss)) && !j.Budget.EndedInSweeps() {
@@ -426,14 +414,15 @@ func variationalStage(ctx context.Context, j *task.Task, warm *task.WarmStart, v
 		return sweep(variational.NewPosterior(j, vectors, prior, k), b)
 	}
 	stage := &task.Continuation{
-		State:  warm.Posterior,
-		Prior:  prior,
-		Last:   warm.Precisions.Stage,
-		Both:   warm.BothPrecisions,
-		Sweep:  sweep,
-		Losses: func(m *solver.Model) []float64 { return choose.Losses(j, m) },
-		Weight: j.SelectWeights(),
-		Budget: b,
+		State:      warm.Posterior,
+		Prior:      prior,
+		Last:       warm.Precisions.Stage,
+		Both:       warm.BothPrecisions,
+		ByEvidence: !gate.SelectDecides(j),
+		Sweep:      sweep,
+		Losses:     func(m *solver.Model) []float64 { return choose.Losses(j, m) },
+		Weight:     j.SelectWeights(),
+		Budget:     b,
 	}
 	fit, began, compared, err := variational.Run(stage)
 	j.Choices.Precisions = fitted.PrecisionChoice{Stage: began, Refits: warm.Precisions.Refits + 1}
@@ -444,8 +433,9 @@ func variationalStage(ctx context.Context, j *task.Task, warm *task.WarmStart, v
 }
 
 // reset runs the variational stage once more, from nothing, if it continued the last one and predicts worse than the
-// convex stage: it may hold what is no longer true. The better of the two counts. One that the clock cuts short does
-// not, so that the refit can be repeated without it.
+// convex stage, or the select rows cannot say: it may hold what is no longer true. The better of the two counts,
+// without such rows by its evidence. One that the clock cuts short does not, so that the refit can be repeated
+// without it.
 func reset(ctx context.Context, j *task.Task, warm *task.VariationalFit, vectors *solver.Model,
 	k int) (*task.VariationalFit, error) {
 	if j.Model.LeavesOut(task.ChoiceRestart) {
@@ -463,7 +453,9 @@ func reset(ctx context.Context, j *task.Task, warm *task.VariationalFit, vectors
 		return warm, nil
 	case err != nil:
 		return nil, err
-	case fit == nil || fit.Loss >= warm.Loss:
+	case fit == nil:
+		return warm, nil
+	case gate.SelectDecides(j) && fit.Loss >= warm.Loss, !gate.SelectDecides(j) && !(fit.Evidence > warm.Evidence):
 		return warm, nil
 	}
 	return fit, nil

@@ -141,15 +141,15 @@ func (r *Refit) observeTile(t *boundTile) {
 	}
 }
 
-// addBias adds to top and bottom, of m numbers each, the sums over a tile of which θ is the quotient.
-func (r *Refit) addBias(top, bottom []float64, t *boundTile) {
-	outputs, mean := len(top), r.mean[t.lo:t.hi]
+// addBias adds to slope and curve, of m numbers each, the sums over a tile of biasSlopes.
+func (r *Refit) addBias(slope, curve []float64, t *boundTile) {
+	outputs, mean := len(slope), r.mean[t.lo:t.hi]
 	for c, bias := range r.state.Bias {
-		omega, slope := t.quadratics(c, bias, mean, r.problem.Targets[t.lo*outputs+c:], outputs)
+		omega, slopes := t.quadratics(c, bias, mean, r.problem.Targets[t.lo*outputs+c:], outputs)
 		for i := range mean {
 			w := t.weightOf(i)
-			top[c] += w * (slope[i] + omega[i]*bias)
-			bottom[c] += w * omega[i]
+			slope[c] += w * slopes[i]
+			curve[c] += w * omega[i]
 		}
 	}
 }

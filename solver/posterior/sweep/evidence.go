@@ -75,26 +75,25 @@ func (r *Refit) residuals() (squares, errors, n float64) {
 }
 
 // updateBias sets θ of Logistic outputs.
-func (r *Refit) updateBias() {
-	s := r.state
-	outputs := len(s.Bias)
+func (r *Refit) updateBias() { settleBias(r.state, r.biasSlopes) }
+
+// biasSlopes returns, by output, the derivative of the expected log-likelihood by θ and the curvature of its
+// quadratics.
+func (r *Refit) biasSlopes() (slope, curve []float64) {
+	outputs := len(r.state.Bias)
 	parts := make([]float64, 2*outputs*((len(r.mean)+sweepBlock-1)/sweepBlock))
 	r.parallel(len(r.mean), func(b, lo, hi int) {
-		top, bottom := parts[2*b*outputs:(2*b+1)*outputs], parts[(2*b+1)*outputs:2*(b+1)*outputs]
-		r.bounds(lo, hi, r.bounded, func(t *boundTile) { r.addBias(top, bottom, t) })
+		slope, curve := parts[2*b*outputs:(2*b+1)*outputs], parts[(2*b+1)*outputs:2*(b+1)*outputs]
+		r.bounds(lo, hi, r.bounded, func(t *boundTile) { r.addBias(slope, curve, t) })
 	})
-	top, bottom := make([]float64, outputs), make([]float64, outputs)
+	slope, curve = make([]float64, outputs), make([]float64, outputs)
 	for b := 0; b < len(parts); b += 2 * outputs {
 		for c := range outputs {
-			top[c] += parts[b+c]
-			bottom[c] += parts[b+outputs+c]
+			slope[c] += parts[b+c]
+			curve[c] += parts[b+outputs+c]
 		}
 	}
-	for c := range s.Bias {
-		if bottom[c] > 0 {
-			s.Bias[c] = top[c] / bottom[c]
-		}
-	}
+	return slope, curve
 }
 
 // maxNoise bounds the noise precision, so that labels that are fitted exactly do not make it infinite. Chosen by hand.
@@ -155,5 +154,5 @@ func (r *Refit) likelihood() float64 {
 	for _, v := range blocks {
 		total += v
 	}
-	return total
+	return total + biasEvidence(s)
 }

@@ -244,22 +244,21 @@ func (o *outputSweep) updatePrecision() {
 	}
 }
 
-// updateBias sets θ to the maximum of the bound, tightened at the current moments.
-func (o *outputSweep) updateBias() {
+// updateBias sets θ by the bound, tightened at the current moments.
+func (o *outputSweep) updateBias() { settleBias(o.state, o.biasSlopes) }
+
+// biasSlopes is Refit.biasSlopes.
+func (o *outputSweep) biasSlopes() (slope, curve []float64) {
 	o.observe()
-	top, bottom := make([]float64, o.m), make([]float64, o.m)
+	slope, curve = make([]float64, o.m), make([]float64, o.m)
 	for i := range o.problem.X.NumRows() {
 		omega, right, mean := o.row(o.omega, i), o.row(o.right, i), o.row(o.mean, i)
 		for c, w := range omega {
-			top[c] += right[c] - w*mean[c] // right refers to o_c − θ_c, so this is the correction of θ
-			bottom[c] += w
+			slope[c] += right[c] - w*mean[c] // right refers to o_c − θ_c, so this is the correction of θ
+			curve[c] += w
 		}
 	}
-	for c, w := range bottom {
-		if w > 0 {
-			o.state.Bias[c] += top[c] / w
-		}
-	}
+	return slope, curve
 }
 
 // updateNoises sets each Gaussian output's noise precision to n / Σ (residual² + variance).
@@ -296,7 +295,7 @@ func (o *outputSweep) likelihood() float64 {
 			}
 		}
 	})
-	return floats.Sum(blocks)
+	return floats.Sum(blocks) + biasEvidence(s)
 }
 
 // evidence is that of Refit, of separate outputs.

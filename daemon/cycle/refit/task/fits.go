@@ -45,6 +45,8 @@ type Continuation struct {
 	Losses func(*solver.Model) []float64 // on the select rows
 	Weight []float64                     // of these, nil counting each once
 	Budget *Budget
+	// ByEvidence says that the select rows do not decide (gate.SelectDecides): the evidence does.
+	ByEvidence bool
 }
 
 // Pilot is what the two stages of an offline fit came to on a share of the rows.

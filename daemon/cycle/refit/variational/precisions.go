@@ -6,7 +6,6 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/gate"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
-	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -67,7 +66,7 @@ func Run(c *task.Continuation) (fit *task.VariationalFit, began fitted.Precision
 	if err != nil || other == nil || own.Cut != nil {
 		return fit, began, false, err
 	}
-	if isBetter(c, other.Model, fit.Model) {
+	if isBetter(c, other, fit) {
 		return other, Other(began), true, nil
 	}
 	return fit, began, true, nil
@@ -83,7 +82,11 @@ func begin(c *task.Continuation, s *posterior.State, at fitted.PrecisionStart) *
 	return s
 }
 
-// isBetter reports whether a model predicts the select rows better than another by more than chance.
-func isBetter(c *task.Continuation, model, than *solver.Model) bool {
-	return task.IsLess(c.Losses(model), c.Losses(than), c.Weight, precisionErrors)
+// isBetter reports whether a stage predicts the select rows better than another by more than chance, or where these do
+// not decide has more evidence.
+func isBetter(c *task.Continuation, fit, than *task.VariationalFit) bool {
+	if c.ByEvidence {
+		return fit.Evidence > than.Evidence
+	}
+	return task.IsLess(c.Losses(fit.Model), c.Losses(than.Model), c.Weight, precisionErrors)
 }

@@ -82,6 +82,25 @@ func TestPrecisionsThatPredictBetter(t *testing.T) {
 	}
 }
 
+// TestEvidenceDecidesWhereRowsDoNot: of select rows with next to none of a label, those that a stage says least of
+// count for nothing.
+func TestEvidenceDecidesWhereRowsDoNot(t *testing.T) {
+	t.Parallel()
+	sure, right := &task.VariationalFit{Model: &solver.Model{}, Evidence: -50}, &task.VariationalFit{Evidence: -40}
+	c := &task.Continuation{Losses: func(m *solver.Model) []float64 {
+		if m == sure.Model {
+			return []float64{0, 0, 0}
+		}
+		return []float64{0.1, 0.1, 0.1}
+	}}
+	if !isBetter(c, sure, right) {
+		t.Error("less loss is not better")
+	}
+	if c.ByEvidence = true; isBetter(c, sure, right) || !isBetter(c, right, sure) {
+		t.Error("less evidence is better")
+	}
+}
+
 // TestWhenPrecisionsAreCompared: at the first refit that can carry any, at every fourth after one that compared them,
 // at one after another was kept back, and after an alarm since the champion's cut, unless the convex stage was better
 // than what there is to carry.

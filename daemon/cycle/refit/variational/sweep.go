@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/gate"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -161,9 +162,9 @@ func Next(r *task.Sweeper, ctx context.Context) (task.Swept, error) {
 	return task.Swept{State: r.State.Clone(), Evidence: e}, nil
 }
 
-// Sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two
-// sweeps without a gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends
-// the stage.
+// Sweep runs up to limit variational sweeps and keeps the state that is best on the select rows, the last where these
+// do not decide. It stops after two sweeps without a gain, or when ctx is done; a sweep that lowers the evidence by
+// more than rounding is undone and ends the stage.
 func Sweep(ctx context.Context, j *task.Task, s *posterior.State, by *task.Sweeping) (*task.VariationalFit, error) {
 	run, err := SweeperFor(j, s, by)
 	if err != nil {
@@ -171,7 +172,7 @@ func Sweep(ctx context.Context, j *task.Task, s *posterior.State, by *task.Sweep
 	}
 	limit := by.Budget.Sweeps(by.Limit)
 	var best *task.VariationalFit
-	evidence, worse := math.Inf(-1), 0
+	evidence, worse, decides := math.Inf(-1), 0, gate.SelectDecides(j)
 	j.Progress.Swept(0, limit)
 	for n := 1; n <= limit && worse < 2; n++ {
 		made, err := Next(run, ctx)
@@ -195,7 +196,7 @@ func Sweep(ctx context.Context, j *task.Task, s *posterior.State, by *task.Sweep
 			Evidence: evidence,
 		}
 		fit.Loss = by.Judge(fit.Model)
-		if best == nil || math.IsNaN(fit.Loss) || fit.Loss < best.Loss {
+		if best == nil || math.IsNaN(fit.Loss) || fit.Loss < best.Loss || !decides {
 			best, worse = fit, 0
 		} else {
 			worse++
