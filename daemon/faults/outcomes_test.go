@@ -25,7 +25,7 @@ func clicked(seed uint64) func(int) []byte {
 	}
 }
 
-// TestKillsOfOutcomes: a backlog of events in six partitions and of their outcomes in four, and more of both meanwhile,
+// TestKillsOfOutcomes: a backlog of events in six partitions and of their outcomes in four, and of more of both,
 // is read by a daemon that is killed again and again. Nothing is lost and nothing counts twice, and the other client
 // proves the join. The full form measures how fast a long backlog is read.
 func TestKillsOfOutcomes(t *testing.T) {

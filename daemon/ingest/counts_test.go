@@ -7,7 +7,7 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestCountFormats: what is applied counts by the format of its own record, and nothing else counts.
+// TestCountFormats: what is applied counts by the format of that record, and nothing else counts.
 func TestCountFormats(t *testing.T) {
 	records := []sketch.Record{{Fate: sketch.Control}, {Fate: sketch.Applied}, {Fate: sketch.Applied, Replayed: true},
 		{Fate: sketch.Rejected}, {Fate: sketch.Applied}, {Fate: sketch.Applied}}

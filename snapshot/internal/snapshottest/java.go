@@ -9,7 +9,7 @@ import (
 )
 
 // JavaModule returns the class path of a module on the reader for the JVM that Maven has built with what it needs. It
-// skips the test where there is none.
+// skips the test without it.
 func JavaModule(t *testing.T, name string) string {
 	t.Helper()
 	modules := os.Getenv("REFITD_JVM")
