@@ -12,6 +12,7 @@ type inspectCmd struct {
 	offline.SnapshotRef
 
 	BOM         bool   `name:"bom"          help:"Print the version's bill of materials in CycloneDX 1.6 JSON, with its model card."`
+	Entity      string `                    help:"Show what the version and its tables know of a name, such as item=i17, too."       placeholder:"FIELD=NAME"`
 	StoragePath string `name:"storage.path" help:"State directory of a daemon that is stopped: print the state, not a version."      placeholder:"DIR"`
 	State       bool   `                    help:"With --config.file: print the state of a daemon that is stopped, not a version."`
 }
@@ -19,7 +20,7 @@ type inspectCmd struct {
 // Run prints a version, or with --state or --storage.path a state. As state inspect it prints a state unless a flag
 // names a version.
 func (c *inspectCmd) Run(a *app) error {
-	ofVersion := c.BOM || c.Store != "" || c.Alias != "" || c.Version != 0 || c.TrustedKeys != nil
+	ofVersion := c.BOM || c.Entity != "" || c.Store != "" || c.Alias != "" || c.Version != 0 || c.TrustedKeys != nil
 	if a.verb == "state inspect" && !ofVersion {
 		c.State = true
 	}
@@ -38,12 +39,13 @@ func (c *inspectCmd) Run(a *app) error {
 		return a.print(string(b))
 	}
 	if !c.State && c.StoragePath == "" {
-		return versions.InspectSnapshot(c.SnapshotRef, a.out)
+		return versions.InspectSnapshot(c.SnapshotRef, c.Entity, a.out)
 	}
 	if ofVersion {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--storage.path",
 			Err: errors.New(
-				"--store, --alias, --version and --trusted-key are for versions: leave them out with --state and --storage.path",
+				"--store, --alias, --version, --entity and --trusted-key are for versions: " +
+					"leave them out with --state and --storage.path",
 			)}
 	}
 	state := stateFlags{ConfigFile: c.ConfigFile, StoragePath: c.StoragePath, Model: c.Model}

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -77,6 +79,39 @@ type Belief struct {
 	Lineage      []Ancestor     `json:"lineage"`       // parents as far as they are in the store, nearest first
 }
 
+// WriteText prints what tables say of the name, what it adds to each output, and what it interacts with most.
+func (e *Entity) WriteText(w io.Writer) error {
+	for _, field := range slices.Sorted(maps.Keys(e.Tables)) {
+		fmt.Fprintf(w, "%s=%s: %s is %v by a table\n", e.Field, e.Name, field, e.Tables[field])
+	}
+	for _, o := range e.Outputs {
+		fmt.Fprintf(w, "%s=%s adds %s to %s\n", e.Field, e.Name, plain(o.Alone), o.Output)
+		if err := writeInteractions(w, o.Interactions); err != nil {
+			return err
+		}
+	}
+	if e.Known {
+		return nil
+	}
+	similar := ""
+	if len(e.Similar) > 0 {
+		similar = "; names that begin like it: " + strings.Join(e.Similar, ", ")
+	}
+	return say(w, "%s=%s has no weights in this version%s\n", e.Field, e.Name, similar)
+}
+
+func writeInteractions(w io.Writer, list []Interaction) error {
+	rows := [][]string{}
+	for _, x := range list {
+		row := []string{"", x.Features[0]}
+		for _, name := range x.Features[1:] {
+			row = append(row, "×", name)
+		}
+		rows = append(rows, append(row, plain(x.Weight)))
+	}
+	return table(w, rows)
+}
+
 // WriteText prints the top interactions of each output, the basis and the sizes.
 func (b *Belief) WriteText(w io.Writer) error {
 	for _, o := range b.Outputs {
@@ -85,15 +120,7 @@ func (b *Belief) WriteText(w io.Writer) error {
 			more = " (search cut short: there may be larger ones)"
 		}
 		fmt.Fprintf(w, "%s: %s%s\n", o.Output, Count(o.BasisUsed, "basis vector"), more)
-		rows := [][]string{}
-		for _, x := range o.Interactions {
-			row := []string{"", x.Features[0]}
-			for _, name := range x.Features[1:] {
-				row = append(row, "×", name)
-			}
-			rows = append(rows, append(row, plain(x.Weight)))
-		}
-		if err := table(w, rows); err != nil {
+		if err := writeInteractions(w, o.Interactions); err != nil {
 			return err
 		}
 	}

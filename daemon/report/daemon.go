@@ -201,4 +201,5 @@ type SnapshotInspection struct {
 	// Optimality says how far the refit behind the version got, in words and with the held-out loss.
 	Optimality string  `json:"optimality"`
 	Belief     *Belief `json:"belief,omitempty"` // absent where a check failed
+	Entity     *Entity `json:"entity,omitempty"` // that --entity names; absent without it
 }

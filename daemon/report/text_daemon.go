@@ -245,5 +245,10 @@ func (s SnapshotInspection) WriteText(w io.Writer) error {
 			return err
 		}
 	}
+	if s.Entity != nil {
+		if err := s.Entity.WriteText(w); err != nil {
+			return err
+		}
+	}
 	return say(w, "%s; files match their digests: %t; golden pairs match: %t\n", s.Signature, s.FilesOK, s.GoldenOK)
 }

@@ -267,7 +267,7 @@ func TestSignedMoves(t *testing.T) {
 		Versions: offline.Versions{Store: o.Store, Model: "m"},
 		Trust:    offline.Trust{TrustedKeys: []string{offlinetest.Last(lines)["public_file"].(string)}},
 	}
-	inspected, err := offlinetest.Collect(t, func(out *report.Emitter) error { return InspectSnapshot(ref, out) })
+	inspected, err := offlinetest.Collect(t, func(out *report.Emitter) error { return InspectSnapshot(ref, "", out) })
 	if err != nil || inspected[0]["signature"] != "key "+store.Signer.ID()+", trusted" {
 		t.Errorf("inspect with the key: %v, %v", inspected, err)
 	}

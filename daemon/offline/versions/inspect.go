@@ -3,6 +3,7 @@ package versions
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/diff"
@@ -29,8 +30,13 @@ func BOM(ref offline.SnapshotRef) ([]byte, error) {
 
 // InspectSnapshot emits the manifest and the aliases of a version, whether its files are those that were published, and
 // whether this build scores its golden events as published. A version that fails either is exit code 5; so is a
-// manifest that cannot be trusted, of which nothing is shown.
-func InspectSnapshot(ref offline.SnapshotRef, out *report.Emitter) error {
+// manifest that cannot be trusted, of which nothing is shown. entity is FIELD=NAME of a name to show what the version
+// and its tables know of, or empty.
+func InspectSnapshot(ref offline.SnapshotRef, entity string, out *report.Emitter) error {
+	field, name, named := strings.Cut(entity, "=")
+	if entity != "" && !named {
+		return offline.Usage("--entity", "%q is not FIELD=NAME, such as item=i17", entity)
+	}
 	if err := ref.Locate(); err != nil {
 		return err
 	}
@@ -82,6 +88,12 @@ func InspectSnapshot(ref offline.SnapshotRef, out *report.Emitter) error {
 		}
 		inspection.Belief = diff.Believes(m)
 		inspection.Belief.Lineage = append(inspection.Belief.Lineage, ancestors(store, &manifest)...)
+		if named {
+			if inspection.Entity, err = diff.Entity(m, field, name); err != nil {
+				return offline.Usage("--entity", "%q is no field with names of this model: it has %s", field,
+					strings.Join(manifest.Schema.Named(), ", "))
+			}
+		}
 	}
 	if err := out.Emit("snapshot", inspection); err != nil {
 		return err

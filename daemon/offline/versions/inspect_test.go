@@ -14,9 +14,10 @@ import (
 
 func TestInspectSnapshot(t *testing.T) {
 	ref, summary, _ := fittest.Published(t)
-	inspect := func() ([]offlinetest.Line, error) {
-		return offlinetest.Collect(t, func(out *report.Emitter) error { return InspectSnapshot(ref, out) })
+	of := func(entity string) ([]offlinetest.Line, error) {
+		return offlinetest.Collect(t, func(out *report.Emitter) error { return InspectSnapshot(ref, entity, out) })
 	}
+	inspect := func() ([]offlinetest.Line, error) { return of("") }
 	lines, err := inspect()
 	if err != nil || len(lines) != 2 || len(lines[1]) != 1 {
 		t.Fatalf("%v, %v", lines, err)
@@ -27,6 +28,15 @@ func TestInspectSnapshot(t *testing.T) {
 		offlinetest.Get(l, "manifest.payload_digest") != offlinetest.Get(summary, "snapshot.payload_digest") {
 		t.Errorf("line %v", l)
 	}
+	lines, err = of("user=u1")
+	if err != nil || offlinetest.Get(lines[0], "entity.known") != true ||
+		offlinetest.Get(lines[0], "entity.outputs") == nil {
+		t.Errorf("a name: %v, %v", lines, err)
+	}
+	_, err = of("u1")
+	offlinetest.WantExit(t, err, report.ExitUsage, "FIELD=NAME")
+	_, err = of("page=u1")
+	offlinetest.WantExit(t, err, report.ExitUsage, "user, item")
 
 	path := filepath.Join(ref.Store, ref.Model, "1", "vocabulary")
 	whole, err := os.ReadFile(path)

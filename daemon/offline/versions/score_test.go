@@ -27,7 +27,7 @@ func TestSnapshotNotThere(t *testing.T) {
 			return evaluate.Score(t.Context(), c.ref, evaluate.ScoreOptions{}, strings.NewReader(""), out)
 		})
 		offlinetest.WantExit(t, err, c.code)
-		_, err = offlinetest.Collect(t, func(out *report.Emitter) error { return InspectSnapshot(c.ref, out) })
+		_, err = offlinetest.Collect(t, func(out *report.Emitter) error { return InspectSnapshot(c.ref, "", out) })
 		offlinetest.WantExit(t, err, c.code)
 	}
 }
