@@ -127,7 +127,7 @@ func (m *Model) Status() statuspage.ModelStatus {
 		out.Scoring = m.scorer.Status()
 	}
 	if m.vectors != nil {
-		out.VectorsTrouble = m.vectors.Trouble()
+		out.VectorsTrouble = report.WithoutPackages(m.vectors.Trouble())
 	}
 	rows, bytes := m.state.Store.Size()
 	for _, n := range rows {
