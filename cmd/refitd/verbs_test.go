@@ -45,6 +45,17 @@ var operated = []struct{ name, schema, train string }{
 		"max_basis: 3",
 	},
 	{
+		"margins of classes",
+		"task: multiclass, label: kind, classes: [low, middle, high], categorical: [user, item], numeric: [a], " +
+			"cross: [[user, item]]",
+		"max_basis: 3, loss: squared_hinge",
+	},
+	{
+		"smoothed margins of classes",
+		"task: multiclass, label: kind, classes: [low, middle, high], categorical: [user, item]",
+		"max_basis: 3, loss: smoothed_hinge",
+	},
+	{
 		"several labels",
 		"task: multilabel, label: kinds, classes: [low, middle, high], categorical: [user, item]",
 		"max_basis: 3",

@@ -77,21 +77,27 @@ func (f *FoldIn) NumLinear(numOutputs int) int {
 	return numOutputs
 }
 
+// CanFoldIn reports whether events can be folded into outputs of a link by a likelihood: not into margins.
+func CanFoldIn(likelihood, link string) bool {
+	switch likelihood {
+	case GaussianLikelihood:
+		return link == Identity
+	case LogisticLikelihood:
+		return link == Logistic || link == OrdinalLink
+	}
+	return likelihood == MultinomialLikelihood && link == Softmax
+}
+
 // Validate says what is wrong with the fold-in of contents; nil is sound.
 func (f *FoldIn) Validate(c *Contents) error {
 	if f == nil {
 		return nil
 	}
-	links := map[string][]string{
-		GaussianLikelihood:    {Identity},
-		LogisticLikelihood:    {Logistic, OrdinalLink},
-		MultinomialLikelihood: {Softmax},
-	}
 	linear := f.NumLinear(c.NumOutputs)
 	switch {
 	case c.degree() != quadratic && c.NumBasis > 0:
 		return fmt.Errorf("fold_in: a kernel of degree %d, rows are made for degree %d alone", c.degree(), quadratic)
-	case !slices.Contains(links[f.Likelihood], c.Link):
+	case !CanFoldIn(f.Likelihood, c.Link):
 		return fmt.Errorf("fold_in: likelihood %q does not go with link %q", f.Likelihood, c.Link)
 	case f.Likelihood == MultinomialLikelihood && f.Shared:
 		return fmt.Errorf("fold_in: outputs of a multinomial likelihood cannot be shared")

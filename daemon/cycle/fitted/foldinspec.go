@@ -25,6 +25,8 @@ func (ch *Fitted) foldIn(m *config.Model) (*format.FoldIn, string) {
 		return nil, "train.fold_in.enabled is false"
 	case s == nil || ch.Model.Map != nil:
 		return nil, "the model has no posterior: it is of the convex stage, or of numbers"
+	case !format.CanFoldIn(s.Likelihood.String(), string(ch.Target.Link)):
+		return nil, "its outputs are margins of train.loss, no log odds: another loss of classes can be folded into"
 	case len(m.Train.FoldIn.By) == 0:
 		return nil, "the schema has no categorical field"
 	}
