@@ -90,3 +90,53 @@ func TestEveryObjective(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryObjectiveOfNames publishes a model of names, lists, pairs and a number by every loss of every task with every
+// algorithm, twice: what is kept of the live model and the first version go with the second.
+func TestEveryObjectiveOfNames(t *testing.T) {
+	stream := cycletest.Stream(5, 700)
+	for _, task := range event.Tasks {
+		for _, loss := range config.Losses(task) {
+			for _, algorithm := range config.Algorithms() {
+				m := cycletest.RatingsModel(func(m *config.Model) {
+					s := &m.Schema
+					s.Task, s.Levels, s.Multi, s.Numeric = string(task), 0, []string{"tags"}, []string{"age"}
+					m.Train.Algorithm, m.Train.Loss, m.Train.MaxBasis, m.Train.TopK = algorithm, loss, 3, 1
+					switch {
+					case task.HasClasses():
+						s.Classes = []string{"1", "2", "3", "4", "5"}
+					case task == event.Ordinal:
+						s.Levels = 5
+					}
+					m.Train.Costs = [][]float64{{0, 1, 1, 1, 1}, {1, 0, 1, 1, 1}, {1, 1, 0, 1, 1}, {1, 1, 1, 0, 1}, {1, 1, 1, 1, 0}}
+				})
+				if _, err := m.Objective(); err != nil {
+					continue
+				}
+				t.Run(string(task)+" "+loss+" "+algorithm, func(t *testing.T) {
+					t.Parallel()
+					events := make([]event.Event, len(stream))
+					for i, ev := range stream {
+						ev.Multi, ev.Numeric = [][]string{{"t" + strconv.Itoa(i%3), "t4"}}, []float64{float64(i % 17)}
+						switch {
+						case task.HasClasses():
+							ev.Classes, ev.Label = []string{strconv.Itoa(int(ev.Label))}, 0
+						case task == event.Binary:
+							ev.Label = math.Floor(ev.Label / 4)
+						}
+						events[i] = ev
+					}
+					c, store := newCycle(t, m), publish.NewStore(t.TempDir())
+					for _, n := range []int{400, len(events)} {
+						observeAll(c, events[:n])
+						contents := mustRefit(t, c, sampleOf(events[:n])).Contents(m)
+						contents.Meta.Created = time.Unix(1, 0)
+						if _, err := store.Publish(t.Context(), m.Name, contents); err != nil {
+							t.Fatalf("after %d events: %v", n, err)
+						}
+					}
+				})
+			}
+		}
+	}
+}
