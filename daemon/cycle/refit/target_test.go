@@ -91,7 +91,7 @@ func TestEveryObjective(t *testing.T) {
 	}
 }
 
-// TestEveryObjectiveOfNames publishes a model of names, lists, pairs and a number by every loss of every task with every
+// TestEveryObjectiveOfNames publishes a model of names, lists and a number by every loss of every task with every
 // algorithm, twice: what is kept of the live model and the first version go with the second.
 func TestEveryObjectiveOfNames(t *testing.T) {
 	stream := cycletest.Stream(5, 700)
