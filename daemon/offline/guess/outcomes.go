@@ -103,8 +103,8 @@ func guessJoined(p *dataset.Profile, sample *Sample, of *dataset.Profile, with *
 			"event by its id", j.source)
 	}
 	at, comes := g.likelyTime(columns, key.event), j.likelyTime(topLevel(others), key.outcome)
-	if (at == nil || comes == nil) && o.Topic == "" {
-		return refuse("a column of times is needed in both files: an outcome counts within a window after its event")
+	if at == nil && o.Topic == "" || at != nil && comes == nil {
+		return refuse("a column of times is needed in both: an outcome counts within a window after its event")
 	}
 	g.schema.Identity = key.event.Name
 	g.read(key.event, false)
@@ -117,12 +117,12 @@ func guessJoined(p *dataset.Profile, sample *Sample, of *dataset.Profile, with *
 	j.Key = config.OutcomeKey{Impression: key.event.Name, Outcome: PlaceOf(pathOf(key.outcome), "", false)}
 	j.keyWhy = fmt.Sprintf("%d of %d values are among those of %s, which differ", key.matched, key.outcome.Present,
 		quoted(key.event.Name))
-	unit := ""
-	if comes != nil {
-		if unit = timeUnit(comes); comes.Name != g.schema.Time {
+	if at != nil { // else what counts is when records were written
+		unit := timeUnit(comes)
+		if comes.Name != g.schema.Time {
 			j.Time = comes.Name
 		}
-		if of := g.schema.TimeUnit; at != nil && unit != "" && timeUnit(at) != "" && unit != of {
+		if of := g.schema.TimeUnit; unit != "" && timeUnit(at) != "" && unit != of {
 			return refuse("times of the events are in %s, those of %s in %s: one time_unit counts for both", unitWords[of],
 				j.source, unitWords[unit])
 		}
@@ -212,7 +212,7 @@ func (g *guess) laterLabel(j *joined, others []*dataset.Column, key, comes *data
 			Err: fmt.Errorf("offline: %s has no column %s of numbers, which says what an outcome is worth", j.source,
 				quoted(asked))}
 	case of == nil:
-		s.Task, s.Label, g.labelWhy = string(event.Binary), strings.ReplaceAll(g.labelName(j), "-", "_"),
+		s.Task, s.Label, g.labelWhy = string(event.Binary), g.freeName(strings.ReplaceAll(j.labelName(), "-", "_")),
 			"an event has an outcome within the window, or has none"
 		return nil
 	case of.Booleans == of.Present || of.Whole == of.Present && of.Min >= 0 && of.Max <= 1:
@@ -221,7 +221,7 @@ func (g *guess) laterLabel(j *joined, others []*dataset.Column, key, comes *data
 		s.Task = string(event.Regression)
 		g.labelWhy = fmt.Sprintf("numbers from %g to %g; an event without an outcome counts as 0", of.Min, of.Max)
 	}
-	s.Label, j.Label, j.labelWhy = of.Name, of.Name, g.labelWhy
+	s.Label, j.Label, j.labelWhy = g.freeName(of.Name), of.Name, g.labelWhy
 	if n := float64(j.several); s.Task == string(event.Regression) && n > 0 && n >= manyOfOne*float64(j.matched) {
 		j.Reward, j.rewardWhy = config.RewardSum, fmt.Sprintf("%d events have several outcomes", j.several)
 	}
@@ -232,13 +232,17 @@ func (g *guess) laterLabel(j *joined, others []*dataset.Column, key, comes *data
 var ofRewards = []string{"value", "reward", "gain", "profit"}
 
 // labelName is the name of a label that no column has: that of the outcomes.
-func (g *guess) labelName(j *joined) string {
-	name := asName(j.source)
+func (j *joined) labelName() string {
 	if j.format != "" && strings.ContainsAny(j.source, `/\.`) {
-		name = nameOf(j.source)
+		return nameOf(j.source)
 	}
-	if slices.ContainsFunc(g.fields, func(f report.InitField) bool { return f.Name == name }) {
-		return name + "_label"
+	return asName(j.source)
+}
+
+// freeName is a name for the label that no field of the events has: both may have a price.
+func (g *guess) freeName(name string) string {
+	for slices.ContainsFunc(g.fields, func(f report.InitField) bool { return f.Name == name }) {
+		name += "_label"
 	}
 	return name
 }

@@ -92,6 +92,20 @@ func TestInitOutcomes(t *testing.T) {
 		t.Errorf("of topics: %+v", o)
 	}
 
+	// Both have a price: the label is called otherwise. A name that means something in YAML is quoted.
+	for name, label := range map[string]string{"item": "item_label", "price #1": "price #1"} {
+		o := of("bought.csv", strings.Replace(clicked, "shop", name, 1))
+		o.Label = name
+		_, m = guesses(t, "shown.csv", shown, o)
+		if m.Input.Outcomes.Label != name || m.Schema.Label != label {
+			t.Errorf("%+v of %+v", m.Input.Outcomes, m.Schema)
+		}
+	}
+
+	// Of topics the times of records count, but for both.
+	topics.LookOutcomes = records(strings.ReplaceAll(strings.ReplaceAll(bought, "}", `"}`), `"ts":`, `"at":"x`))
+	_, err = offlinetest.Collect(t, func(out *report.Emitter) error { return Init(topics, out) })
+	offlinetest.WantExit(t, err, report.ExitUsage, "a column of times")
 	for _, bad := range []struct {
 		data, outcomes, label, key string
 		want                       string
@@ -100,6 +114,7 @@ func TestInitOutcomes(t *testing.T) {
 		{shown, strings.ReplaceAll(clicked, "\n", "\nx"), "", "--outcomes", "no column of "},
 		{shown, clicked, "price", "--label", "no column \"price\""},
 		{shown, strings.ReplaceAll(clicked, ",17", ",x"), "", "--outcomes", "a column of times"},
+		{strings.ReplaceAll(shown, ",17", ",x"), clicked, "", "--outcomes", "a column of times"},
 	} {
 		o := of("of.csv", bad.outcomes)
 		o.Data, o.Label = offlinetest.WriteFile(t, "a.csv", bad.data), bad.label

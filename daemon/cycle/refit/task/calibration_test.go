@@ -3,8 +3,10 @@ package task
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
@@ -53,6 +55,7 @@ func TestCalibration(t *testing.T) {
 			loss = solver.BinaryLogistic{}
 		}
 		j := &Task{
+			Model:  new(config.Model),
 			Target: &encode.Target{Objective: config.Objective{Margin: "max_hinge"}},
 			Rows: Rows{
 				Select_: rows,
@@ -116,6 +119,7 @@ func TestCalibrationSaysNoLess(t *testing.T) {
 	model := solver.NewModel(solver.ANOVA, k, k, true)
 	model.Bias = []float64{0.3, -0.1, 0.2}
 	j := &Task{
+		Model:  new(config.Model),
 		Target: &encode.Target{Objective: config.Objective{Margin: string(margin.MaxHinge)}},
 		Rows: Rows{
 			Select_: rows,
@@ -135,5 +139,25 @@ func TestCalibrationSaysNoLess(t *testing.T) {
 	j.Target.Margin = string(margin.Structured)
 	if c := j.Calibrate(model); c.shift != nil {
 		t.Errorf("shift %v of outputs of costs", c.shift)
+	}
+}
+
+// TestOpenRowsCalibrate: select rows whose label is still to come count for the calibration of margins as in training.
+func TestOpenRowsCalibrate(t *testing.T) {
+	of := func(n int, weights []float64) float64 {
+		rows, model := marginOutputs(n, 1)
+		for i := 200; i < n; i++ {
+			rows.Targets[i] = -1
+		}
+		rows.Events = make([]event.Event, n)
+		j := &Task{Model: new(config.Model), Target: &encode.Target{}, Choices: Choices{Unbounded: true},
+			Rows: Rows{Select_: rows, Gate: new(encode.Encoded), Sample: &encode.Sample{HeldOutWeights: weights}}}
+		j.Model.Schema.LabelLater = weights != nil
+		return j.Calibrate(model).Factor
+	}
+	weights := slices.Concat(slices.Repeat([]float64{1}, 200), slices.Repeat([]float64{1e-9}, 200))
+	got, want, whole := of(400, weights), of(200, nil), of(400, nil)
+	if math.Abs(got-want) > 1e-3*want || math.Abs(whole-want) < 0.1*want {
+		t.Errorf("factor %g with rows that hardly count, %g without them, %g with them whole", got, want, whole)
 	}
 }

@@ -44,7 +44,8 @@ func (j *Task) SelectLoss(m *solver.Model, weights []float64) float64 {
 // class counts one row more, of which nothing is known, so that one that those rows lack stays possible. What a matrix
 // of costs decides is not shifted: its outputs are of costs and not of frequencies.
 func (j *Task) Calibrate(m *solver.Model) calibration {
-	x, targets, weights := j.Rows.Select_.X, j.Rows.Select_.Targets, j.ChosenBy(nil, j.Rows.Select_.Events)
+	x, targets := j.Rows.Select_.X, j.Rows.Select_.Targets
+	weights := j.ChosenBy(j.SelectCounts(), j.Rows.Select_.Events)
 	if x.NumRows() == 0 {
 		x, targets, weights = j.Rows.Problem.X, j.Rows.Problem.Targets, nil
 	}

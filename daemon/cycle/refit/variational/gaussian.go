@@ -63,6 +63,6 @@ func FitGaussian(ctx context.Context, j *task.Task, warm *task.WarmStart,
 	valid.Each(t, fit.Model, func(_ int, outputs, _ []float64) { numbers = append(numbers, outputs[0]) })
 	// Numbers on rows that the sweeps have not seen: on training rows they would seem to mean more.
 	link := encode.NewLevelLink(j.Target.Outputs(), 1/math.Sqrt(fit.State.Noise)).
-		Fit(numbers, j.Rows.Select_.Targets, j.ChosenBy(nil, j.Rows.Select_.Events))
+		Fit(numbers, j.Rows.Select_.Targets, j.ChosenBy(j.SelectCounts(), j.Rows.Select_.Events))
 	return &task.GaussianFit{VariationalFit: fit, Link: link, Began: began}, nil
 }
