@@ -32,7 +32,7 @@ var examples = map[string]string{
 	"versions prune":          "refitd versions prune --store snapshots --model ratings --keep 10 --dry-run",
 	"keys new":                "refitd keys new --out keys",
 	"versions export onnx":    "refitd versions export onnx --store snapshots --model ratings --output ratings.onnx",
-	"versions export vectors": "refitd versions export vectors --store snapshots --model m --over item --output items.parquet",
+	"versions export vectors": "refitd versions export vectors --store snapshots --model m --over item --output i.parquet",
 	"versions export oci":     "refitd versions export oci --store snapshots --model m --to registry.example.org/models",
 	"versions export jsonl":   "refitd versions export jsonl --storage.path state --model ratings --output sample.jsonl",
 	"versions export libsvm":  "refitd versions export libsvm --storage.path state --model ratings --output sample.svm",
