@@ -34,6 +34,7 @@ func settleBias(s *posterior.State, slopes func() (slope, curve []float64)) {
 	}
 	// Secants of the slope, which falls: between what is known to be below and above, and at most 4 times the last step.
 	rise, bend := at(slope, curve)
+	first := rise
 	below, above, step := math.Inf(-1), math.Inf(1), rise/bend
 	for range biasSteps {
 		if rise > 0 {
@@ -53,6 +54,13 @@ func settleBias(s *posterior.State, slopes func() (slope, curve []float64)) {
 		if to := s.Bias[0] + step; to <= below || to >= above {
 			step = (below+above)/2 - s.Bias[0]
 		}
+	}
+	// Not settled: far past the maximum the evidence may be less than at the start.
+	switch isFar := math.Abs(rise) > math.Abs(first); {
+	case isFar && first > 0 && rise < 0:
+		s.Bias[0] = below
+	case isFar && first < 0 && rise > 0:
+		s.Bias[0] = above
 	}
 }
 
