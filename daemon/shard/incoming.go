@@ -131,7 +131,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 			share.Resume = min(share.Resume, other.since)
 		}
 	}
-	// Rows, account and place are one transaction: a crash leaves the merge done or not begun.
+	// The place is written last, and with few pairs all at once: what a crash leaves undone is merged again.
 	events, err := r.Store.Merge(share)
 	switch {
 	case errors.Is(err, sketch.ErrBehind): // its pairs wait for a head that is not
