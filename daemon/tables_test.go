@@ -103,7 +103,11 @@ func TestTables(t *testing.T) {
 	}
 	began := time.Now()
 	putItem(b, "novel", []byte(`{"genre":"g2","in_stock":true,"price":5}`))
-	daemontest.Within(t, daemontest.Patience, "the item in a list", func() bool { return has(nil) })
+	daemontest.Within(t, daemontest.Patience, "the item in a list", func() bool {
+		seed++
+		b.ProduceRatings(seed, 10) // after updates that were held back the next refit brings it
+		return has(nil)
+	})
 	t.Logf("the item is in a list %v after its record", time.Since(began))
 	if !has(map[string]any{"in_stock": true, "genre": []any{"g1", "g2"}}) || has(map[string]any{"in_stock": false}) ||
 		has(map[string]any{"price": map[string]any{"min": 6.0}}) {

@@ -47,7 +47,18 @@ func (c *Columns) of(names []string) ([]string, error) {
 
 func noColumn(name, field string, names []string) error {
 	return fmt.Errorf("no column %q for the field %q: there are %s. --map %s=COLUMN names another", name, field,
-		strings.Join(names, ", "), field)
+		List(names), field)
+}
+
+// shownNames is how many names an error lists.
+const shownNames = 20
+
+// List returns names for an error: the first of them, and how many more there are.
+func List(names []string) string {
+	if more := len(names) - shownNames; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // LabelField is what the label's field is called in Columns.Of, whatever the schema calls it.

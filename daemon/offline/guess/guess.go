@@ -102,7 +102,7 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	case label != "" && of == nil:
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
 			Err: fmt.Errorf("offline: %q is not a column: the nearest name is "+
-				"%q of %s", label, nearest(label, columns), strings.Join(names, ", "))}
+				"%q of %s", label, nearest(label, columns), dataset.List(names))}
 	case label == "" && task == "":
 		of = likelyLabel(columns)
 	}
@@ -116,12 +116,12 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	} else if task != "" {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--task",
 			Err: fmt.Errorf("offline: a log of choices has a column that says who chose "+
-				"and one that says what, with names that come back: there are %s", strings.Join(names, ", "))}
+				"and one that says what, with names that come back: there are %s", dataset.List(names))}
 	} else {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
 			Err: fmt.Errorf("offline: no column is clearly the label: say "+
 				"--label NAME, one of %s; or, if every row is a choice, such as a purchase, and none says no, --task implicit%s",
-				strings.Join(names, ", "), g.noHeader(columns))}
+				dataset.List(names), g.noHeader(columns))}
 	}
 	g.addAll(columns, of)
 	g.findFunctions(columns)

@@ -255,4 +255,11 @@ func TestInitOfWideFiles(t *testing.T) {
 		)
 	})
 	offlinetest.WantExit(t, err, report.ExitUsage, "has 60001 columns", "leave columns out")
+	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
+		data := offlinetest.WriteFile(t, "x.csv", wide(3000))
+		return Init(Options{Data: data, Label: "buyed", Output: filepath.Join(t.TempDir(), "x.yaml")}, out)
+	})
+	if offlinetest.WantExit(t, err, report.ExitUsage, "and 2981 more"); len(err.Error()) > 500 {
+		t.Errorf("an error of %d bytes", len(err.Error()))
+	}
 }

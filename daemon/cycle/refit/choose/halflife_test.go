@@ -42,6 +42,7 @@ func TestHorizonsAfterAnAlarm(t *testing.T) {
 		Choices: task.Choices{
 			Unbounded: true,
 		},
+		Model: &config.Model{},
 		Criteria: task.Criteria{
 			AlarmAge: math.Inf(1),
 		},

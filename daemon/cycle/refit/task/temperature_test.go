@@ -54,7 +54,7 @@ func temperedTask(n, k int) (*Task, *solver.Model) {
 	}
 	rows, _ := encode.Encode(vocab, target, events, nil)
 	chosen := Rows{Select_: rows, Sample: &encode.Sample{}}
-	return &Task{Target: target, Rows: chosen, Choices: Choices{Unbounded: true}}, model
+	return &Task{Model: &config.Model{}, Target: target, Rows: chosen, Choices: Choices{Unbounded: true}}, model
 }
 
 // TestInverseTemperature: the factor has the least loss under its prior, which few rows do not move far, and outputs
