@@ -39,7 +39,8 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Writer writes the vectors of one model. Make it with New and call Run, once at a time; Trouble is safe for concurrent use.
+// Writer writes the vectors of one model. Make it with New and call Run, once at a time. Trouble is safe for concurrent
+// use.
 type Writer struct {
 	Options
 	config  *pgx.ConnConfig
