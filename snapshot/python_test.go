@@ -186,6 +186,7 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		list = append(list, e.tabled(t, m))
 	}
 	for name, c := range map[string]*format.Contents{"catalogue": snapshottest.Catalogue(),
+		"filters":      snapshottest.Filters(),
 		"trees-tables": snapshottest.WithTables(snapshottest.WithTrees(snapshottest.TestContents(snapshottest.Small)))} {
 		m, e := publishAs(name, c)
 		list = append(list, e.tabled(t, m))

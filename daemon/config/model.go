@@ -519,6 +519,7 @@ func (m *Model) hashWithSchedule() string {
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
 	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify = "", 0, Deltas{}, Serve{}, Score{},
 		Notify{}
+	c.Publish.Vectors = VectorTable{}
 	c.Train.Cap = Cap{} // which changes no row, and nothing that a refit continues from
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice

@@ -3,6 +3,7 @@ package config
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/refitd/refitd/daemon/config/scalar"
@@ -25,6 +26,8 @@ func (x *VectorTable) Password() string { return x.password.Reveal() }
 var (
 	sqlName    = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,49}$`)
 	notSQLName = regexp.MustCompile(`[^a-z0-9_]`)
+	// tables that the writer has for something else
+	takenTables = []string{"refitd_vectors", "refitd_changed"}
 )
 
 // TableOf returns the name of the table for a model.
@@ -33,6 +36,9 @@ func (x *VectorTable) TableOf(model string) string {
 		return x.Table
 	}
 	name := "refitd_" + notSQLName.ReplaceAllString(strings.ToLower(model), "_")
+	if slices.Contains(takenTables, name) {
+		name += "_"
+	}
 	return name[:min(len(name), 50)]
 }
 
@@ -48,15 +54,16 @@ func (v *validator) publishedVectors(m *Model, path string) {
 	to, err := url.Parse(x.To)
 	if err != nil || to.Scheme != "postgres" && to.Scheme != "postgresql" {
 		v.bad(path+".to", scalar.Redacted, "a URL such as postgres://refitd@db.example.org/shop?sslmode=verify-full")
-	} else if _, has := to.User.Password(); has || to.Query().Has("password") {
+	} else if _, has := to.User.Password(); has || to.Query().Has("password") || to.Query().Has("sslpassword") {
 		v.bad(path+".to", scalar.Redacted, "a URL without a password, which password_file has")
 	}
 	if x.Over == "" {
 		v.bad(path+".over", "", "the categorical field whose names get vectors")
 	}
 	v.field(path+".over", x.Over, m.Schema.Categorical)
-	if x.Table != "" && !sqlName.MatchString(x.Table) {
-		v.bad(path+".table", x.Table, "at most 50 lower-case letters, digits and '_', or leave it out")
+	if x.Table != "" && !sqlName.MatchString(x.Table) || slices.Contains(takenTables, x.Table) {
+		v.bad(path+".table", x.Table,
+			"at most 50 lower-case letters, digits and '_', but no table that refitd needs for itself, or leave it out")
 	}
 	if x.PasswordFile != "" {
 		x.password = scalar.NewSecret(v.private(path+".password_file", x.PasswordFile))

@@ -235,6 +235,10 @@ func (e *extent) addUpdates(parts map[string]int64, m *config.Model) {
 		parts["models"] += 2 * e.model
 		parts["vocabulary"] += 2 * cycle.OtherVocabularyFootprint(e.d)
 	}
+	if m.Publish.Vectors.To != "" && !m.Shard.IsShard() { // what the table has
+		parts["models"] += e.model
+		parts["vocabulary"] += cycle.OtherVocabularyFootprint(e.d)
+	}
 	if m.Publish.Deltas.Every > 0 {
 		parts["deltas"] = cycle.DeltasFootprint(m, e.model, e.d)
 	}

@@ -52,6 +52,11 @@ func TestOf(t *testing.T) {
 		more.TotalBytes <= 2*m.TotalBytes-m.Parts["web.bodies"]-m.Parts["web.connections"]-m.Parts[config.ProcessPart] {
 		t.Errorf("%+v", more)
 	}
+	without := Of(c).Parts["other.models"]
+	c.Models[1].Publish.Vectors.To = "postgres://db/shop"
+	if with := Of(c).Parts["other.models"]; with <= without {
+		t.Errorf("models take %d with a table of vectors, %d without", with, without)
+	}
 	fixed := []string{"guard", "curves", "batches", config.ProcessPart} // as large with every configuration
 	named := func(parts map[string]int64) {
 		t.Helper()

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -159,14 +160,14 @@ func (w *Writer) change(ctx context.Context, tx pgx.Tx, v *snapshot.Vectors, wid
 }
 
 // changed returns name, place and vector of the names that differ from those before, nil for all; those that are gone
-// have no vector. Names that no text of PostgreSQL can be are left out.
+// have no vector. Names that the table cannot have are left out.
 func changed(before, now *snapshot.Vectors) iter.Seq[[]any] {
 	return func(yield func([]any) bool) {
 		var old, vector []float64
 		var scratch snapshot.Scratch
 		if before != nil {
 			before.Names(func(name string, _ int) bool {
-				return now.Has(name) || strings.Contains(name, "\x00") || yield([]any{name, nil, nil})
+				return now.Has(name) || !fits(name) || yield([]any{name, nil, nil})
 			})
 		}
 		now.Names(func(name string, place int) bool {
@@ -180,7 +181,15 @@ func changed(before, now *snapshot.Vectors) iter.Seq[[]any] {
 			if place >= 0 {
 				row[1] = int64(place)
 			}
-			return strings.Contains(name, "\x00") || yield(row)
+			return !fits(name) || yield(row)
 		})
 	}
+}
+
+// maxNameBytes is what an index of PostgreSQL has room for: of pages of 8 KiB, 2704 bytes for a key with its header.
+const maxNameBytes = 2600
+
+// fits reports whether a name can be a key of PostgreSQL: one that cannot would keep out all others.
+func fits(name string) bool {
+	return len(name) <= maxNameBytes && utf8.ValidString(name) && !strings.Contains(name, "\x00")
 }

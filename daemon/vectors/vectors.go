@@ -39,7 +39,8 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Writer writes the vectors of one model. Make it with New, call Run once; Trouble is safe for concurrent use.
+// Writer writes the vectors of one model. Make it with New and call Run, once at a time. Trouble is safe for concurrent
+// use.
 type Writer struct {
 	Options
 	config  *pgx.ConnConfig
@@ -73,6 +74,7 @@ func (w *Writer) Trouble() string {
 // until it is over, and tried again. A model without vectors is left out until the next version.
 func (w *Writer) Run(ctx context.Context, published func() *snapshot.Model) {
 	defer w.disconnect()
+	defer w.trouble.Store(nil) // another trainer may lead now
 	var refused *snapshot.Model
 	for failures := 0; ctx.Err() == nil; {
 		pause := lookEvery

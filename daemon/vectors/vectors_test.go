@@ -263,11 +263,24 @@ func TestNoDatabase(t *testing.T) {
 		}
 		cancel()
 		running.Wait()
+		if w.Trouble() != "" {
+			t.Errorf("trouble %q of a writer that does not run", w.Trouble())
+		}
 		if text := log.String(); strings.Count(text, "level=ERROR") != 1 || strings.Contains(text, "hunter2") {
 			t.Errorf("log:\n%s", text)
 		}
 		if over == "genre" && len(results) > 0 {
 			t.Errorf("a model without vectors was tried %d times more", len(results))
+		}
+	}
+}
+
+// TestNamesThatFit: a name that PostgreSQL has no room for is left out, as it would keep out all others.
+func TestNamesThatFit(t *testing.T) {
+	for name, want := range map[string]bool{"i1": true, "a\"';--": true, strings.Repeat("x", maxNameBytes): true,
+		strings.Repeat("x", maxNameBytes+1): false, "a\x00": false, "\xff": false} {
+		if fits(name) != want {
+			t.Errorf("%.20q fits: %t", name, !want)
 		}
 	}
 }

@@ -229,7 +229,7 @@ func (m *Model) encode(in *format.Input, s *Scratch) (unseen int) {
 		}
 		if j, ok := m.column(f, name); ok {
 			s.index, s.value = append(s.index, j), append(s.value, 1)
-		} else {
+		} else if !m.isFilter(f) {
 			unseen++
 		}
 	}
@@ -241,7 +241,7 @@ func (m *Model) encode(in *format.Input, s *Scratch) (unseen int) {
 		for _, name := range names {
 			if j, ok := m.column(field, name); ok {
 				s.index = append(s.index, j)
-			} else if name != "" {
+			} else if name != "" && !m.isFilter(field) {
 				unseen++
 			}
 		}

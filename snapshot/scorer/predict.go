@@ -52,7 +52,7 @@ func (m *Model) unseenNames(over *Overlay, in *format.Input) []string {
 	var unseen []string
 	fields := m.contents.Schema.Named()
 	note := func(f int, name string) {
-		if _, ok := m.column(f, name); !ok && name != "" {
+		if _, ok := m.column(f, name); !ok && name != "" && !m.isFilter(f) {
 			unseen = append(unseen, fields[f]+"="+name)
 		}
 	}

@@ -109,6 +109,15 @@ func (m *Model) isColumnOfTable(field int) bool {
 	return slices.ContainsFunc(m.known, func(k *known) bool { return slices.Contains(k.categorical, field) })
 }
 
+// isFilter reports whether a field, numbered with crosses and lists, is a column of tables that nothing has learned.
+// Its names serve conditions alone, and none of them is unseen.
+func (m *Model) isFilter(field int) bool {
+	list := field - m.contents.Schema.FirstMulti()
+	return len(m.contents.Vocabulary[field]) == 0 && slices.ContainsFunc(m.known, func(k *known) bool {
+		return slices.Contains(k.categorical, field) || slices.Contains(k.multi, list)
+	})
+}
+
 // joinedInput is the memory of an event with what is known of its entities.
 type joinedInput struct {
 	in      format.Input

@@ -357,3 +357,40 @@ func TestWhereRefused(t *testing.T) {
 		t.Errorf("%+v: %v", list, err)
 	}
 }
+
+// TestFiltersAreNotUnseen: what a table says in columns that nothing has learned is no unseen name; a new name of the
+// others is.
+func TestFiltersAreNotUnseen(t *testing.T) {
+	x := newTabled(t, 3, 60)
+	c := x.model.Contents()
+	for _, f := range []int{3, 4} { // in_stock and tags
+		c.NumFeatures -= len(c.Vocabulary[f])
+		c.Vocabulary[f] = nil
+	}
+	c.Linear, c.Basis = c.Linear[:c.NumFeatures], c.Basis[:c.NumBasis*c.NumFeatures]
+	m, err := NewModel(c)
+	snapshottest.Must(t, err)
+	seen := 0
+	for name, row := range x.rows {
+		in := &format.Input{Categorical: []string{"u1", name, "", ""}}
+		var want []string
+		if _, ok := m.Column(1, name); !ok {
+			want = append(want, "item="+name)
+		}
+		if genre := row.Categorical[0]; genre == "g3" { // which has no column
+			want = append(want, "genre=g3")
+		}
+		p, err := m.Predict(in)
+		snapshottest.Must(t, err)
+		n := m.Score(make([]float64, 1), in, new(Scratch))
+		if !slices.Equal(p.Unseen, want) || n != len(want) {
+			t.Errorf("%s with %+v: unseen %q and %d, want %q", name, row, p.Unseen, n, want)
+		}
+		if len(want) == 0 {
+			seen++
+		}
+	}
+	if seen == 0 {
+		t.Error("each event has an unseen name")
+	}
+}

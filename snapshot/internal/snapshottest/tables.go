@@ -86,3 +86,12 @@ func Catalogue() *format.Contents {
 		{Input: format.Input{Categorical: []string{"u2", "i7", "", "true", "", ""}}}}
 	return c
 }
+
+// Filters is Catalogue with a column of a table that nothing has learned.
+func Filters() *format.Contents {
+	c := Catalogue()
+	c.NumFeatures -= len(c.Vocabulary[3])
+	c.Vocabulary[3] = nil
+	c.Basis, c.Linear = c.Basis[:c.NumFeatures*c.NumBasis], c.Linear[:c.NumFeatures]
+	return c
+}

@@ -152,7 +152,11 @@ class Columns:
         names = [(f, name) for f, name in enumerate(event.categorical) if f != but]
         names += [(self._first_multi + f, name) for f, list_ in enumerate(event.multi) for name in list_]
         fields = self.schema.named
-        return tuple(f"{fields[f]}={name}" for f, name in names if name and self.column(f, name) < 0)
+        return tuple(f"{fields[f]}={name}" for f, name in names if name and self.column(f, name) < 0 and not self._is_filter(f))
+
+    def _is_filter(self, field: int) -> bool:
+        """Reports whether a field is a column of tables that nothing has learned: its names serve conditions alone, and none of them is unseen."""
+        return not self.names[field] and self._known is not None and self._known.column(self.schema.named[field]) is not None
 
     def name(self, column: int) -> str:
         """Names a column: "user=u1", "age", or "(constant)"."""

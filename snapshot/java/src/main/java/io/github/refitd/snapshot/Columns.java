@@ -18,6 +18,7 @@ final class Columns {
     private final int[][] crosses;
     private final int numFeatures;
     private final Map<String, double[]> tensors;
+    private final Tables known; // null without tables
 
     /** numFeatures is how many columns the version has. base, if any, is of the version, whose index is shared. */
     Columns(Schema schema, Contents c, int numFeatures, Columns base) {
@@ -25,6 +26,7 @@ final class Columns {
         this.numFeatures = numFeatures;
         names = c.vocabulary;
         tensors = c.tensors;
+        known = c.known;
         order = c.added;
         index = base == null ? new ArrayList<>() : base.index;
         first = base == null ? new int[names.size()] : base.first;
@@ -196,9 +198,14 @@ final class Columns {
     }
 
     private void unseen(List<String> found, int field, String name) {
-        if (!name.isEmpty() && column(field, name) < 0) {
+        if (!name.isEmpty() && column(field, name) < 0 && !isFilter(field)) {
             found.add(schema.named.get(field) + "=" + name);
         }
+    }
+
+    /** Whether a field is a column of tables that nothing has learned: its names serve conditions alone. */
+    private boolean isFilter(int field) {
+        return names.get(field).isEmpty() && known != null && known.column(schema.named.get(field)) != null;
     }
 
     /** Names a column: "user=u1", "age", or "(constant)". */
