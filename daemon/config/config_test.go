@@ -180,6 +180,14 @@ func TestDefaultsFile(t *testing.T) {
 	walk(reflect.TypeFor[Config](), "")
 }
 
+// TestFewRowsHeldOut: a hundredth of the smallest sample is a row for each half of what is held out.
+func TestFewRowsHeldOut(t *testing.T) {
+	m := &Model{Sample: Sample{Size: 100, Holdout: Holdout{Fraction: 0.01}}}
+	if m.resolveSample(); m.Sample.Holdout.Size != 2 {
+		t.Errorf("%d rows are held out", m.Sample.Holdout.Size)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct {
 		name, old, new string // a change to the smallest configuration
@@ -230,6 +238,8 @@ func TestMistakes(t *testing.T) {
 		{"null", "path: state", "path:", `2:11 storage.path | has no value | `},
 		{"infinite", "fraction: 0.1", "fraction: .inf",
 			`8:73 models[0].sample.holdout.fraction | expected a finite number | `},
+		{"one row held out", "holdout: {", "holdout: {size: 1, ",
+			`8:69 models[0].sample.holdout.size | at least 2, one row to choose on and one for the gate | `},
 		{"quota of no class", "holdout: {", "quotas: [{class: 6, share: 0.1}], holdout: {",
 			`8:70 models[0].sample.quotas[0].class | is "6": write one of 1, 2, 3, 4, 5 | 1`},
 		{"quotas above the whole", "holdout: {", "quotas: [{class: 1, share: 0.6}, {class: 2, share: 0.6}], holdout: {",

@@ -365,8 +365,8 @@ func (m *Model) resolveSample() {
 		m.Sample.MaxBytes = Size(m.Sample.Size) * m.OrdinaryRow()
 	}
 	h := &m.Sample.Holdout
-	if h.Size == 0 {
-		h.Size = int(math.Ceil(h.Fraction * float64(m.Sample.Size)))
+	if h.Size == 0 && h.Fraction > 0 {
+		h.Size = max(2, int(math.Ceil(h.Fraction*float64(m.Sample.Size)))) // one to choose on, one for the gate
 	}
 	if h.HalfLife == 0 {
 		h.HalfLife = m.Sample.HalfLife

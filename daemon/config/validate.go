@@ -442,6 +442,9 @@ func (v *validator) sample(m *Model, path string) {
 	v.present(&m.Schema, path+".holdout.by", s.Holdout.By)
 	v.present(&m.Schema, path+".cap.by", s.Cap.By)
 	v.whole(path+".holdout.size", s.Holdout.Size, 0, 1_000_000_000)
+	if s.Holdout.Size == 1 && s.Holdout.Fraction > 0 {
+		v.bad(path+".holdout.size", 1, "at least 2, one row to choose on and one for the gate")
+	}
 	if s.HalfLife > 0 && s.Holdout.HalfLife > s.HalfLife || s.Holdout.HalfLife < 0 {
 		v.bad(path+".holdout.half_life", s.Holdout.HalfLife,
 			fmt.Sprintf("at most sample.half_life, which is %s", s.HalfLife))

@@ -152,7 +152,7 @@ const (
 // lineShapes are the lines that those reasons ask for.
 var lineShapes = map[event.Reason][2]string{
 	notMovieLens:       {"user, item, rating and maybe seconds, separated by tabs, :: or commas", "another line"},
-	notLIBSVM:          {"label index:value …, indices increasing from 1", "another line"},
+	notLIBSVM:          {"label index:value …, indices increasing from 1 to at most 100,000,000", "another line"},
 	notOneHot:          {"values 1 in one-hot columns", "another value"},
 	notCSV:             {"a line by RFC 4180", "another line"},
 	tooManyColumns:     {"as many columns as the header", "more"},

@@ -19,12 +19,16 @@ import (
 // sameVector is the cosine above which two unit basis vectors count as one. Chosen by hand.
 const sameVector = 0.95
 
-// PriorFor returns the posterior's prior for a problem, with Gaussian labels at their own scale.
+// labelRounding is the deviation of labels, in parts of the largest, that rounding of weighted means alone can give to
+// labels that are all alike. Chosen by hand.
+const labelRounding = 1e-12
+
+// PriorFor returns the posterior's prior for a problem, with Gaussian labels at their own scale, where they have one.
 func PriorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
 	if l != posterior.Gaussian {
 		return posterior.PriorFor(l, 1)
 	}
-	n, variance := 0.0, 0.0
+	n, variance, largest := 0.0, 0.0, 0.0
 	for i := range p.X.NumRows() {
 		n += p.Weight(i)
 	}
@@ -33,16 +37,18 @@ func PriorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
 		for i := range p.X.NumRows() {
 			if w := p.Weight(i); w > 0 {
 				sum += w
+				largest = max(largest, math.Abs(p.Target(i)[c]))
 				d := p.Target(i)[c] - mean
 				mean += d * w / sum
 				variance += w * d * (p.Target(i)[c] - mean) / float64(p.Outputs)
 			}
 		}
 	}
-	if n == 0 || variance == 0 {
+	scale := math.Sqrt(variance / n)
+	if !(scale > labelRounding*largest) {
 		return posterior.PriorFor(l, 1)
 	}
-	return posterior.PriorFor(l, math.Sqrt(variance/n))
+	return posterior.PriorFor(l, scale)
 }
 
 // NewPosterior returns what the sweeps of a cold refit start from. Outputs that share their interactions start with k
