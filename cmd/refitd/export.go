@@ -8,11 +8,11 @@ import (
 )
 
 type exportCmd struct {
-	ONNX    exportONNXCmd    `cmd:"" name:"onnx"   help:"Write a published version as an ONNX model that takes events by field."`
-	Vectors exportVectorsCmd `cmd:"" name:"vectors" help:"Write a published version as vectors of names, for inner products."`
-	OCI     exportOCICmd     `cmd:"" name:"oci" help:"Write a published version into a registry, as an image that Kubernetes mounts."`
-	JSONL   exportJSONLCmd   `cmd:"" name:"jsonl"  help:"Write the sample of a stopped daemon as JSON Lines, with weights."`
-	LIBSVM  exportLIBSVMCmd  `cmd:"" name:"libsvm" help:"Write the sample of a stopped daemon as LIBSVM rows, with weights."`
+	ONNX    exportONNXCmd    `cmd:"" name:"onnx"   help:"Write a version as an ONNX model that takes events by field."`
+	Vectors exportVectorsCmd `cmd:"" name:"vectors" help:"Write a version as vectors of names, for inner products."`
+	OCI     exportOCICmd     `cmd:"" name:"oci" help:"Write a version into a registry, as an image for Kubernetes."`
+	JSONL   exportJSONLCmd   `cmd:"" name:"jsonl"  help:"Write the sample of a stopped daemon as JSON Lines."`
+	LIBSVM  exportLIBSVMCmd  `cmd:"" name:"libsvm" help:"Write the sample of a stopped daemon as LIBSVM rows."`
 }
 
 type exportONNXCmd struct {

@@ -12,7 +12,7 @@ type inspectCmd struct {
 	offline.SnapshotRef
 
 	BOM         bool   `name:"bom"          help:"Print the version's bill of materials in CycloneDX 1.6 JSON, with its model card."`
-	Entity      string `                    help:"Show what the version and its tables know of a name, such as item=i17, too."       placeholder:"FIELD=NAME"`
+	Entity      string `placeholder:"FIELD=NAME" help:"What the version and its tables know of a name, such as item=i17."`
 	StoragePath string `name:"storage.path" help:"State directory of a daemon that is stopped: print the state, not a version."      placeholder:"DIR"`
 	State       bool   `                    help:"With --config.file: print the state of a daemon that is stopped, not a version."`
 }

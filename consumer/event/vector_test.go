@@ -1,6 +1,7 @@
 package event
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -14,19 +15,22 @@ func TestVectors(t *testing.T) {
 		Vectors:  []Vector{{"text", 3}, {"image", 2}},
 		Optional: []string{"image", "price", "text"}}
 	nan := math.NaN()
+	expected := func(field string, n int, got string) string {
+		return fmt.Sprintf("wrong_type: field %q: expected a list of %d numbers, got %s", field, n, got)
+	}
 	for value, want := range map[string]any{
 		`{"id":"a","price":1,"text":[1,-2.5,1e-3],"image":[4,5]}`: []float64{1, 1, -2.5, 1e-3, 4, 5},
 		`{"id":"a","image":"[4, 5]"}`:                             []float64{nan, nan, nan, nan, 4, 5},
 		`{"id":"a","text":null,"image":[4,5]}`:                    []float64{nan, nan, nan, nan, 4, 5},
-		`{"id":"a","text":[1,2]}`:                                 `wrong_type: field "text": expected a list of 3 numbers, got a list of 2`,
-		`{"id":"a","image":[1,2,3]}`:                              `wrong_type: field "image": expected a list of 2 numbers, got a list of 3`,
-		`{"id":"a","image":"[1]"}`:                                `wrong_type: field "image": expected a list of 2 numbers, got a list of 1`,
-		`{"id":"a","image":[]}`:                                   `wrong_type: field "image": expected a list of 2 numbers, got a list of 0`,
-		`{"id":"a","image":7}`:                                    `wrong_type: field "image": expected a list of 2 numbers, got a number`,
-		`{"id":"a","image":"x"}`:                                  `wrong_type: field "image": expected a list of 2 numbers, got a string`,
-		`{"id":"a","image":"[1,"}`:                                `wrong_type: field "image": expected a list of 2 numbers, got a string`,
+		`{"id":"a","text":[1,2]}`:                                 expected("text", 3, "a list of 2"),
+		`{"id":"a","image":[1,2,3]}`:                              expected("image", 2, "a list of 3"),
+		`{"id":"a","image":"[1]"}`:                                expected("image", 2, "a list of 1"),
+		`{"id":"a","image":[]}`:                                   expected("image", 2, "a list of 0"),
+		`{"id":"a","image":7}`:                                    expected("image", 2, "a number"),
+		`{"id":"a","image":"x"}`:                                  expected("image", 2, "a string"),
+		`{"id":"a","image":"[1,"}`:                                expected("image", 2, "a string"),
 		`{"id":"a","image":[1,"NaN"]}`:                            `not_finite: field "image"`,
-		`{"id":"a","image":[1,[2]]}`:                              `wrong_type: field "image": expected a list of 2 numbers, got a list with a list`,
+		`{"id":"a","image":[1,[2]]}`:                              expected("image", 2, "a list with a list"),
 		`{"id":"a","image":[1,1e99]}`:                             `number_range: field "image"`,
 	} {
 		for name, d := range map[string]Decoder{"json": NewJSON(s, DefaultLimits()),

@@ -24,8 +24,9 @@ type VectorsHead struct {
 
 // VectorsRow is a name with its vector: a row of Parquet, a line of JSON Lines.
 type VectorsRow struct {
-	Name   string    `json:"name"   parquet:"name"`
-	Place  *int64    `json:"place"  parquet:"place,optional"` // among names of equal value; null, behind: known by tables alone
+	Name string `json:"name"   parquet:"name"`
+	// among names of equal value; null, behind them: known by tables alone
+	Place  *int64    `json:"place"  parquet:"place,optional"`
 	Vector []float64 `json:"vector" parquet:"vector,list"`
 }
 

@@ -64,7 +64,7 @@ type VectorsOptions struct {
 
 	Over   string `required:"" placeholder:"FIELD" help:"Categorical field whose names get vectors."`
 	Class  string `            placeholder:"NAME"  help:"Class, of a model with several outputs."`
-	Output string `required:"" placeholder:"FILE"  help:"File to write, .parquet or .jsonl; it appears whole or not at all."`
+	Output string `required:"" placeholder:"FILE"  help:"File to write, .parquet or .jsonl, whole or not at all."`
 }
 
 // ExportVectors writes the names of a field as vectors, whose inner product with that of an event orders them as top
@@ -99,8 +99,8 @@ func ExportVectors(o VectorsOptions, out *report.Emitter) error {
 type OCIOptions struct {
 	SnapshotRef
 
-	To        string `required:"" placeholder:"REPOSITORY" help:"Repository, such as registry.example.org/models/ratings; the tag is the version's digest."`
-	PlainHTTP bool   `                                     help:"Speak HTTP without TLS, to a registry on this machine."`
+	To        string `required:"" placeholder:"REPOSITORY" help:"Such as registry.example.org/models; the digest is the tag."`
+	PlainHTTP bool   `help:"Speak HTTP without TLS, to a registry on this machine."`
 }
 
 // ExportOCI writes a version, which was verified, into a registry. Exit code 1 if that does not take it.

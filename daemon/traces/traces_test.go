@@ -59,7 +59,8 @@ func TestOutages(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	const want = `level=WARN msg="not sent by OTLP, which is said once until something is" what=spans error="connection refused"
+	const want = `level=WARN msg="not sent by OTLP, which is said once until something is" what=spans ` +
+		`error="connection refused"
 level=INFO msg="sent by OTLP again" what=spans lost=6
 level=WARN msg="not sent by OTLP, which is said once until something is" what=spans error="connection refused"
 `

@@ -92,9 +92,9 @@ func (c *Coordinates) row(i int) []float64 { return c.values[i*c.size : (i+1)*c.
 // Regression is that of the rows of a posterior on the coordinates of their names.
 //
 // A row that was learned with a prior of mean 0 and precision P has mean m and covariance C. Had the mean of the prior
-// been p, it were m + C·P·p. So m is about s·p with s = 1 − C·P, and off by a variance in proportion to s: weights of
-// the coordinates z, of which p is a sum, solve (Σ s·z·zᵀ + ridge)·w = Σ m·z. Each number of a row has a separate s, by
-// the variance in C alone.
+// been p, it were m + C·P·p. So m is about s·p with s = 1 − C·P, and off by a variance in proportion to s. Weights of
+// the coordinates z, of which p is a sum, solve (Σ s·z·zᵀ + ridge)·w = Σ m·z. Each number of a row has a
+// separate s, by the variance in C alone.
 type Regression struct {
 	of      *Coordinates
 	state   *posterior.State

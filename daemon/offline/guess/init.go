@@ -32,7 +32,7 @@ type Options struct {
 	Model  string         `                       placeholder:"NAME"   help:"Name of the model. Without, that of the file."`
 	Output string         `                       placeholder:"FILE"   help:"Configuration to write. Without, NAME.yaml in the working directory."                                                                           short:"o"`
 
-	Outcomes      string `placeholder:"FILE" help:"What came of the events of --data, with their id: clicks, purchases. It is the label, and init finds how both join."`
+	Outcomes      string `placeholder:"FILE" help:"What came of the events, such as clicks: the label."`
 	OutcomesTopic string `name:"outcomes-topic" placeholder:"TOPIC" help:"The same of --topic."`
 
 	BootstrapServers []string `name:"bootstrap-servers" placeholder:"HOST:PORT,…" help:"Brokers of --topic, host:port."`
