@@ -68,7 +68,7 @@ func TestRecreatedTopicHalts(t *testing.T) {
 				}
 				equalValues(t, m, tp(topic, 0), numbers(0, 20))
 			}
-			time.Sleep(anewAfter + 200*time.Millisecond) // a shorter life than anewAfter cannot be detected
+			awaitRest(t, r, tp(topic, 0)) // a shorter life than anewAfter cannot be detected
 			recreate(t, cluster, topic, c.records)
 			if c.records == 20 { // between two fetches it looks as before, until its next record
 				produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, "next")
@@ -99,6 +99,17 @@ func TestRecreatedTopicHalts(t *testing.T) {
 	}
 }
 
+// awaitRest waits until a partition had no record for a while.
+func awaitRest(t *testing.T, r *rig, tp TopicPartition) {
+	t.Helper()
+	await(t, "a pause", func() bool {
+		r.Consumer.mu.Lock()
+		defer r.Consumer.mu.Unlock()
+		p := r.parts[tp]
+		return p != nil && p.rested()
+	})
+}
+
 // TestRecreatedBetweenFetches: a topic that is made anew, longer than before, between two fetches over a connection
 // that lives is noticed, too, if there was a pause.
 func TestRecreatedBetweenFetches(t *testing.T) {
@@ -109,7 +120,7 @@ func TestRecreatedBetweenFetches(t *testing.T) {
 	m := newMemory()
 	r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
 	await(t, "all records", func() bool { return r.total() == 20 && r.metric(t, "refitd_consumer_lag_records") == 0 })
-	time.Sleep(anewAfter + 200*time.Millisecond) // the pause itself
+	awaitRest(t, r, tp(topic, 0))
 	held, anew := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(held) })
 	cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -190,7 +201,7 @@ func TestFingerprintThatIsGone(t *testing.T) {
 			await(t, "all records",
 				func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 20 })
 			for next := 20; next < 40; next += 10 {
-				time.Sleep(anewAfter + 200*time.Millisecond) // the pause itself
+				awaitRest(t, r, tp(topic, 0))
 				if err := cluster.DeleteRecords(topic, 0, int64(next)); err != nil {
 					t.Fatal(err)
 				}

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
@@ -139,17 +140,16 @@ func goService(t *testing.T, source, store, program string) {
 	defer service.Wait()
 	defer service.Process.Kill()
 	answer := ""
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	daemontest.Within(t, daemontest.Patience, "an answer of the service in Go", func() bool {
 		res, err := http.Get("http://" + address + "/click?user=u3&ad=a4")
 		if err != nil {
-			continue
+			return false
 		}
+		defer res.Body.Close()
 		b, _ := io.ReadAll(res.Body)
-		res.Body.Close()
-		if answer = string(b); res.StatusCode == http.StatusOK {
-			break
-		}
-	}
+		answer = string(b)
+		return res.StatusCode == http.StatusOK
+	})
 	if !regexp.MustCompile(`^version \d+: 0\.\d{3}\n$`).MatchString(answer) {
 		t.Errorf("the service in Go answers %q", answer)
 	}

@@ -6,7 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest"
 )
 
 // TestOpenBrowser: the system's command is given the address; without that command the error says so, and is no
@@ -28,16 +29,13 @@ func TestOpenBrowser(t *testing.T) {
 	if err := openBrowser("http://127.0.0.1:1/"); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		text, err := os.ReadFile(opened)
-		if err == nil {
-			if got := strings.TrimSpace(string(text)); got != "http://127.0.0.1:1/" {
-				t.Errorf("opened %q", got)
-			}
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("nothing was opened")
-		}
+	var text []byte
+	daemontest.Within(t, daemontest.Patience, "the command", func() bool {
+		var err error
+		text, err = os.ReadFile(opened)
+		return err == nil
+	})
+	if got := strings.TrimSpace(string(text)); got != "http://127.0.0.1:1/" {
+		t.Errorf("opened %q", got)
 	}
 }
