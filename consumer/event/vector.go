@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"io"
 	"math"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -66,7 +67,10 @@ func (p *parse) vectorText(f *field, t target, v *Value) {
 			p.vector(f, t, n+1, &element)
 		}
 	}
-	if err != nil {
+	if err == nil {
+		_, err = dec.ReadToken() // the end of the list
+	}
+	if _, more := dec.ReadToken(); err != nil || more != io.EOF {
 		p.fail(WrongType, f, t.role, v.kind, false)
 		return
 	}

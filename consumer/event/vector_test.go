@@ -29,6 +29,7 @@ func TestVectors(t *testing.T) {
 		`{"id":"a","image":7}`:                                    expected("image", 2, "a number"),
 		`{"id":"a","image":"x"}`:                                  expected("image", 2, "a string"),
 		`{"id":"a","image":"[1,"}`:                                expected("image", 2, "a string"),
+		`{"id":"a","image":"[1,2] 3"}`:                            expected("image", 2, "a string"),
 		`{"id":"a","image":[1,"NaN"]}`:                            `not_finite: field "image"`,
 		`{"id":"a","image":[1,[2]]}`:                              expected("image", 2, "a list with a list"),
 		`{"id":"a","image":[1,1e99]}`:                             `number_range: field "image"`,

@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// setUp makes what is not there; {t} is the table. {t}_top finds the best names for an event's vector:
+// setUp makes what is not there; {t} is the table, quoted where it may be a word of SQL. {t}_top finds the best names for an event's vector:
 // the index of pgvector or its scan picks candidates by numbers of 4 bytes, which 8 bytes then put in order.
 const setUp = `
 CREATE EXTENSION IF NOT EXISTS vector;
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS refitd_vectors (
 	table_name text PRIMARY KEY, model text NOT NULL, version bigint NOT NULL, sequence bigint NOT NULL,
 	digest text NOT NULL, over text NOT NULL, class text NOT NULL, dim integer NOT NULL, width integer NOT NULL,
 	written timestamptz NOT NULL DEFAULT now());
-CREATE TABLE IF NOT EXISTS {t} (
+CREATE TABLE IF NOT EXISTS "{t}" (
 	name text PRIMARY KEY, place bigint, exact float8[] NOT NULL, embedding vector NOT NULL);
 CREATE OR REPLACE FUNCTION {t}_wide(v float8[], width integer) RETURNS vector LANGUAGE sql IMMUTABLE AS
 	'SELECT (v || array_fill(0::float8, ARRAY[width - cardinality(v)]))::vector';
@@ -36,7 +36,7 @@ BEGIN
 			of_version, cardinality(query), has.version, has.dim USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	RETURN QUERY SELECT c.name, c.score, has.sequence FROM (
-		SELECT i.name, i.place, (SELECT sum(a * b) FROM unnest(i.exact, query) AS p(a, b)) AS score FROM {t} i
+		SELECT i.name, i.place, (SELECT sum(a * b) FROM unnest(i.exact, query) AS p(a, b)) AS score FROM "{t}" i
 		ORDER BY i.embedding <#> {t}_wide(query, has.width), i.place, i.name COLLATE "C" LIMIT 2 * n + 50) c
 	ORDER BY c.score DESC, c.place, c.name COLLATE "C" LIMIT n;
 END $$;`
@@ -112,7 +112,7 @@ func (w *Writer) note(ctx context.Context, tx pgx.Tx, now *snapshot.Model, v *sn
 	if v.Dim() > width {
 		width = v.Dim()
 		if _, err := tx.Exec(ctx, fmt.Sprintf(
-			"ALTER TABLE %s ALTER COLUMN embedding TYPE vector(%d) USING %[1]s_wide(exact, %[2]d)",
+			`ALTER TABLE "%s" ALTER COLUMN embedding TYPE vector(%d) USING %[1]s_wide(exact, %[2]d)`,
 			w.Table, width)); err != nil {
 			return 0, err
 		}
@@ -144,7 +144,7 @@ func (w *Writer) change(ctx context.Context, tx pgx.Tx, v *snapshot.Vectors, wid
 	if err != nil {
 		return 0, err
 	}
-	written, err := tx.Exec(ctx, fmt.Sprintf(`INSERT INTO %s AS t
+	written, err := tx.Exec(ctx, fmt.Sprintf(`INSERT INTO "%s" AS t
 		SELECT name, place, exact, %[1]s_wide(exact, %d) FROM refitd_changed WHERE exact IS NOT NULL
 		ON CONFLICT (name) DO UPDATE SET (place, exact, embedding) = (excluded.place, excluded.exact, excluded.embedding)
 		WHERE (t.place, t.exact) IS DISTINCT FROM (excluded.place, excluded.exact)`, w.Table, width))
@@ -155,7 +155,7 @@ func (w *Writer) change(ctx context.Context, tx pgx.Tx, v *snapshot.Vectors, wid
 	if before == nil {
 		gone = "NOT EXISTS (SELECT FROM refitd_changed c WHERE c.name = t.name)"
 	}
-	removed, err := tx.Exec(ctx, fmt.Sprintf("DELETE FROM %s t WHERE %s", w.Table, gone))
+	removed, err := tx.Exec(ctx, fmt.Sprintf(`DELETE FROM "%s" t WHERE %s`, w.Table, gone))
 	return written.RowsAffected() + removed.RowsAffected(), err
 }
 

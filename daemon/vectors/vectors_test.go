@@ -153,7 +153,7 @@ func TestVectorsAreTopLists(t *testing.T) {
 	x.store = publish.NewStore(x.dir)
 	var now atomic.Pointer[snapshot.Model]
 	var failures atomic.Int64
-	w, err := New(Options{Model: "ratings", URL: url, Table: "ratings", Over: "item", Log: slog.New(slog.DiscardHandler),
+	w, err := New(Options{Model: "ratings", URL: url, Table: "order", Over: "item", Log: slog.New(slog.DiscardHandler),
 		OnResult: func(_ int64, err error) {
 			if err != nil {
 				failures.Add(1)
@@ -190,7 +190,7 @@ func TestVectorsAreTopLists(t *testing.T) {
 				Numeric: []float64{x.rng.Float64() * 24}}
 			query, offset, err := v.Query(nil, &in, new(snapshot.Scratch))
 			must(t, err)
-			rows, err := conn.Query(t.Context(), "SELECT name, score FROM ratings_top($1, $2)", query, m.Position().Version)
+			rows, err := conn.Query(t.Context(), "SELECT name, score FROM order_top($1, $2)", query, m.Position().Version)
 			must(t, err)
 			type found struct {
 				Name  string
@@ -225,8 +225,8 @@ func TestVectorsAreTopLists(t *testing.T) {
 	second := x.publish(t, 23)
 	serve(second)
 	ask(second, 5)
-	if _, err := conn.Exec(t.Context(), "SELECT ratings_top($1, 1)", make([]float64, 24)); err == nil ||
-		!strings.Contains(err.Error(), "of version 1 with 24 numbers, the table ratings has version 2") {
+	if _, err := conn.Exec(t.Context(), "SELECT order_top($1, 1)", make([]float64, 24)); err == nil ||
+		!strings.Contains(err.Error(), "of version 1 with 24 numbers, the table order has version 2") {
 		t.Errorf("a vector of version 1: %v", err)
 	}
 	_, err = conn.Exec(t.Context(),
