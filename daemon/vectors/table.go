@@ -14,8 +14,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// setUp makes what is not there; {t} is the table, quoted where it may be a word of SQL. {t}_top finds the best names for an event's vector:
-// the index of pgvector or its scan picks candidates by numbers of 4 bytes, which 8 bytes then put in order.
+// setUp makes what is not there; {t} is the table, quoted where it may be a word of SQL. {t}_top finds the best names
+// for an event's vector: the index of pgvector or its scan picks candidates by numbers of 4 bytes, which 8 bytes then
+// put in order.
 const setUp = `
 CREATE EXTENSION IF NOT EXISTS vector;
 CREATE TABLE IF NOT EXISTS refitd_vectors (
