@@ -231,27 +231,9 @@ func (c *Column) addNumber(text, number string) {
 	c.MaxBytes = max(c.MaxBytes, len(text))
 	c.keep(c.count(text))
 	if v, ok := parseNumber(number); ok {
-		if c.Numbers == 0 {
-			c.Min, c.Max = v, v
-		} else {
-			if v == c.before+1 {
-				c.Steps++
-			}
-			if v >= c.before {
-				c.Rises++
-			}
-		}
-		c.before = v
-		c.Numbers++
-		if a := math.Abs(v); a > event.DefaultLimits().MaxNumber || a > 0 && a < minNumber {
-			c.Beyond++
-		}
+		c.addValue(v)
 		if isPadded(number) {
 			c.Padded++
-		}
-		c.Min, c.Max = min(c.Min, v), max(c.Max, v)
-		if v == math.Trunc(v) {
-			c.Whole++
 		}
 		return
 	}
@@ -271,6 +253,29 @@ func (c *Column) addNumber(text, number string) {
 		c.Booleans++
 	case strings.Contains(text, "|"):
 		c.Lists++
+	}
+}
+
+// addValue counts a number.
+func (c *Column) addValue(v float64) {
+	if c.Numbers == 0 {
+		c.Min, c.Max = v, v
+	} else {
+		if v == c.before+1 {
+			c.Steps++
+		}
+		if v >= c.before {
+			c.Rises++
+		}
+	}
+	c.before = v
+	c.Numbers++
+	if a := math.Abs(v); a > event.DefaultLimits().MaxNumber || a > 0 && a < minNumber {
+		c.Beyond++
+	}
+	c.Min, c.Max = min(c.Min, v), max(c.Max, v)
+	if v == math.Trunc(v) {
+		c.Whole++
 	}
 }
 
