@@ -32,7 +32,8 @@ type Profile struct {
 	whole  bool               // the rows of all the file are counted
 }
 
-// Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them.
+// Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them. It is one type: a field
+// for each count of one pass over the values.
 type Column struct {
 	Name string
 	// of a member of an object in objects: their names from the outermost, which Name has with dots between them; nil

@@ -146,7 +146,7 @@ func (g *guess) identityUse(c *column) (use, why string) {
 	return "", ""
 }
 
-// nameUse tells names from numbers.
+// nameUse decides between names and numbers.
 func (g *guess) nameUse(c *column) (use, why string) {
 	n := c.Present
 	switch {
