@@ -96,11 +96,15 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err := out.list(d.items, held); err != nil {
 			return nil, err
 		}
-		absent := 0
-		v.absence.Each(&d.event, func(string) { absent++ })
-		s.counted(v, 1, 0, absent)
+		s.counted(v, 1, 0, v.absent(d))
 		return out, nil
 	})
+}
+
+// absent returns how many optional fields the decoded event lacks.
+func (v *scorer) absent(d *decoding) (n int) {
+	v.absence.Each(&d.event, func(string) { n++ })
+	return n
 }
 
 // list adds names, whose bytes held grows by.
