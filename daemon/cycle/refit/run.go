@@ -378,8 +378,8 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 	return best, fit, err
 }
 
-// convexStage runs the algorithm that the model asks for, or Algorithm 1 from the warm start or from nothing. It sets the
-// steps of a warm one, which leaves k vectors to a variational stage.
+// convexStage runs the algorithm that the model asks for, or Algorithm 1 from the warm start or from nothing. It sets
+// the steps of a warm one, which leaves k vectors to a variational stage.
 func convexStage(ctx context.Context, j *task.Task, warm *task.WarmStart, settings *solver.Settings,
 	k int) (*task.Candidate, error) {
 	switch a := convex.FitAlgorithm(j); {
