@@ -16,7 +16,7 @@ import (
 
 // Consumer reads every partition of its topics into a sink. One goroutine for each broker fetches and checks batches
 // while the goroutine of Run walks and applies what came before, so that at most two responses of a broker are in
-// memory.
+// memory. It is one type: its lock guards the partitions that fetching, discovery and applying share.
 type Consumer struct {
 	opts    Options
 	sink    Sink

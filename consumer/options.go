@@ -54,7 +54,8 @@ const (
 	CauseGroupID                   // the broker does not take GroupID
 )
 
-// Options configure a Consumer. Start from DefaultOptions; Brokers, Topics, Logger and Registerer have no default.
+// Options configure a Consumer. Start from DefaultOptions; Brokers, Topics, Logger and Registerer have no default. It
+// is one type: a field for each setting.
 type Options struct {
 	Brokers []string // host:port of one or more brokers to start from
 	Topics  []string // every partition of these is read, or those that Owns says

@@ -11,7 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// partition is the state of one partition. Consumer.mu guards it.
+// partition is the state of one partition. Consumer.mu guards it. It is one type: a fetch and its answer move all its
+// fields together.
 type partition struct {
 	TopicPartition
 	lag, high prometheus.Gauge

@@ -21,9 +21,9 @@ const (
 // DefaultMemTableBytes bounds one Badger transaction to about 2.4 MB and its memory tables to 48 MiB.
 const DefaultMemTableBytes = 16 << 20
 
-// Options say where the state is kept and what the sample is. The settings from Size to CapShare are bound to the
-// state when it is made: a sample kept under one rule cannot continue under another. The sizes alone may change,
-// which starts a new lineage.
+// Options say where the state is kept and what the sample is. The settings from Size to CapShare are bound to the state
+// when it is made: a sample kept under one rule cannot continue under another. The sizes alone may change, which starts
+// a new lineage. It is one type: a field for each setting.
 type Options struct {
 	Dir string // state directory, made if absent; ignored by NewMemory
 

@@ -1,6 +1,7 @@
 package sketch
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -90,59 +91,74 @@ func (r *Record) keptBytes() int {
 
 // check returns an error wrapping ErrPart if the part contradicts itself.
 func (p *Part) check(s *policy.Settings) error {
-	bad := func(offset int64, format string, args ...any) error {
-		return fmt.Errorf("sketch: %s/%d: offset %d: %s: %w", p.Topic, p.Partition, offset,
-			fmt.Sprintf(format, args...), ErrPart)
+	bad := func(offset int64, why error) error {
+		return fmt.Errorf("sketch: %s/%d: offset %d: %w: %w", p.Topic, p.Partition, offset, why, ErrPart)
 	}
 	if p.Base < 0 || p.Next < p.Base {
-		return bad(p.Base, "part ends at %d", p.Next)
+		return bad(p.Base, fmt.Errorf("part ends at %d", p.Next))
 	}
 	if p.Outcomes && !s.Joined() {
-		return bad(p.Base, "outcomes, which the settings do not join")
+		return bad(p.Base, errors.New("outcomes, which the settings do not join"))
 	}
 	low := p.Base
 	for i := range p.Records {
 		r := &p.Records[i]
 		if r.Offset < low || r.Offset >= p.Next {
-			return bad(r.Offset, "record outside %d..%d", low, p.Next-1)
+			return bad(r.Offset, fmt.Errorf("record outside %d..%d", low, p.Next-1))
 		}
 		low = r.Offset + 1
-		switch r.Fate {
-		case Control, Aborted:
-		case Rejected:
-			if r.Reason == "" || len(r.Reason) > MaxReasonBytes {
-				return bad(r.Offset, "reason of %d bytes, want 1 to %d", len(r.Reason), MaxReasonBytes)
-			}
-			if d := r.Detail; d != nil && len(d.Expected)+len(d.Got) > MaxDetailBytes {
-				return bad(r.Offset, "detail of %d bytes, at most %d are kept", len(d.Expected)+len(d.Got),
-					MaxDetailBytes)
-			}
-			if n := r.keptBytes(); n > MaxDeadLetterBytes {
-				return bad(r.Offset, "%d bytes of a rejected record, at most %d are kept", n, MaxDeadLetterBytes)
-			}
-		case Applied:
-			switch {
-			case p.Outcomes && (len(r.Payload)+len(r.Entities) > 0 || math.IsNaN(r.Value-r.Value)):
-				return bad(r.Offset, "outcome with %d bytes, %d entities and value %g, want none and a finite number",
-					len(r.Payload), len(r.Entities), r.Value)
-			case !(r.Weight > 0 && r.Weight <= codec.MaxWeight):
-				return bad(r.Offset, "weight %g, want a positive finite number", r.Weight)
-			case len(r.Payload) > MaxPayloadBytes:
-				return bad(r.Offset, "payload of %d bytes, at most %d are kept", len(r.Payload), MaxPayloadBytes)
-			case len(r.Entities) > MaxEntities:
-				return bad(r.Offset, "%d entities, at most %d are kept", len(r.Entities), MaxEntities)
-			case r.Aside:
-			case (s.Identity != "") != (r.Identity != nil):
-				return bad(r.Offset, "identity bytes given: %t, identity field: %q", r.Identity != nil, s.Identity)
-			case (s.HoldoutBy != "") != (r.HoldoutKey != nil):
-				return bad(r.Offset, "hold-out bytes given: %t, hold-out field: %q", r.HoldoutKey != nil, s.HoldoutBy)
-			case s.Grouped() != (r.Group != nil):
-				return bad(r.Offset, "class or entity bytes given: %t, quotas or a cap: %t", r.Group != nil,
-					s.Grouped())
-			}
-		default:
-			return bad(r.Offset, "unknown fate %d", r.Fate)
+		if err := r.check(s, p.Outcomes); err != nil {
+			return bad(r.Offset, err)
 		}
+	}
+	return nil
+}
+
+// check returns how a record contradicts itself or the settings, if it does.
+func (r *Record) check(s *policy.Settings, isOutcome bool) error {
+	switch r.Fate {
+	case Control, Aborted:
+		return nil
+	case Rejected:
+		return r.checkRejected()
+	case Applied:
+		if isOutcome && (len(r.Payload)+len(r.Entities) > 0 || math.IsNaN(r.Value-r.Value)) {
+			return fmt.Errorf("outcome with %d bytes, %d entities and value %g, want none and a finite number",
+				len(r.Payload), len(r.Entities), r.Value)
+		}
+		return r.checkApplied(s)
+	}
+	return fmt.Errorf("unknown fate %d", r.Fate)
+}
+
+func (r *Record) checkRejected() error {
+	if r.Reason == "" || len(r.Reason) > MaxReasonBytes {
+		return fmt.Errorf("reason of %d bytes, want 1 to %d", len(r.Reason), MaxReasonBytes)
+	}
+	if d := r.Detail; d != nil && len(d.Expected)+len(d.Got) > MaxDetailBytes {
+		return fmt.Errorf("detail of %d bytes, at most %d are kept", len(d.Expected)+len(d.Got), MaxDetailBytes)
+	}
+	if n := r.keptBytes(); n > MaxDeadLetterBytes {
+		return fmt.Errorf("%d bytes of a rejected record, at most %d are kept", n, MaxDeadLetterBytes)
+	}
+	return nil
+}
+
+func (r *Record) checkApplied(s *policy.Settings) error {
+	switch {
+	case !(r.Weight > 0 && r.Weight <= codec.MaxWeight):
+		return fmt.Errorf("weight %g, want a positive finite number", r.Weight)
+	case len(r.Payload) > MaxPayloadBytes:
+		return fmt.Errorf("payload of %d bytes, at most %d are kept", len(r.Payload), MaxPayloadBytes)
+	case len(r.Entities) > MaxEntities:
+		return fmt.Errorf("%d entities, at most %d are kept", len(r.Entities), MaxEntities)
+	case r.Aside:
+	case (s.Identity != "") != (r.Identity != nil):
+		return fmt.Errorf("identity bytes given: %t, identity field: %q", r.Identity != nil, s.Identity)
+	case (s.HoldoutBy != "") != (r.HoldoutKey != nil):
+		return fmt.Errorf("hold-out bytes given: %t, hold-out field: %q", r.HoldoutKey != nil, s.HoldoutBy)
+	case s.Grouped() != (r.Group != nil):
+		return fmt.Errorf("class or entity bytes given: %t, quotas or a cap: %t", r.Group != nil, s.Grouped())
 	}
 	return nil
 }

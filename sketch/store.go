@@ -17,7 +17,7 @@ import (
 )
 
 // A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at
-// a time.
+// a time. It is one type: what changes in one transaction has one lock; rooms below internal have the work.
 type Store struct {
 	settings   policy.Settings
 	backend    storage.Backend

@@ -86,7 +86,7 @@ func (d Depth) String() string {
 	return fmt.Sprintf("depth(%d)", uint8(d))
 }
 
-// Settings of Algorithm 1. DefaultSettings returns a complete set.
+// Settings of Algorithm 1. DefaultSettings returns a complete set. It is one type: a field for each setting.
 type Settings struct {
 	Kernel  Kernel  // interaction
 	Penalty Penalty // Ω

@@ -79,35 +79,40 @@ func (v *validator) directories(c *Config) {
 	}
 }
 
+// topicUse is a key of the configuration that names a topic.
+type topicUse struct{ key, topic string }
+
+// topicsOf returns the topics that model i writes and reads.
+func topicsOf(i int, m *Model) (written, read []topicUse) {
+	at := func(key string) string { return fmt.Sprintf("models[%d].%s", i, key) }
+	written = slices.DeleteFunc([]topicUse{
+		{at("input.dead_letter.topic"), m.Input.DeadLetter.Topic},
+		{at("publish.topic"), m.Publish.Topic},
+		{at("publish.deltas.topic"), m.Publish.Deltas.Topic},
+		{at("score.topic"), m.Score.Topic},
+		{"shard.topic", m.Shard.Topic},
+		{"shard.live_topic", m.Shard.LiveTopic},
+	}, func(u topicUse) bool { return u.topic == "" })
+	add := func(key string, topics []string) {
+		for _, t := range topics {
+			read = append(read, topicUse{at(key), t})
+		}
+	}
+	add("input.topics", m.Input.Topics)
+	for k := range m.Tables {
+		add(fmt.Sprintf("tables[%d].topics", k), m.Tables[k].Topics)
+	}
+	add("input.outcomes.topics", m.Input.Outcomes.Topics)
+	add("score.input", m.Score.Input)
+	return written, read
+}
+
 // topics checks that nothing is written to a topic that holds something else.
 func (v *validator) topics(models []Model) {
-	type use struct{ key, topic string }
-	var written, read []use
+	var written, read []topicUse
 	for i := range models {
-		m, at := &models[i], func(key string) string { return fmt.Sprintf("models[%d].%s", i, key) }
-		for _, w := range []use{{at("input.dead_letter.topic"), m.Input.DeadLetter.Topic}, {at("publish.topic"),
-			m.Publish.Topic},
-			{at("publish.deltas.topic"), m.Publish.Deltas.Topic}, {at("score.topic"), m.Score.Topic}, {"shard.topic",
-				m.Shard.Topic},
-			{"shard.live_topic", m.Shard.LiveTopic}} {
-			if w.topic != "" {
-				written = append(written, w)
-			}
-		}
-		for _, t := range m.Input.Topics {
-			read = append(read, use{at("input.topics"), t})
-		}
-		for k := range m.Tables {
-			for _, t := range m.Tables[k].Topics {
-				read = append(read, use{at(fmt.Sprintf("tables[%d].topics", k)), t})
-			}
-		}
-		for _, t := range m.Input.Outcomes.Topics {
-			read = append(read, use{at("input.outcomes.topics"), t})
-		}
-		for _, t := range m.Score.Input {
-			read = append(read, use{at("score.input"), t})
-		}
+		w, r := topicsOf(i, &models[i])
+		written, read = append(written, w...), append(read, r...)
 	}
 	kind := func(key string) string { return key[strings.IndexByte(key, '.')+1:] }
 	for _, w := range written {
@@ -116,9 +121,8 @@ func (v *validator) topics(models []Model) {
 				v.bad(w.key, w.topic, "a topic that no model reads: it is one of "+r.key)
 			}
 		}
-		for _, other := range written {
-			if w.topic == other.topic && w.key > other.key &&
-				kind(w.key) != kind(other.key) { // models share one of each kind
+		for _, other := range written { // models share one of each kind
+			if w.topic == other.topic && w.key > other.key && kind(w.key) != kind(other.key) {
 				v.bad(w.key, w.topic, "another topic: it is "+other.key)
 			}
 		}

@@ -20,7 +20,8 @@ import (
 )
 
 // validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value
-// and what to write; a key whose decoding failed, or that the file has under a wrong name, is not reported twice.
+// and what to write; a key whose decoding failed, or that the file has under a wrong name, is not reported twice. It is
+// one type: a method for each object of the configuration.
 type validator struct {
 	*strictyaml.Decoder
 	allow       Exceptions

@@ -20,7 +20,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// Cycle is the learning cycle of one model.
+// Cycle is the learning cycle of one model. It is one type: a method for each thing that callers ask of it, under one
+// lock.
 type Cycle struct {
 	*common
 	Options

@@ -11,7 +11,7 @@ import (
 )
 
 // ensemble is the live model: the fold-in, the experts next to it, and the mixture of their predictions. It is guarded
-// by Cycle.mu.
+// by Cycle.mu. It is one type: an event goes through all its fields, under one lock.
 type ensemble struct {
 	*common
 

@@ -32,7 +32,8 @@ type Profile struct {
 	whole  bool               // the rows of all the file are counted
 }
 
-// Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them.
+// Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them. It is one type: a field
+// for each count of one pass over the values.
 type Column struct {
 	Name string
 	// of a member of an object in objects: their names from the outermost, which Name has with dots between them; nil
@@ -231,27 +232,9 @@ func (c *Column) addNumber(text, number string) {
 	c.MaxBytes = max(c.MaxBytes, len(text))
 	c.keep(c.count(text))
 	if v, ok := parseNumber(number); ok {
-		if c.Numbers == 0 {
-			c.Min, c.Max = v, v
-		} else {
-			if v == c.before+1 {
-				c.Steps++
-			}
-			if v >= c.before {
-				c.Rises++
-			}
-		}
-		c.before = v
-		c.Numbers++
-		if a := math.Abs(v); a > event.DefaultLimits().MaxNumber || a > 0 && a < minNumber {
-			c.Beyond++
-		}
+		c.addValue(v)
 		if isPadded(number) {
 			c.Padded++
-		}
-		c.Min, c.Max = min(c.Min, v), max(c.Max, v)
-		if v == math.Trunc(v) {
-			c.Whole++
 		}
 		return
 	}
@@ -271,6 +254,29 @@ func (c *Column) addNumber(text, number string) {
 		c.Booleans++
 	case strings.Contains(text, "|"):
 		c.Lists++
+	}
+}
+
+// addValue counts a number.
+func (c *Column) addValue(v float64) {
+	if c.Numbers == 0 {
+		c.Min, c.Max = v, v
+	} else {
+		if v == c.before+1 {
+			c.Steps++
+		}
+		if v >= c.before {
+			c.Rises++
+		}
+	}
+	c.before = v
+	c.Numbers++
+	if a := math.Abs(v); a > event.DefaultLimits().MaxNumber || a > 0 && a < minNumber {
+		c.Beyond++
+	}
+	c.Min, c.Max = min(c.Min, v), max(c.Max, v)
+	if v == math.Trunc(v) {
+		c.Whole++
 	}
 }
 

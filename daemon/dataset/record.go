@@ -71,7 +71,7 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 	case kind == nil:
 		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use %s", string(format), formatText(true))
 	case kind.readsRows != nil:
-		err := scanRows(path, format, &fields, progress, visit, &skipped)
+		err := (&rowScan{path, &fields, progress, visit, &skipped}).run(format)
 		return skipped, err
 	}
 	read, err := kind.records(path, &fields)

@@ -13,72 +13,85 @@ import (
 	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
-// scanRows calls visit with the record of each row of a CSV or Parquet file. The cells are those of Table, so that
-// every verb reads a file alike.
-func scanRows(path string, format Format, fields *Fields, progress func(read, size int64), visit func(Record) error,
-	skipped *Skipped) error {
-	scan := func(t *Table, err error) error {
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("dataset: %s: %w", path, err)
-		}
-		key, at, unit := t.recordColumns(fields)
-		if t.file != nil {
-			t.file.alsoUse(key, at)
-		}
-		next := func() (r Record, line int, bad *event.Rejection, err error) {
-			if r.Value, line, bad, err = t.Next(); err == nil && bad == nil {
-				t.fill(&r, key, at, unit)
-			}
-			return r, line, bad, err
-		}
-		err = each(path, next, skipped, func(r Record, line int) error {
-			r.Line = line
-			return visit(r)
-		})
-		if t.rows != nil {
-			skipped.Continued = t.rows.csv.continued
-		}
-		return err
-	}
+// rowScan is what scanning a file's rows needs.
+type rowScan struct {
+	path     string
+	fields   *Fields
+	progress func(read, size int64)
+	visit    func(Record) error
+	skipped  *Skipped
+}
+
+// run calls visit with the record of each row of a CSV or Parquet file. The cells are those of Table, so that every
+// verb reads a file alike.
+func (s *rowScan) run(format Format) error {
 	if format == Parquet {
-		return openParquet(path, progress, func(r *parquetRows) error {
-			if fields.Schema != nil {
-				return scan(newParquetTable(r, fields.Schema, fields.Columns, true))
-			}
-			profile := newProfile(Parquet)
-			if err := profile.readParquet(path, r, fields.Columns, ProfileRows); err != nil {
-				return err
-			}
-			r.rewind()
-			for i, c := range profile.Columns {
-				if of := &r.columns[i]; c.NoTexts > 0 {
-					of.kind, of.What = parquet.Other, "bytes that are not UTF-8"
-				}
-			}
-			skipped.LeftOut = r.leftOut()
-			return scan(newLooseTable(&Table{file: r}, fields, profile))
-		})
+		return openParquet(s.path, s.progress, s.parquet)
 	}
 	var profile *Profile
-	if fields.Schema == nil {
+	if s.fields.Schema == nil {
 		var err error
-		if profile, err = readProfile(path, CSV, fields.Columns, ProfileRows, false); err != nil {
+		if profile, err = readProfile(s.path, CSV, s.fields.Columns, ProfileRows, false); err != nil {
 			return err
 		}
 	}
-	return openText(path, progress, func(r io.Reader) error {
-		if fields.Schema != nil {
-			return scan(NewTable(r, fields.Schema, fields.Columns, true))
+	return openText(s.path, s.progress, func(r io.Reader) error {
+		if s.fields.Schema != nil {
+			return s.table(NewTable(r, s.fields.Schema, s.fields.Columns, true))
 		}
-		rows, err := newCSVRows(r, fields.Names)
+		rows, err := newCSVRows(r, s.fields.Names)
 		if err != nil {
-			return scan(nil, err)
+			return s.table(nil, err)
 		}
-		return scan(newLooseTable(&Table{rows: rows}, fields, profile))
+		return s.table(newLooseTable(&Table{rows: rows}, s.fields, profile))
 	})
+}
+
+// parquet scans an open Parquet file.
+func (s *rowScan) parquet(r *parquetRows) error {
+	if s.fields.Schema != nil {
+		return s.table(newParquetTable(r, s.fields.Schema, s.fields.Columns, true))
+	}
+	profile := newProfile(Parquet)
+	if err := profile.readParquet(s.path, r, s.fields.Columns, ProfileRows); err != nil {
+		return err
+	}
+	r.rewind()
+	for i, c := range profile.Columns {
+		if of := &r.columns[i]; c.NoTexts > 0 {
+			of.kind, of.What = parquet.Other, "bytes that are not UTF-8"
+		}
+	}
+	s.skipped.LeftOut = r.leftOut()
+	return s.table(newLooseTable(&Table{file: r}, s.fields, profile))
+}
+
+// table scans an open table.
+func (s *rowScan) table(t *Table, err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: %s: %w", s.path, err)
+	}
+	key, at, unit := t.recordColumns(s.fields)
+	if t.file != nil {
+		t.file.alsoUse(key, at)
+	}
+	next := func() (r Record, line int, bad *event.Rejection, err error) {
+		if r.Value, line, bad, err = t.Next(); err == nil && bad == nil {
+			t.fill(&r, key, at, unit)
+		}
+		return r, line, bad, err
+	}
+	err = each(s.path, next, s.skipped, func(r Record, line int) error {
+		r.Line = line
+		return s.visit(r)
+	})
+	if t.rows != nil {
+		s.skipped.Continued = t.rows.csv.continued
+	}
+	return err
 }
 
 // columnNames returns the names of the columns of the file.

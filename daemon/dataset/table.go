@@ -133,6 +133,32 @@ func newParquetTable(file *parquetRows, schema *event.Schema, columns Columns, l
 	return t, err
 }
 
+// labelCell returns how a label is written.
+func labelCell(schema *event.Schema) cellKind {
+	kinds := map[event.Task]cellKind{event.Binary: binaryCell, event.Multiclass: textCell, event.Multilabel: listCell}
+	kind, ok := kinds[schema.Task]
+	switch {
+	case !ok:
+		return numberCell
+	case schema.Positive != "" || schema.Choices:
+		return textCell
+	}
+	return kind
+}
+
+// labelled returns columns in which the one that is said to have labels is that of the schema's label.
+func (c Columns) labelled(schema *event.Schema) Columns {
+	_, ok := c.Of[LabelField]
+	isField := slices.Contains(slices.Concat(schema.Categorical, schema.Numeric, schema.Multi), LabelField)
+	if !ok || schema.Label == LabelField || isField {
+		return c
+	}
+	c.Of = maps.Clone(c.Of)
+	c.Of[schema.Label] = c.Of[LabelField]
+	delete(c.Of, LabelField)
+	return c
+}
+
 // bind finds the columns of the fields.
 func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labels bool) (err error) {
 	t.unit = timeUnits[schema.TimeUnit]
@@ -160,22 +186,8 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 			err = errors.Join(err, noColumn(name, field, names))
 		}
 	}
-	kinds := map[event.Task]cellKind{event.Binary: binaryCell, event.Multiclass: textCell, event.Multilabel: listCell}
-	label, ok := kinds[schema.Task]
-	if schema.Positive != "" || schema.Choices {
-		label = textCell
-	}
-	if !ok {
-		label = numberCell
-	}
-	if _, ok := columns.Of[LabelField]; ok && schema.Label != LabelField &&
-		!slices.Contains(slices.Concat(schema.Categorical, schema.Numeric, schema.Multi),
-			LabelField) {
-		columns.Of = maps.Clone(columns.Of)
-		columns.Of[schema.Label] = columns.Of[LabelField]
-		delete(columns.Of, LabelField)
-	}
-	add(schema.Label, label, labels)
+	columns = columns.labelled(schema)
+	add(schema.Label, labelCell(schema), labels)
 	isGiven := func(field string) bool { return !optional[field] }
 	for f, field := range schema.Categorical[:schema.NumGiven()] {
 		if schema.IsGivenName(f, false) {

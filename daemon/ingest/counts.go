@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 )
 
-// Counts says what became of the records of one batch.
+// Counts says what became of the records of one batch. It is one type: a field for each count.
 type Counts struct {
 	Topic      string
 	Partition  int32

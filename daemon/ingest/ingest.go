@@ -58,7 +58,8 @@ type pipeline struct {
 	queue     queue
 }
 
-// Ingest is a consumer.Queue for one model. It belongs to one goroutine.
+// Ingest is a consumer.Queue for one model. It belongs to one goroutine. It is one type: the stations of a batch hand
+// on the same memory.
 type Ingest struct {
 	Hooks
 

@@ -66,10 +66,10 @@ func (f *Figure) draw(c draw.Canvas, columns, rows int) error {
 	if f.Legend != "" {
 		legend.Add(f.Legend)
 	}
-	var names, marks []string // that the legend has
+	shared := key{Legend: &legend}
 	plots := make([][]*plot.Plot, rows)
 	for i := range f.Panels {
-		p, err := f.Panels[i].plot(&legend, &names, &marks)
+		p, err := f.Panels[i].plot(&shared)
 		if err != nil {
 			return err
 		}
@@ -101,8 +101,22 @@ func (f *Figure) draw(c draw.Canvas, columns, rows int) error {
 	return nil
 }
 
+// key is the legend, with the names of the lines and of the marks that it has.
+type key struct {
+	*plot.Legend
+	names, marks []string
+}
+
+// add adds a name unless it is in the list.
+func (k *key) add(list *[]string, name string, thumbnails ...plot.Thumbnailer) {
+	if !slices.Contains(*list, name) {
+		*list = append(*list, name)
+		k.Add(name, thumbnails...)
+	}
+}
+
 // plot makes a panel, and adds to the legend the lines and marks that it does not have yet.
-func (p *Panel) plot(legend *plot.Legend, names, marks *[]string) (*plot.Plot, error) {
+func (p *Panel) plot(legend *key) (*plot.Plot, error) {
 	out := plot.New()
 	out.Title.Text, out.Title.TextStyle.Font = p.Title, sans(textSize+1)
 	x, y := p.axes()
@@ -119,12 +133,6 @@ func (p *Panel) plot(legend *plot.Legend, names, marks *[]string) (*plot.Plot, e
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = grey, grey
 	out.Add(grid)
-	add := func(list *[]string, name string, thumbnails ...plot.Thumbnailer) {
-		if !slices.Contains(*list, name) {
-			*list = append(*list, name)
-			legend.Add(name, thumbnails...)
-		}
-	}
 	for _, m := range p.Marks {
 		if !(m.X >= x.min && m.X <= x.max) {
 			continue
@@ -137,49 +145,56 @@ func (p *Panel) plot(legend *plot.Legend, names, marks *[]string) (*plot.Plot, e
 			line.LineStyle = style(red, lineWidth, true)
 		}
 		out.Add(line)
-		add(marks, m.Name, line)
+		legend.add(&legend.marks, m.Name, line)
 	}
 	var drawn []plot.Plotter
 	for i := range p.Lines {
-		l := &p.Lines[i]
-		points := l.points(p.LogX, p.LogY)
-		if len(points) == 0 {
-			add(names, l.Name)
-			continue
-		}
-		line, err := plotter.NewLine(points)
+		line, err := p.line(&p.Lines[i], legend)
 		if err != nil {
 			return nil, err
 		}
-		number := slices.Index(*names, l.Name)
-		if number < 0 {
-			number = len(*names)
-		}
-		paint := palette[number%len(palette)]
-		if line.LineStyle = style(paint, lineWidth, l.Dashed); l.Faint {
-			line.LineStyle = style(paint, faintWidth, l.Dashed)
-		}
-		if l.Bare || l.Faint {
-			add(names, l.Name, line)
-			drawn = append(drawn, line)
-			continue
-		}
-		var some plotter.XYs
-		for j := 0; j < len(points); j += (len(points) + maxMarkers - 1) / maxMarkers {
-			some = append(some, points[j])
-		}
-		marked, err := plotter.NewScatter(some)
-		if err != nil {
-			return nil, err
-		}
-		marked.GlyphStyle = draw.GlyphStyle{Color: paint, Radius: markerSize, Shape: markers[number%len(markers)]}
-		add(names, l.Name, line, marked)
-		drawn = append(drawn, marked, line)
+		drawn = append(drawn, line...)
 	}
 	slices.Reverse(drawn) // the first on top
 	out.Add(drawn...)
 	out.X.Min, out.X.Max, out.Y.Min, out.Y.Max = x.min, x.max, y.min, y.max // Add may have made the ranges wider
 	return out, nil
+}
+
+// line returns what is drawn of a line: its marks, if it has some, and then itself.
+func (p *Panel) line(l *Line, legend *key) ([]plot.Plotter, error) {
+	points := l.points(p.LogX, p.LogY)
+	if len(points) == 0 {
+		legend.add(&legend.names, l.Name)
+		return nil, nil
+	}
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return nil, err
+	}
+	number := slices.Index(legend.names, l.Name)
+	if number < 0 {
+		number = len(legend.names)
+	}
+	paint := palette[number%len(palette)]
+	if line.LineStyle = style(paint, lineWidth, l.Dashed); l.Faint {
+		line.LineStyle = style(paint, faintWidth, l.Dashed)
+	}
+	if l.Bare || l.Faint {
+		legend.add(&legend.names, l.Name, line)
+		return []plot.Plotter{line}, nil
+	}
+	var some plotter.XYs
+	for j := 0; j < len(points); j += (len(points) + maxMarkers - 1) / maxMarkers {
+		some = append(some, points[j])
+	}
+	marked, err := plotter.NewScatter(some)
+	if err != nil {
+		return nil, err
+	}
+	marked.GlyphStyle = draw.GlyphStyle{Color: paint, Radius: markerSize, Shape: markers[number%len(markers)]}
+	legend.add(&legend.names, l.Name, line, marked)
+	return []plot.Plotter{marked, line}, nil
 }
 
 func style(paint color.Color, width vg.Length, dashed bool) draw.LineStyle {

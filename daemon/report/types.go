@@ -99,7 +99,8 @@ type Cut struct {
 	Next      int64  `json:"next"` // offset after the last event
 }
 
-// Version is a version that was made, with the decision of the gate.
+// Version is a version that was made, with the decision of the gate. It is one type: an object of --json, with a field
+// for each member.
 type Version struct {
 	Model     string `json:"model"`
 	Version   int64  `json:"version"`
@@ -275,7 +276,7 @@ type FitForm struct {
 	Chosen   bool    `json:"chosen"`          // what the model is; further columns of the numbers may come on top
 }
 
-// FitSummary ends fit.
+// FitSummary ends fit. It is one type: an object of --json, with a field for each member.
 type FitSummary struct {
 	Status      string  `json:"status"`
 	Lambda      Number  `json:"lambda"`

@@ -21,54 +21,53 @@ import (
 // fields that the event lacks and empty lists are left out. Crosses follow from the others and are no part of it,
 // derived fields are.
 func FeaturesDigest(s *snapshot.Schema, in *snapshot.Input) (string, error) {
-	object := jsontext.NewEncoder(new(bytes.Buffer))
 	var text bytes.Buffer
-	object.Reset(&text)
-	write := func(tokens ...jsontext.Token) (err error) {
-		for _, t := range tokens {
-			if err == nil {
-				err = object.WriteToken(t)
-			}
-		}
-		return err
-	}
-	err := write(jsontext.BeginObject)
+	object := features{Encoder: jsontext.NewEncoder(&text)}
+	object.write(jsontext.BeginObject)
 	for i, name := range in.Categorical {
-		if name != "" && err == nil {
-			err = write(jsontext.String(s.Categorical[i]), jsontext.String(name))
+		if name != "" {
+			object.write(jsontext.String(s.Categorical[i]), jsontext.String(name))
 		}
 	}
 	for i, v := range in.Numeric {
-		if !math.IsNaN(v) && err == nil {
-			err = write(jsontext.String(s.Numeric[i].Name), jsontext.Float(v))
+		if !math.IsNaN(v) {
+			object.write(jsontext.String(s.Numeric[i].Name), jsontext.Float(v))
 		}
 	}
 	for i, names := range in.Multi {
-		if len(names) == 0 || err != nil {
+		if len(names) == 0 {
 			continue
 		}
-		err = write(jsontext.String(s.Multi[i]), jsontext.BeginArray)
+		object.write(jsontext.String(s.Multi[i]), jsontext.BeginArray)
 		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-			if err == nil {
-				err = write(jsontext.String(name))
-			}
+			object.write(jsontext.String(name))
 		}
-		if err == nil {
-			err = write(jsontext.EndArray)
-		}
+		object.write(jsontext.EndArray)
 	}
-	if err == nil {
-		err = write(jsontext.EndObject)
-	}
+	object.write(jsontext.EndObject)
 	canonical := jsontext.Value(bytes.TrimSpace(text.Bytes()))
-	if err == nil {
-		err = canonical.Canonicalize()
+	if object.err == nil {
+		object.err = canonical.Canonicalize()
 	}
-	if err != nil {
-		return "", fmt.Errorf("scoring: features of an event as JSON: %w", err)
+	if object.err != nil {
+		return "", fmt.Errorf("scoring: features of an event as JSON: %w", object.err)
 	}
 	sum := sha256.Sum256(canonical)
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// features writes JSON until there is an error, which it keeps.
+type features struct {
+	*jsontext.Encoder
+	err error
+}
+
+func (f *features) write(tokens ...jsontext.Token) {
+	for _, t := range tokens {
+		if f.err == nil {
+			f.err = f.WriteToken(t)
+		}
+	}
 }
 
 // propensityOf returns the probability in a field of an event, nil if the event lacks it. The event has been decoded:

@@ -68,7 +68,8 @@ type ReceiverOptions struct {
 }
 
 // Receiver merges what the shards of a model send into the trainer's store. Make it with NewReceiver, call Run once.
-// Its other methods are safe for concurrent use.
+// Its other methods are safe for concurrent use. It is one type: its lock guards what merging, taking over and showing
+// share.
 type Receiver struct {
 	ReceiverOptions
 	client *kgo.Client // that writes; nil until it is needed, and after a failure

@@ -297,34 +297,11 @@ func (s *Sender) see(r *kgo.Record) {
 	switch {
 	case !ok || r.Value == nil && kind != kindPair:
 	case kind == kindPair: // of a run that ended before its head, perhaps
-		// A pair of another run of this shard: its head may never come, but its epoch must not be used again.
 		if by, ok := instanceOf(r, s.policy); ok && number == s.Number && by.Name != s.by.Name {
-			// An epoch far above all heads is a foreign or broken record: to follow it would use up the numbers.
-			if !by.follows(s.headed) {
-				s.Log.Warn("pair of an implausible epoch passed over", "topic", s.Topic, "offset", r.Offset)
-				return
-			}
-			s.passed = max(s.passed, by.Epoch)
+			s.seePair(r, &by)
 		}
 	case kind == kindHead && number == s.Number:
-		h := new(head)
-		if err := decode(r, s.Model, h); err != nil {
-			s.Log.Warn("head of this shard passed over", "topic", s.Topic, "error", err)
-			s.passed = max(s.passed, epochOf(r.Value))
-			s.headed = max(s.headed, epochOf(r.Value))
-			return
-		}
-		if !h.By.followsHead(max(s.headed, s.passed)) {
-			s.Log.Warn("head of an implausible epoch passed over", "topic", s.Topic, "offset", r.Offset)
-			return
-		}
-		if s.headed = max(s.headed, h.By.Epoch); h.By.compare(s.by) > 0 {
-			if s.other == nil || h.mark().compare(s.other.mark()) > 0 {
-				s.other = h
-			}
-		} else if m := h.mark(); h.State == s.state && m.compare(s.seen) > 0 {
-			s.seen = m
-		}
+		s.seeHead(r)
 	case kind == kindTrainer:
 		w := new(wishes)
 		if err := decode(r, s.Model, w); err != nil {
@@ -333,6 +310,41 @@ func (s *Sender) see(r *kgo.Record) {
 			// else of a trainer that another one has replaced
 			s.wishes, s.trainer = w, w.By
 		}
+	}
+}
+
+// seePair takes up a pair of another run of this shard: its head may never come, but its epoch must not be used again.
+// An epoch far above all heads is a foreign or broken record: to follow it would use up the numbers.
+func (s *Sender) seePair(r *kgo.Record, by *instance) {
+	if !by.follows(s.headed) {
+		s.Log.Warn("pair of an implausible epoch passed over", "topic", s.Topic, "offset", r.Offset)
+		return
+	}
+	s.passed = max(s.passed, by.Epoch)
+}
+
+// seeHead takes up a head of this shard.
+func (s *Sender) seeHead(r *kgo.Record) {
+	h := new(head)
+	if err := decode(r, s.Model, h); err != nil {
+		s.Log.Warn("head of this shard passed over", "topic", s.Topic, "error", err)
+		s.passed = max(s.passed, epochOf(r.Value))
+		s.headed = max(s.headed, epochOf(r.Value))
+		return
+	}
+	if !h.By.followsHead(max(s.headed, s.passed)) {
+		s.Log.Warn("head of an implausible epoch passed over", "topic", s.Topic, "offset", r.Offset)
+		return
+	}
+	s.headed = max(s.headed, h.By.Epoch)
+	m := h.mark()
+	switch {
+	case h.By.compare(s.by) > 0:
+		if s.other == nil || m.compare(s.other.mark()) > 0 {
+			s.other = h
+		}
+	case h.State == s.state && m.compare(s.seen) > 0:
+		s.seen = m
 	}
 }
 

@@ -108,7 +108,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Server serves the surface. Make it with New, call Serve once.
+// Server serves the surface. Make it with New, call Serve once. It is one type: a method for each endpoint.
 type Server struct {
 	Options
 	handler   http.Handler

@@ -53,7 +53,6 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err := request.ReadJSON(r, &ask, atMost(0)); err != nil {
 			return nil, err
 		}
-		class := string(ask.Class)
 		if err := ask.check(v.model.Schema(), s.Limits(v.manifest.Model).MaxItems); err != nil {
 			return nil, err
 		}
@@ -75,7 +74,8 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if fold := v.manifest.FoldIn; folded.Folded > 0 && fold != nil && fold.Fields[0].Name == ask.Over {
 			return nil, request.BadRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
 		}
-		exclude := ask.excluded(v.model.Schema(), d)
+		query := snapshot.Query{Over: ask.Over, K: ask.K, Exclude: ask.excluded(v.model.Schema(), d),
+			Class: string(ask.Class), Where: where}
 		in, rejection := d.decode(event, -1)
 		if rejection != nil {
 			return nil, request.Rejected(`"event"`, rejection)
@@ -83,28 +83,40 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err := held.Grow(int64(ask.K) * (request.NameBytes + request.NumberBytes)); err != nil {
 			return nil, err
 		}
-		d.items, err = over.TopK(d.items[:0],
-			&snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: exclude, Class: class, Where: where}, &d.scratch)
-		if err != nil {
+		query.Input = in
+		if d.items, err = over.TopK(d.items[:0], &query, &d.scratch); err != nil {
 			return nil, err
 		}
-		out := topAnswer{answered: v.answered(), folded: folded, Items: make([]topItem, len(d.items))}
+		out := topAnswer{answered: v.answered(), folded: folded}
 		if ask.QueryVector {
 			if err := out.queryVector(v.model, &in, &ask, d); err != nil {
 				return nil, err
 			}
 		}
-		for i, item := range d.items {
-			if err := held.Grow(request.NameCopies * int64(len(item.Name))); err != nil {
-				return nil, err
-			}
-			out.Items[i] = topItem{item.Name, report.Number(item.Value)}
+		if err := out.list(d.items, held); err != nil {
+			return nil, err
 		}
-		absent := 0
-		v.absence.Each(&d.event, func(string) { absent++ })
-		s.counted(v, 1, 0, absent)
+		s.counted(v, 1, 0, v.absent(d))
 		return out, nil
 	})
+}
+
+// absent returns how many optional fields the decoded event lacks.
+func (v *scorer) absent(d *decoding) (n int) {
+	v.absence.Each(&d.event, func(string) { n++ })
+	return n
+}
+
+// list adds names, whose bytes held grows by.
+func (t *topAnswer) list(items []snapshot.Item, held *request.Inflight) error {
+	t.Items = make([]topItem, len(items))
+	for i, item := range items {
+		if err := held.Grow(request.NameCopies * int64(len(item.Name))); err != nil {
+			return err
+		}
+		t.Items[i] = topItem{item.Name, report.Number(item.Value)}
+	}
+	return nil
 }
 
 // queryVector adds the vector of an event.

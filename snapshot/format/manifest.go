@@ -106,7 +106,7 @@ type Part struct {
 }
 
 // Meta is what the trainer says of a version. It is not part of the payload digest. OutputLimit alone has influence on
-// scores: on those beyond it.
+// scores: on those beyond it. It is one type: a field for each member of the manifest.
 type Meta struct {
 	Writer  string    `json:"writer"` // name and version of the program
 	Kind    string    `json:"kind"`   // refit or update

@@ -30,7 +30,8 @@ const staging = ".staging-"
 
 // Store publishes versions of models below a directory, moves their aliases and keeps a log of both. Writers to one
 // model take turns, also across processes of one machine; readers on other machines may share the directory or a
-// synchronised copy. It is safe for concurrent use.
+// synchronised copy. It is safe for concurrent use. It is one type: its lock is that of the directory, and all that it
+// does needs it.
 type Store struct {
 	By     string         // who publishes and moves aliases, for the publish log. Set it before use.
 	Logger *slog.Logger   // gets a line for what is repaired; nil logs nothing. Set it before use.

@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/snapshot/internal/rowmath"
 )
 
-// Model scores events. It is immutable and safe for concurrent use.
+// Model scores events. It is immutable and safe for concurrent use. It is one type: a method for each question, of
+// which every one reads the same arrays.
 type Model struct {
 	manifest format.Manifest
 	contents format.Contents
@@ -137,7 +138,8 @@ func (m *Model) Contents() *format.Contents {
 func (m *Model) NumOutputs() int { return m.contents.NumOutputs }
 
 // Scratch is the working memory of Score, ScoreBatch and TopK. The zero value is ready; it grows to what is needed and
-// is then used again, with any model. One goroutine at a time may use it.
+// is then used again, with any model. One goroutine at a time may use it. It is one type: callers need not know which
+// question takes which memory.
 type Scratch struct {
 	// Workers is by how many goroutines TopK may look at the names of a large field, some thousand names each; 0 is 1.
 	// What it finds is the same.

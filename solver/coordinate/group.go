@@ -36,7 +36,8 @@ const (
 	single             // β |v_s| ‖p_s‖² on the only output of a unit
 )
 
-// group is the descent of the outputs that have to be descended together: all of them, or one.
+// group is the descent of the outputs that have to be descended together: all of them, or one. It is one type: all
+// sweeps move the same point, and keep the same sums of rows.
 type group struct {
 	x       *columns.Matrix
 	rows    *solver.Rows

@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
-// fit is the state of one call of SVM.Fit.
+// fit is the state of one call of SVM.Fit. It is one type: passes share the dual variables, and the sums over rows that
+// belong to them.
 type fit struct {
 	memory
 	p       *solver.Problem

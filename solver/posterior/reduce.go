@@ -34,25 +34,11 @@ func (s *State) Reduction(k int) *Reduction {
 	if n <= k || len(s.Field) == 0 {
 		return nil
 	}
-	moments, rows := make([]float64, n*n), min(len(s.Field), reduceRows) // lower triangle
-	for i := range rows {
-		mean, _ := s.Row(int(int64(i) * int64(len(s.Field)) / int64(rows)))
-		for r, x := range mean[1:] {
-			floats.AddScaled(moments[r*n:r*n+r+1], x/float64(rows), mean[1:r+2])
-		}
-	}
-	ridge := 0.0
-	for r := range n {
-		ridge += reduceRidge * moments[r*n+r] / float64(n)
-	}
-	for r := range n {
-		moments[r*n+r] += ridge
-	}
+	root, ridge := s.moments()
 	var own gonum.Implementation
-	if !(ridge > 0) || math.IsInf(ridge, 1) || !own.Dpotrf(blas.Lower, n, moments, n) {
+	if !(ridge > 0) || math.IsInf(ridge, 1) || !own.Dpotrf(blas.Lower, n, root, n) {
 		return nil
 	}
-	root := moments
 	form := make([]float64, n*n) // rootᵀ·sign·root, lower triangle
 	for a := range n {
 		for b := range a + 1 {
@@ -87,6 +73,25 @@ func (s *State) Reduction(k int) *Reduction {
 		}
 	}
 	return out
+}
+
+// moments returns the second moments of rows, of which it has the lower triangle, and the ridge in them.
+func (s *State) moments() (moments []float64, ridge float64) {
+	n, rows := s.NumBasis, min(len(s.Field), reduceRows)
+	moments = make([]float64, n*n)
+	for i := range rows {
+		mean, _ := s.Row(int(int64(i) * int64(len(s.Field)) / int64(rows)))
+		for r, x := range mean[1:] {
+			floats.AddScaled(moments[r*n:r*n+r+1], x/float64(rows), mean[1:r+2])
+		}
+	}
+	for r := range n {
+		ridge += reduceRidge * moments[r*n+r] / float64(n)
+	}
+	for r := range n {
+		moments[r*n+r] += ridge
+	}
+	return moments, ridge
 }
 
 // Row appends to dst what a mean row of the state is in the fewer coordinates; a linear weight stays as it is.

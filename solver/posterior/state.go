@@ -11,7 +11,7 @@ import (
 
 // State is the posterior of a model over d features in NumFields fields, with k basis vectors. Row j of Mean and
 // Covariance belongs to the vector (linear weights, k basis coordinates) of feature j, of length q: k+1 where all m
-// outputs share z, k+m where outputs are Separate.
+// outputs share z, k+m where outputs are Separate. It is one type: methods read and write rows of one memory.
 type State struct {
 	Likelihood Likelihood
 	Separate   bool      // each output has separate linear weights and output weights

@@ -16,7 +16,7 @@ import (
 )
 
 // Fitted is a trained model with what is needed to score and publish it and to start the next refit. It is read-only
-// once built and safe for concurrent use.
+// once built and safe for concurrent use. It is one type: what a refit hands on, and a record of it has, is one value.
 type Fitted struct {
 	Model      *solver.Model
 	Vocabulary *encode.Vocabulary

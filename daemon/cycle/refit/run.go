@@ -343,27 +343,8 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 			return best, fit, err
 		}
 	}
-	var best *task.Candidate
 	var vectors *solver.Model // all vectors found, the candidate for the variational stage's basis
-	switch a := convex.FitAlgorithm(j); {
-	case a != nil:
-		if a, err = convex.OverBasis(ctx, j, a, warm, settings); err == nil {
-			best, err = convex.FitBy(ctx, j, a, warm, settings,
-				func(m *solver.Model) float64 { return j.SelectLoss(m, fading) })
-		}
-	case j.Choices.Plain:
-		best, err = convex.LinearOnly(ctx, j, settings)
-	case warm != nil && (warm.MapWeights == nil || warm.Model.NumBasis > 0 || j.Vocab.Map != nil):
-		// else maps are no longer asked for
-		// A warm refit adds few vectors: the next one adds others.
-		settings.MaxSteps = j.Model.Train.NewBasis
-		if warm.Posterior != nil && !alone {
-			settings.MaxSteps = max(0, k-warm.Posterior.NumBasis)
-		}
-		best, err = convex.Resume(ctx, j, warm, settings)
-	default:
-		best, err = convex.ColdPath(ctx, j, settings)
-	}
+	best, err := convexStage(ctx, j, warm, &settings, k)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -395,6 +376,32 @@ func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Cand
 		best, err = convex.Finish(ctx, j, best, settings)
 	}
 	return best, fit, err
+}
+
+// convexStage runs the algorithm that the model asks for, or Algorithm 1 from the warm start or from nothing. It sets
+// the steps of a warm one, which leaves k vectors to a variational stage.
+func convexStage(ctx context.Context, j *task.Task, warm *task.WarmStart, settings *solver.Settings,
+	k int) (*task.Candidate, error) {
+	switch a := convex.FitAlgorithm(j); {
+	case a != nil:
+		a, err := convex.OverBasis(ctx, j, a, warm, *settings)
+		if err != nil {
+			return nil, err
+		}
+		fading := j.SelectWeights()
+		return convex.FitBy(ctx, j, a, warm, *settings, func(m *solver.Model) float64 { return j.SelectLoss(m, fading) })
+	case j.Choices.Plain:
+		return convex.LinearOnly(ctx, j, *settings)
+	case warm != nil && (warm.MapWeights == nil || warm.Model.NumBasis > 0 || j.Vocab.Map != nil):
+		// else maps are no longer asked for
+		// A warm refit adds few vectors: the next one adds others.
+		settings.MaxSteps = j.Model.Train.NewBasis
+		if warm.Posterior != nil && !j.Model.Train.ConvexAlone() {
+			settings.MaxSteps = max(0, k-warm.Posterior.NumBasis)
+		}
+		return convex.Resume(ctx, j, warm, *settings)
+	}
+	return convex.ColdPath(ctx, j, *settings)
 }
 
 // variationalStage runs the variational stage, from nothing without a warm start that has one, with basis vectors of

@@ -153,7 +153,7 @@ func (g *guess) addAll(columns []*dataset.Column, of *dataset.Column) {
 	}
 	for _, c := range columns {
 		if c != of && taken[c.Name] {
-			g.fields = append(g.fields, report.InitField{Name: c.Name, Use: "left out", Why: "another field is called so"})
+			g.fields = append(g.fields, report.InitField{Name: c.Name, Use: leftOut, Why: "another field is called so"})
 		} else if c != of {
 			g.add(c)
 		}
@@ -161,7 +161,7 @@ func (g *guess) addAll(columns []*dataset.Column, of *dataset.Column) {
 	}
 	why, names := g.sample.unseen(columns)
 	for _, name := range names {
-		g.fields = append(g.fields, report.InitField{Name: name, Use: "left out", Why: why[name]})
+		g.fields = append(g.fields, report.InitField{Name: name, Use: leftOut, Why: why[name]})
 	}
 }
 
@@ -325,100 +325,10 @@ func isYes(name string) bool {
 
 // add guesses what a column that is not the label is.
 func (g *guess) add(c *dataset.Column) {
-	s, n := &g.schema, c.Present
-	distinct := c.Distinct()
-	isText := c.Quoted > 0 && c.Numbers+c.NaNs == n && c.Whole < c.Numbers // whole numbers that are text are names
-	field := report.InitField{Name: c.Name, Optional: n < g.rows || isText && c.NaNs > 0}
-	say := func(use, why string, arguments ...any) {
-		field.Use, field.Why = use, fmt.Sprintf(why, arguments...)
-	}
-	const out = "left out"
-	unit := timeUnit(c)
-	own, asNumber := ownName(c), false
-	isName, isQuantity := nameOfNames(own), nameOfQuantity(own)
-	if c.Numbers+c.NaNs == n && c.Whole < c.Numbers {
-		isName = notByName // numbers with fractions are none
-	}
-	switch {
-	case n == 0:
-		say(out, "it is empty")
-	case slices.Contains(ofExport, c.Name):
-		say(out, "it is what export says of a row")
-	case c.Leaf != nil && c.Leaf.Kind == event.LeafMap:
-		say(out, "%s", g.sample.mapWhy(c.Leaf))
-	case c.Members > dataset.MaxMembers:
-		say(out, "it has objects with more than %d different members, which are no fields", dataset.MaxMembers)
-	case c.Members > 0:
-		say(out, "it has objects, whose members are separate fields")
-	case c.Nested > 0:
-		say(out, "it has objects, and a field is a name, a number or a list of names")
-	case c.NoTexts > 0:
-		say(out, "it has bytes that are not UTF-8 in %d rows, and a name is text", c.NoTexts)
-	case c == g.time:
-		switch s.Time, s.TimeUnit = c.Name, unit; {
-		case unit == "":
-			s.TimeUnit = "ms"
-			say("time", "written times")
-		case isTyped(c):
-			say("time", "times by their type")
-		default:
-			say("time", "numbers of about %s: %s since 1970", plausible(c), unitWords[unit])
-		}
-	case g.format == dataset.JSONL && c.Quoted > 0 && isTime(c, own):
-		say(out, "times that are numbers as text: events have them as numbers, or by RFC 3339")
-	case c.Beyond > 0 && c.Whole < c.Numbers && c.Numbers == n && float64(c.Beyond) > timeless*float64(n):
-		say(out, "numbers from %g to %g, of which %d are beyond %g or too near 0", c.Min, c.Max, c.Beyond, largestNumber)
-	case !g.hasTimes(c) && (c.Times == n || isTime(c, own)):
-		say(out, "times, which %d rows lack: an event without its time is refused", g.rows-n)
-	case c.Times == n:
-		say(out, "written times, of which one is enough, in JSON by RFC 3339")
-	case g.time != nil && isTyped(c):
-		say(out, "times by their type, of which one is enough, and %s is it", g.time.Name)
-	case g.time != nil && isTime(c, own):
-		say(out, "numbers of about %s, which are times: one is enough, and %s is it", plausible(c), g.time.Name)
-	case isEnum(c) && distinct > 1 && c.Numbers+c.Lists == 0:
-		say("categorical", "%s", enumWhy(c))
-	case c.NoNames > 0 || c.Lists > 0 && c.Lists < n && g.format == dataset.JSONL:
-		say(
-			out,
-			"it has lists of something else than names, which are text or whole numbers, or lists mixed with other values",
-		)
-	case c.Lists > 0:
-		say("multi", "lists of names")
-	case distinct < 2:
-		say(out, "it has one value")
-	case c.Literals > 0 && c.Literals < n:
-		say(out, "it has true and false mixed with other values")
-	case c.Literals > 0:
-		say("categorical", "true and false, as 1 and 0")
-		asNumber = true
-	case isText && isName == notByName:
-		say("numeric", "text that is numbers from %g to %g", c.Min, c.Max)
-		asNumber = true
-	case c.Empty > 0 && float64(c.Empty) > timeless*float64(g.rows):
-		say(out, "it is empty text in %d rows, which is no name: write null there", c.Empty)
-	case distinct == n && n == g.rows && distinct > fewNumbers && s.Identity == "" && identifies(own) &&
-		(c.Numbers == 0 || c.Whole == n) && c.Lists == 0:
-		s.Identity = c.Name
-		say("identity", "it differs in every row: an event that comes again, or is corrected, counts once")
-	case c.Whole == n && distinct > fewNumbers && c.Steps == n-1:
-		say(out, "it counts the rows")
-	case distinct == n && distinct > fewNumbers && isName != notByName:
-		say(out, "%d different values in %d rows: no name comes back", distinct, n)
-	case c.Pointed > 0 && isName != notByName:
-		say(out, "a name by its name, but its numbers have a point: in JSON names are text or whole numbers")
-	case c.Numbers == n && c.Whole == n && (c.Padded > 0 || c.Quoted == 0):
-		use, why := g.whole(c, isName, isQuantity)
-		say(use, "%s", why)
-	case c.Numbers == n && c.Quoted == 0:
-		say("numeric", "numbers from %g to %g", c.Min, c.Max)
-	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
-		say(out, "text of up to %d bytes", c.MaxBytes)
-	case distinct > n/2 && distinct > fewNumbers && isName == notByName:
-		say(out, "%d different values in %d rows: no name comes back", distinct, n)
-	default:
-		say("categorical", "%d different names", distinct)
-	}
+	s, of := &g.schema, g.columnOf(c)
+	field := report.InitField{Name: c.Name, Optional: c.Present < g.rows || of.isText && c.NaNs > 0}
+	field.Use, field.Why = g.use(&of)
+	asNumber := field.Use == "categorical" && c.Literals > 0 || field.Use == "numeric" && of.isText
 	if field.Use == "numeric" && c.Quoted == 0 {
 		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 &&
 			!strings.HasPrefix(values[1],
@@ -428,11 +338,11 @@ func (g *guess) add(c *dataset.Column) {
 				c.Count(values[0]))
 		}
 	}
-	if field.Use == "time" || field.Use == out {
+	if field.Use == "time" || field.Use == leftOut {
 		field.Optional = false
 	}
 	field.Why += doc(c)
-	if field.Use != out {
+	if field.Use != leftOut {
 		g.read(c, asNumber)
 	}
 	switch field.Use {

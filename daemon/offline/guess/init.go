@@ -259,7 +259,7 @@ func (g *guess) yaml(o *Options) string {
 		switch f.Use {
 		case "time":
 			y.line("      # time %s: %s", quoted(f.Name), f.Why)
-		case "left out":
+		case leftOut:
 			y.line("      # left out %s: %s", quoted(f.Name), f.Why)
 		}
 	}

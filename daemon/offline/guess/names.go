@@ -128,7 +128,7 @@ func (g *guess) whole(c *dataset.Column, isName byName, isQuantity bool) (use, w
 	numbers := fmt.Sprintf("numbers from %g to %g", c.Min, c.Max)
 	switch {
 	case max(c.Max, -c.Min) > largestNumber && !comesBack && isName == notByName:
-		return "left out", fmt.Sprintf("numbers beyond %g, which events have as names alone, and no name comes back",
+		return leftOut, fmt.Sprintf("numbers beyond %g, which events have as names alone, and no name comes back",
 			largestNumber)
 	case max(c.Max, -c.Min) > largestNumber:
 		return "categorical", fmt.Sprintf("%d different numbers beyond %g, which events have as names alone", distinct,
@@ -136,7 +136,7 @@ func (g *guess) whole(c *dataset.Column, isName byName, isQuantity bool) (use, w
 	case isName == surelyNames:
 		return "categorical", fmt.Sprintf("%d different numbers, which by its name are names", distinct)
 	case c.Padded > 0 && !comesBack:
-		return "left out", fmt.Sprintf("%d different codes in %d rows, of which some begin with 0: no name comes back",
+		return leftOut, fmt.Sprintf("%d different codes in %d rows, of which some begin with 0: no name comes back",
 			distinct, n)
 	case c.Padded > 0:
 		return "categorical", fmt.Sprintf("%d different codes: some begin with 0", distinct)

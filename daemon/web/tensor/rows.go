@@ -181,67 +181,96 @@ func elements[T string | float64](t *RequestTensor, want int, absent *T) ([]T, e
 	if t.binary != nil {
 		return binaryElements(t, want, absent)
 	}
-	notList := request.BadRequest(
-		"inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
-	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data), event.HalfPairs) // which was found to be JSON
-	list, rows := make([]T, 0, min(want, len(t.Data))), 0
-	next := func() error {
-		if len(list) == want {
-			return request.BadRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name,
-				want, t.Shape)
+	r := &elementReader[T]{RequestTensor: t, want: want, absent: absent, list: make([]T, 0, min(want, len(t.Data)))}
+	if t.Data.Kind() != '[' {
+		return nil, r.notList()
+	}
+	r.in = jsontext.NewDecoder(bytes.NewBuffer(t.Data), event.HalfPairs) // which was found to be JSON
+	_, _ = r.in.ReadToken()
+	read := r.elements
+	if r.in.PeekKind() == '[' {
+		read = r.rows
+	}
+	if err := read(); err != nil {
+		return nil, err
+	}
+	if len(r.list) != want {
+		return nil, request.BadRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name,
+			len(r.list), t.Shape, want)
+	}
+	return r.list, nil
+}
+
+// elementReader reads the elements of a tensor from JSON.
+type elementReader[T string | float64] struct {
+	*RequestTensor
+	want   int
+	absent *T
+	in     *jsontext.Decoder
+	list   []T // what was read
+}
+
+func (r *elementReader[T]) notList() error {
+	return request.BadRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row",
+		r.Name, r.Datatype)
+}
+
+// rows reads a list for each row, up to the end of the outer list.
+func (r *elementReader[T]) rows() error {
+	rows := 0
+	for ; r.in.PeekKind() != ']'; rows++ {
+		if r.in.PeekKind() != '[' {
+			return r.notList()
 		}
-		token, err := in.ReadToken()
-		if err != nil {
-			return notList
+		before := len(r.list)
+		_, _ = r.in.ReadToken()
+		if err := r.elements(); err != nil {
+			return err
 		}
-		if token.Kind() == 'n' && absent != nil {
-			list = append(list, *absent)
-			return nil
+		_, _ = r.in.ReadToken()
+		if len(r.Shape) != 2 || len(r.list)-before != r.Shape[1] {
+			return request.BadRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", rows, r.Name,
+				r.Shape)
 		}
-		if token.Kind() == 'n' { // it is no element, and would else be read as the zero of its type
-			return request.BadRequest("inputs: the tensor %q has a null at %d", t.Name, len(list))
+	}
+	if rows != r.Shape[0] {
+		return r.notList()
+	}
+	return nil
+}
+
+// elements reads up to the end of a list.
+func (r *elementReader[T]) elements() error {
+	for r.in.PeekKind() != ']' {
+		if err := r.element(); err != nil {
+			return err
 		}
-		v, ok := element[T](token)
-		if !ok {
-			return notList
-		}
-		list = append(list, v)
+	}
+	return nil
+}
+
+func (r *elementReader[T]) element() error {
+	if len(r.list) == r.want {
+		return request.BadRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", r.Name,
+			r.want, r.Shape)
+	}
+	token, err := r.in.ReadToken()
+	if err != nil {
+		return r.notList()
+	}
+	if token.Kind() == 'n' && r.absent != nil {
+		r.list = append(r.list, *r.absent)
 		return nil
 	}
-	if t.Data.Kind() != '[' {
-		return nil, notList
+	if token.Kind() == 'n' { // it is no element, and would else be read as the zero of its type
+		return request.BadRequest("inputs: the tensor %q has a null at %d", r.Name, len(r.list))
 	}
-	_, _ = in.ReadToken()
-	nested := in.PeekKind() == '['
-	for in.PeekKind() != ']' {
-		if nested && in.PeekKind() != '[' {
-			return nil, notList
-		}
-		before := len(list)
-		if nested {
-			_, _ = in.ReadToken()
-		}
-		for !nested && len(list) == before || nested && in.PeekKind() != ']' {
-			if err := next(); err != nil {
-				return nil, err
-			}
-		}
-		if nested {
-			_, _ = in.ReadToken()
-			if rows++; len(t.Shape) != 2 || len(list)-before != t.Shape[1] {
-				return nil, request.BadRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", rows-1,
-					t.Name, t.Shape)
-			}
-		}
+	v, ok := element[T](token)
+	if !ok {
+		return r.notList()
 	}
-	if nested && rows != t.Shape[0] {
-		return nil, notList
-	}
-	if len(list) != want {
-		return nil, request.BadRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list),
-			t.Shape, want)
-	}
-	return list, nil
+	r.list = append(r.list, v)
+	return nil
 }
 
 // element returns a token as an element of a tensor.

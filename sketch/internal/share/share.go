@@ -81,18 +81,9 @@ func Read(m *Share, settings *policy.Settings, book *ledger.Book) (*Account, err
 	if err := settings.Agrees(theirs); err != nil {
 		return nil, foreign("%w", err)
 	}
-	h := &Account{Counters: codec.Counters{Reasons: map[string]int64{}}}
-	if len(m.Head.Counters) > 0 {
-		if h.Counters, err = codec.DecodeCounters([]byte{codec.PrefixCounters}, m.Head.Counters); err != nil {
-			return nil, foreign("%w", err)
-		}
-		n := len(settings.Quotas)
-		if settings.Joined() {
-			n += int(ledger.NumRoles)
-		}
-		if len(h.Counters.Classes) != n {
-			return nil, foreign("it counts %d classes of %d", len(h.Counters.Classes), n)
-		}
+	h := new(Account)
+	if h.Counters, err = readCounters(m.Head, settings); err != nil {
+		return nil, foreign("%w", err)
 	}
 	behind := ""
 	for _, p := range m.Head.Ledger {
@@ -107,13 +98,11 @@ func Read(m *Share, settings *policy.Settings, book *ledger.Book) (*Account, err
 			return nil, foreign("%w", err)
 		}
 		if place := book.Place(l.Topic, l.Partition, l.Incarnation); place >= 0 {
-			switch own := book.At(place); {
-			case own.Start != l.Start:
-				return nil, foreign("%s/%d begins at offset %d, here at %d", l.Topic, l.Partition, l.Start, own.Start)
-			case own.Next == l.Next && own.Digest != l.Digest:
-				return nil, foreign("%s/%d has digest %s at offset %d, here %s", l.Topic, l.Partition, l.Digest, l.Next,
-					own.Digest)
-			case l.Next < own.Next:
+			own := book.At(place)
+			if err := agree(&l, own); err != nil {
+				return nil, foreign("%w", err)
+			}
+			if l.Next < own.Next {
 				behind = fmt.Sprintf("%s/%d is at offset %d, here at %d", l.Topic, l.Partition, l.Next, own.Next)
 			}
 		}
@@ -128,6 +117,37 @@ func Read(m *Share, settings *policy.Settings, book *ledger.Book) (*Account, err
 		}
 	}
 	return h, nil
+}
+
+// readCounters returns the counters of a head, all 0 if it has none.
+func readCounters(h *mirror.Head, settings *policy.Settings) (codec.Counters, error) {
+	if len(h.Counters) == 0 {
+		return codec.Counters{Reasons: map[string]int64{}}, nil
+	}
+	c, err := codec.DecodeCounters([]byte{codec.PrefixCounters}, h.Counters)
+	if err != nil {
+		return c, err
+	}
+	n := len(settings.Quotas)
+	if settings.Joined() {
+		n += int(ledger.NumRoles)
+	}
+	if len(c.Classes) != n {
+		return c, fmt.Errorf("it counts %d classes of %d", len(c.Classes), n)
+	}
+	return c, nil
+}
+
+// agree returns how a shard's account contradicts the one here.
+func agree(theirs, own *ledger.Account) error {
+	switch {
+	case own.Start != theirs.Start:
+		return fmt.Errorf("%s/%d begins at offset %d, here at %d", theirs.Topic, theirs.Partition, theirs.Start, own.Start)
+	case own.Next == theirs.Next && own.Digest != theirs.Digest:
+		return fmt.Errorf("%s/%d has digest %s at offset %d, here %s", theirs.Topic, theirs.Partition, theirs.Digest,
+			theirs.Next, own.Digest)
+	}
+	return nil
 }
 
 // CheckPair decodes a pair, and returns its row where it is one that is not gone.

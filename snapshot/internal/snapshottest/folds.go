@@ -13,7 +13,7 @@ func Foldable(s Shape, shared bool) *format.Contents {
 	c := TestContents(s)
 	c.Golden = []format.Golden{{Input: TestInputs()[0]}}
 	rng := rand.New(rand.NewPCG(3, uint64(s.K)))
-	d, m, k := c.NumFeatures, c.NumOutputs, s.K
+	m, k := c.NumOutputs, s.K
 	f := &format.FoldIn{
 		Shared: shared,
 		Likelihood: map[string]string{format.Identity: format.GaussianLikelihood,
@@ -44,26 +44,10 @@ func Foldable(s Shape, shared bool) *format.Contents {
 			user.Signs, item.Signs = append(user.Signs, int(1-2*(r%2))), append(item.Signs, 1)
 		}
 	} else {
-		basis, weights := c.Basis, c.Weights
-		c.NumBasis, c.Basis, c.Weights = 2*k, nil, nil
-		for r := range k {
-			f.Coordinates, f.Scale = append(f.Coordinates, r, r), append(f.Scale, 0.7, 1.3)
+		for range k {
 			user.Signs, item.Signs = append(user.Signs, 1, 1), append(item.Signs, 1, -1)
-			for n, scale := range []float64{0.7, 1.3} {
-				for o := range m {
-					c.Weights = append(c.Weights, float64(1-2*n)*0.25*weights[r*m+o]/(scale*scale))
-				}
-			}
 		}
-		for j := range d {
-			for r := range k {
-				z, sign := basis[j*k+r], 1.0
-				if j >= len(c.Vocabulary[0]) {
-					sign = -1
-				}
-				c.Basis = append(c.Basis, 0.7*z, sign*1.3*z)
-			}
-		}
+		doubled(c, f)
 	}
 	for range linear + k {
 		user.Precision, item.Precision = append(user.Precision, 0.5+3*rng.Float64()), append(item.Precision,
@@ -74,6 +58,30 @@ func Foldable(s Shape, shared bool) *format.Contents {
 	f.Fields = []format.FoldInField{user, item}
 	c.FoldIn = f
 	return c
+}
+
+// doubled gives a homogeneous model two units for each of its coordinates z, 0.7 z and ±1.3 z, the sign that of the
+// group of the column.
+func doubled(c *format.Contents, f *format.FoldIn) {
+	basis, weights, d, m, k := c.Basis, c.Weights, c.NumFeatures, c.NumOutputs, c.NumBasis
+	c.NumBasis, c.Basis, c.Weights = 2*k, nil, nil
+	for r := range k {
+		f.Coordinates, f.Scale = append(f.Coordinates, r, r), append(f.Scale, 0.7, 1.3)
+		for n, scale := range []float64{0.7, 1.3} {
+			for o := range m {
+				c.Weights = append(c.Weights, float64(1-2*n)*0.25*weights[r*m+o]/(scale*scale))
+			}
+		}
+	}
+	for j := range d {
+		for r := range k {
+			z, sign := basis[j*k+r], 1.0
+			if j >= len(c.Vocabulary[0]) {
+				sign = -1
+			}
+			c.Basis = append(c.Basis, 0.7*z, sign*1.3*z)
+		}
+	}
 }
 
 // HistoryOf returns events of a user, with labels of the model's task.

@@ -20,17 +20,7 @@ func slowColumns(c *format.Contents, in *format.Input) []float64 {
 					v = 1
 				}
 			} else if in.Multi != nil {
-				if list := in.Multi[f-len(c.Schema.Categorical)]; slices.Contains(list, name) {
-					if c.Schema.MultiWeights != nil { // each name once
-						list = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(list))), func(
-							name string) bool {
-							return name == ""
-						})
-					}
-					if v = 1 / float64(len(list)); slices.Equal(c.Schema.MultiWeights, []string{format.WeightSqrt}) {
-						v = math.Sqrt(v)
-					}
-				}
+				v = slowListValue(c.Schema.MultiWeights, in.Multi[f-len(c.Schema.Categorical)], name)
 			}
 			x = append(x, v)
 		}
@@ -46,6 +36,22 @@ func slowColumns(c *format.Contents, in *format.Input) []float64 {
 		x = append(x, 1)
 	}
 	return x
+}
+
+// slowListValue is the column of a name of a list field.
+func slowListValue(weights, list []string, name string) float64 {
+	if !slices.Contains(list, name) {
+		return 0
+	}
+	if weights != nil { // each name once
+		list = slices.Compact(slices.Sorted(slices.Values(list)))
+		list = slices.DeleteFunc(list, func(name string) bool { return name == "" })
+	}
+	v := 1 / float64(len(list))
+	if slices.Equal(weights, []string{format.WeightSqrt}) {
+		v = math.Sqrt(v)
+	}
+	return v
 }
 
 // SlowOutputs is the formula of the package comment, written literally.
@@ -67,28 +73,31 @@ func SlowOutputs(c *format.Contents, in *format.Input) []float64 {
 			out[o] += leaf[o]
 		}
 		for r := range c.NumBasis {
-			kernel := 0.0
-			for i := range x {
-				for j := range x {
-					if c.Kernel == format.ANOVA && i >= j {
-						continue
-					}
-					product := c.Basis[i*c.NumBasis+r] * x[i] * c.Basis[j*c.NumBasis+r] * x[j]
-					if c.Degree != format.Cubic {
-						kernel += product
-						continue
-					}
-					for l := range x {
-						if c.Kernel == format.Homogeneous || j < l {
-							kernel += product * c.Basis[l*c.NumBasis+r] * x[l]
-						}
-					}
-				}
-			}
-			out[o] += c.Weights[r*c.NumOutputs+o] * kernel
+			out[o] += c.Weights[r*c.NumOutputs+o] * slowKernel(c, x, r)
 		}
 	}
 	return out
+}
+
+// slowKernel is K(h_r, x), a sum over pairs or triples of columns.
+func slowKernel(c *format.Contents, x []float64, r int) (kernel float64) {
+	z := func(i int) float64 { return c.Basis[i*c.NumBasis+r] * x[i] }
+	for i := range x {
+		for j := range x {
+			switch {
+			case c.Kernel == format.ANOVA && i >= j:
+			case c.Degree != format.Cubic:
+				kernel += z(i) * z(j)
+			default:
+				for l := range x {
+					if c.Kernel == format.Homogeneous || j < l {
+						kernel += z(i) * z(j) * z(l)
+					}
+				}
+			}
+		}
+	}
+	return kernel
 }
 
 // slowLeaves returns the leaves of an event by the definition of Trees: each tree is walked from its first question,
@@ -153,25 +162,27 @@ func SlowMapColumns(m *format.FeatureMap, numeric []float64) []float64 {
 		}
 	default:
 		for f, v := range numeric {
-			bin := 0
-			for e := range m.Count - 1 {
-				if m.Edges[f*(m.Count-1)+e] <= z[f] {
-					bin = e + 1
-				}
+			bins := make([]float64, m.Count)
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				bins[slowBin(m.Edges[f*(m.Count-1):(f+1)*(m.Count-1)], z[f])] = 1
 			}
-			for b := range m.Count {
-				x := 0.0
-				if b == bin && !math.IsNaN(v) && !math.IsInf(v, 0) {
-					x = 1
-				}
-				out = append(out, x)
-			}
+			out = append(out, bins...)
 		}
 	}
 	if present == 0 {
 		clear(out)
 	}
 	return out
+}
+
+// slowBin is the number of edges up to the last that a value reaches.
+func slowBin(edges []float64, z float64) (bin int) {
+	for e, edge := range edges {
+		if edge <= z {
+			bin = e + 1
+		}
+	}
+	return bin
 }
 
 // SlowTopK ranks by Predict.

@@ -50,28 +50,37 @@ func (f *LinearFit) SettleWeights(pred, grad []float64, fitLoss, tolerance float
 		if f.Workers.Cancelled() {
 			break
 		}
-		before, cross, square := fitLoss+f.Penalty(), 2*f.RidgeOf(f.Theta, direction), f.RidgeOf(direction, direction)
-		step, fell := 1.0, false
-		for ; step > 1e-3 && !fell; step /= 2 {
-			for i, x := range pred {
-				trial[i] = x + step*move[i]
-			}
-			value := RowLosses(f.Workers, f.p, trial, grad)
-			if f.Workers.Cancelled() {
-				return fitLoss
-			}
-			if fell = value+f.Penalty()+step*cross+step*step*square <= before*(1+1e-15); fell {
-				floats.AddScaled(f.Theta, step, direction)
-				copy(pred, trial)
-				fitLoss = value
-			}
+		value, fell := f.backtrack(direction, pred, move, trial, grad, fitLoss)
+		if f.Workers.Cancelled() {
+			return fitLoss
 		}
-		if !fell {
-			fitLoss = RowLosses(f.Workers, f.p, pred, grad)
+		if fitLoss = value; !fell {
 			break
 		}
 	}
 	return fitLoss
+}
+
+// backtrack halves a step until the objective falls, and takes it: pred moves by it along move. It returns the loss,
+// and whether a step was taken; grad is that of the rows at pred. Trial is room for as many numbers.
+func (f *LinearFit) backtrack(direction, pred, move, trial, grad []float64,
+	fitLoss float64) (value float64, fell bool) {
+	before, cross, square := fitLoss+f.Penalty(), 2*f.RidgeOf(f.Theta, direction), f.RidgeOf(direction, direction)
+	for step := 1.0; step > 1e-3; step /= 2 {
+		for i, x := range pred {
+			trial[i] = x + step*move[i]
+		}
+		value = RowLosses(f.Workers, f.p, trial, grad)
+		if f.Workers.Cancelled() {
+			return fitLoss, false
+		}
+		if value+f.Penalty()+step*cross+step*step*square <= before*(1+1e-15) {
+			floats.AddScaled(f.Theta, step, direction)
+			copy(pred, trial)
+			return value, true
+		}
+	}
+	return RowLosses(f.Workers, f.p, pred, grad), false
 }
 
 // RidgePart returns Σ ‖g‖²/2α over the blocks, given the gradient of the whole objective in them.

@@ -16,7 +16,8 @@ import (
 // fixed order. Chosen by hand.
 const sweepBlock = 512
 
-// Refit runs variational sweeps over a sample. It is made for one sample and used by one goroutine at a time.
+// Refit runs variational sweeps over a sample. It is made for one sample and used by one goroutine at a time. It is one
+// type: a sweep takes all its fields in turn.
 type Refit struct {
 	// Yield, if not nil, is called before every feature or chunk of features, as solver.Settings.Yield is before every
 	// block. Set it before the first sweep.

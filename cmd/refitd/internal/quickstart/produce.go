@@ -46,17 +46,7 @@ func Produce(ctx context.Context, g *Generator, opt ProduceOptions) (counts Prod
 	if !(opt.Rate > 0) || math.IsInf(opt.Rate, 0) {
 		return counts, fmt.Errorf("quickstart: --rate %v is not a number of events per second above 0", opt.Rate)
 	}
-	client, err := produce.NewClient(
-		kgo.SeedBrokers(opt.Addr),
-		kgo.DefaultProduceTopic(opt.Topic),
-		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // that of the Java client
-		kgo.ProducerLinger(0),                                // a write brings all that is due
-		kgo.UnknownTopicRetries(maxAttempts),
-		kgo.RecordRetries(maxAttempts),
-		kgo.MetadataMinAge(sendEvery),
-		kgo.RecordDeliveryTimeout(writeTimeout),
-		kgo.AllowIdempotentProduceCancellation(), // else the timeout does not count for what may have arrived
-	)
+	client, err := opt.client()
 	if err != nil {
 		return counts, fmt.Errorf("quickstart: %s: %w", opt.Addr, err)
 	}
@@ -73,20 +63,10 @@ func Produce(ctx context.Context, g *Generator, opt ProduceOptions) (counts Prod
 		}
 		now := time.Now()
 		due := int64(min(now.Sub(start).Seconds()*opt.Rate-float64(counts.Sent), maxBatchRecords))
-		records := make([]*kgo.Record, 0, due)
-		for n := counts.Sent; n < counts.Sent+due; n++ {
-			if opt.DriftAfter > 0 && n == opt.DriftAfter {
-				g.Drift()
-				if opt.OnDrift != nil {
-					opt.OnDrift()
-				}
-			}
-			r := g.Next(now.UnixMilli())
-			records = append(records, &kgo.Record{Key: []byte(r.User), Value: r.AppendJSON(nil)})
-		}
-		if due == 0 {
+		if due <= 0 {
 			continue
 		}
+		records := opt.records(g, counts.Sent, due, now)
 		results := client.ProduceSync(context.WithoutCancel(ctx), records...) // so that the last ones are counted rightly
 		counts.Sent += due
 		for _, result := range results {
@@ -103,6 +83,37 @@ func Produce(ctx context.Context, g *Generator, opt ProduceOptions) (counts Prod
 				opt.Topic, opt.Addr, counts.Sent-counts.Acknowledged, counts.Sent, err)
 		}
 	}
+}
+
+// client returns the producer.
+func (opt *ProduceOptions) client() (*kgo.Client, error) {
+	return produce.NewClient(
+		kgo.SeedBrokers(opt.Addr),
+		kgo.DefaultProduceTopic(opt.Topic),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // that of the Java client
+		kgo.ProducerLinger(0),                                // a write brings all that is due
+		kgo.UnknownTopicRetries(maxAttempts),
+		kgo.RecordRetries(maxAttempts),
+		kgo.MetadataMinAge(sendEvery),
+		kgo.RecordDeliveryTimeout(writeTimeout),
+		kgo.AllowIdempotentProduceCancellation(), // else the timeout does not count for what may have arrived
+	)
+}
+
+// records returns the next events, of which sent were before.
+func (opt *ProduceOptions) records(g *Generator, sent, due int64, now time.Time) []*kgo.Record {
+	records := make([]*kgo.Record, 0, due)
+	for n := sent; n < sent+due; n++ {
+		if opt.DriftAfter > 0 && n == opt.DriftAfter {
+			g.Drift()
+			if opt.OnDrift != nil {
+				opt.OnDrift()
+			}
+		}
+		r := g.Next(now.UnixMilli())
+		records = append(records, &kgo.Record{Key: []byte(r.User), Value: r.AppendJSON(nil)})
+	}
+	return records
 }
 
 // AppendJSON appends the rating as {"user":"u17","item":"i42","rating":4,"ts":1700000000000}. Its ids need no escapes.

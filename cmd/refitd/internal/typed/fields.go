@@ -36,14 +36,16 @@ type field struct {
 // plainName is a name that both formats take.
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// fieldsOf returns the fields of a model's events where records have them.
-func fieldsOf(m *config.Model) (*field, error) {
-	s, root := m.Schema.Event(), new(field)
-	type use struct {
-		name, doc  string
-		kind       kind
-		isOptional bool
-	}
+// use is what a model does with a field of its events.
+type use struct {
+	name, doc  string
+	kind       kind
+	isOptional bool
+}
+
+// usesOf returns what a model does with the fields of its events, those first that cannot begin with a byte 0. In Avro
+// without a frame, a value whose first byte is 0 may be taken for one with a frame: names and times do not begin so.
+func usesOf(s *event.Schema) []use {
 	label := use{name: s.Label, doc: "label", kind: number}
 	switch {
 	case s.Choices || s.Task == event.Multiclass || s.Task == event.Binary && s.Positive != "":
@@ -71,8 +73,7 @@ func fieldsOf(m *config.Model) (*field, error) {
 			uses = append(uses, use{name, "list of names", list, optional(name)})
 		}
 	}
-	// In Avro without a frame, a value whose first byte is 0 may be taken for one with a frame: names and times do not
-	// begin with 0.
+	uses = slices.DeleteFunc(uses, func(u use) bool { return u.name == "" })
 	slices.SortStableFunc(uses, func(a, b use) int {
 		first := func(u use) int {
 			if u.isOptional || u.kind != text && u.kind != moment {
@@ -82,11 +83,13 @@ func fieldsOf(m *config.Model) (*field, error) {
 		}
 		return first(a) - first(b)
 	})
-	seen := make(map[string]use)
-	for _, u := range uses {
-		if u.name == "" {
-			continue
-		}
+	return uses
+}
+
+// fieldsOf returns the fields of a model's events where records have them.
+func fieldsOf(m *config.Model) (*field, error) {
+	s, root, seen := m.Schema.Event(), new(field), make(map[string]use)
+	for _, u := range usesOf(&s) {
 		if other, ok := seen[u.name]; ok {
 			if other.kind != u.kind {
 				return nil, fmt.Errorf("the field %q is a %s and a %s, and a schema has one type for it", u.name, other.doc,

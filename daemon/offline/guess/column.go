@@ -1,0 +1,165 @@
+package guess
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/dataset"
+)
+
+// column is one that is not the label, with what its name and its values say of it.
+type column struct {
+	*dataset.Column
+	own        string // its name, of nested fields the last part
+	unit       string // of numbers that are times
+	distinct   int
+	isName     byName
+	isQuantity bool
+	isText     bool // whole numbers that are text are names, others are not
+}
+
+// leftOut is the use of a column that is no field.
+const leftOut = "left out"
+
+func (g *guess) columnOf(c *dataset.Column) column {
+	out := column{Column: c, own: ownName(c), unit: timeUnit(c), distinct: c.Distinct()}
+	out.isName, out.isQuantity = nameOfNames(out.own), nameOfQuantity(out.own)
+	if isNumber := c.Numbers+c.NaNs == c.Present; isNumber && c.Whole < c.Numbers {
+		out.isName = notByName // numbers with fractions are none
+		out.isText = c.Quoted > 0
+	}
+	return out
+}
+
+// use guesses what a column is, and says why. Of the rules the first that knows counts.
+func (g *guess) use(c *column) (use, why string) {
+	if why = g.noField(c); why != "" {
+		return leftOut, why
+	}
+	for _, rule := range []func(*column) (use, why string){g.timeUse, g.mixedUse, g.identityUse, g.nameUse} {
+		if use, why = rule(c); use != "" {
+			return use, why
+		}
+	}
+	return "categorical", fmt.Sprintf("%d different names", c.distinct)
+}
+
+// noField says why what a column has is no field, whatever its values are.
+func (g *guess) noField(c *column) (why string) {
+	switch {
+	case c.Present == 0:
+		return "it is empty"
+	case slices.Contains(ofExport, c.Name):
+		return "it is what export says of a row"
+	case c.Leaf != nil && c.Leaf.Kind == event.LeafMap:
+		return g.sample.mapWhy(c.Leaf)
+	case c.Members > dataset.MaxMembers:
+		return fmt.Sprintf("it has objects with more than %d different members, which are no fields", dataset.MaxMembers)
+	case c.Members > 0:
+		return "it has objects, whose members are separate fields"
+	case c.Nested > 0:
+		return "it has objects, and a field is a name, a number or a list of names"
+	case c.NoTexts > 0:
+		return fmt.Sprintf("it has bytes that are not UTF-8 in %d rows, and a name is text", c.NoTexts)
+	}
+	return ""
+}
+
+// timeUse knows times: those of the events, and those that are one too many.
+func (g *guess) timeUse(c *column) (use, why string) {
+	n := c.Present
+	switch {
+	case c.Column == g.time:
+		g.schema.Time, g.schema.TimeUnit = c.Name, cmp.Or(c.unit, "ms")
+		return "time", c.timeWhy()
+	case g.format == dataset.JSONL && c.Quoted > 0 && isTime(c.Column, c.own):
+		return leftOut, "times that are numbers as text: events have them as numbers, or by RFC 3339"
+	case c.Beyond > 0 && c.Whole < c.Numbers && c.Numbers == n && float64(c.Beyond) > timeless*float64(n):
+		return leftOut, fmt.Sprintf("numbers from %g to %g, of which %d are beyond %g or too near 0", c.Min, c.Max,
+			c.Beyond, largestNumber)
+	case !g.hasTimes(c.Column) && (c.Times == n || isTime(c.Column, c.own)):
+		return leftOut, fmt.Sprintf("times, which %d rows lack: an event without its time is refused", g.rows-n)
+	case c.Times == n:
+		return leftOut, "written times, of which one is enough, in JSON by RFC 3339"
+	case g.time != nil && isTyped(c.Column):
+		return leftOut, fmt.Sprintf("times by their type, of which one is enough, and %s is it", g.time.Name)
+	case g.time != nil && isTime(c.Column, c.own):
+		return leftOut, fmt.Sprintf("numbers of about %s, which are times: one is enough, and %s is it",
+			plausible(c.Column), g.time.Name)
+	}
+	return "", ""
+}
+
+// timeWhy says why a column is the time of events.
+func (c *column) timeWhy() string {
+	switch {
+	case c.unit == "":
+		return "written times"
+	case isTyped(c.Column):
+		return "times by their type"
+	}
+	return fmt.Sprintf("numbers of about %s: %s since 1970", plausible(c.Column), unitWords[c.unit])
+}
+
+// mixedUse knows lists, true and false, numbers that are text, and values of several kinds.
+func (g *guess) mixedUse(c *column) (use, why string) {
+	n := c.Present
+	switch {
+	case isEnum(c.Column) && c.distinct > 1 && c.Numbers+c.Lists == 0:
+		return "categorical", enumWhy(c.Column)
+	case c.NoNames > 0 || c.Lists > 0 && c.Lists < n && g.format == dataset.JSONL:
+		return leftOut, "it has lists of something else than names, which are text or whole numbers, or lists mixed with " +
+			"other values"
+	case c.Lists > 0:
+		return "multi", "lists of names"
+	case c.distinct < 2:
+		return leftOut, "it has one value"
+	case c.Literals > 0 && c.Literals < n:
+		return leftOut, "it has true and false mixed with other values"
+	case c.Literals > 0:
+		return "categorical", "true and false, as 1 and 0"
+	case c.isText && c.isName == notByName:
+		return "numeric", fmt.Sprintf("text that is numbers from %g to %g", c.Min, c.Max)
+	case c.Empty > 0 && float64(c.Empty) > timeless*float64(g.rows):
+		return leftOut, fmt.Sprintf("it is empty text in %d rows, which is no name: write null there", c.Empty)
+	}
+	return "", ""
+}
+
+// identityUse knows columns in which no value comes back.
+func (g *guess) identityUse(c *column) (use, why string) {
+	if c.distinct <= fewNumbers {
+		return "", ""
+	}
+	n, everyRow := c.Present, c.distinct == c.Present && c.Present == g.rows
+	switch {
+	case everyRow && g.schema.Identity == "" && identifies(c.own) && (c.Numbers == 0 || c.Whole == n) && c.Lists == 0:
+		g.schema.Identity = c.Name
+		return "identity", "it differs in every row: an event that comes again, or is corrected, counts once"
+	case c.Whole == n && c.Steps == n-1:
+		return leftOut, "it counts the rows"
+	case c.distinct == n && c.isName != notByName:
+		return leftOut, fmt.Sprintf("%d different values in %d rows: no name comes back", c.distinct, n)
+	}
+	return "", ""
+}
+
+// nameUse decides between names and numbers.
+func (g *guess) nameUse(c *column) (use, why string) {
+	n := c.Present
+	switch {
+	case c.Pointed > 0 && c.isName != notByName:
+		return leftOut, "a name by its name, but its numbers have a point: in JSON names are text or whole numbers"
+	case c.Numbers == n && c.Whole == n && (c.Padded > 0 || c.Quoted == 0):
+		return g.whole(c.Column, c.isName, c.isQuantity)
+	case c.Numbers == n && c.Quoted == 0:
+		return "numeric", fmt.Sprintf("numbers from %g to %g", c.Min, c.Max)
+	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
+		return leftOut, fmt.Sprintf("text of up to %d bytes", c.MaxBytes)
+	case c.distinct > n/2 && c.distinct > fewNumbers && c.isName == notByName:
+		return leftOut, fmt.Sprintf("%d different values in %d rows: no name comes back", c.distinct, n)
+	}
+	return "", ""
+}
