@@ -41,13 +41,18 @@ func (f TableFiles) ReadTables(m *config.Model) (map[int][]event.Event, error) {
 		if err != nil {
 			return nil, fail(err)
 		}
-		columns := dataset.Columns{Spare: true}
+		columns, recordTime := dataset.Columns{Spare: true}, int64(0)
+		if t.Time != "" {
+			recordTime = -1 // no record says when it is
+		}
 		if kind != dataset.JSONL {
 			columns.Of = map[string]string{t.Of: t.Key}
 		}
 		schema, decoder := ingest.NewTableDecoder(t, m, kind == dataset.JSONL)
 		set, err := dataset.Read(path, dataset.Options{Format: kind, Schema: schema, Columns: columns,
-			Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection { return decoder.Decode(ev, value, 0) }})
+			Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
+				return decoder.Decode(ev, value, recordTime)
+			}})
 		if err != nil {
 			return nil, fail(err)
 		}
