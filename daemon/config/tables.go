@@ -25,6 +25,10 @@ type Table struct {
 	Vector      []Vector `json:"vector,omitempty"`      // columns with a list of numbers, such as an embedding
 	Filter      []string `json:"filter,omitempty"`      // columns of names for conditions of lists, which nothing learns
 	Mapping     Mapping  `json:"mapping,omitzero"`      // where in records the columns are, as input.mapping
+	AsOf        string   `json:"as_of,omitempty"`       // event: joined as it was at the event's time; empty: as it is now
+	History     int      `json:"history,omitempty"`     // with as_of: event, how many values of a key are kept
+	Time        string   `json:"time,omitempty"`        // of the value in a record; empty: the record's time stamp
+	TimeUnit    string   `json:"time_unit,omitempty"`   // of Time: s, ms, us or ns
 	MaxRows     int      `json:"max_rows"`              // of a partition; those written longest ago go first
 	MaxBytes    Size     `json:"max_bytes"`             // of these rows
 
@@ -61,7 +65,19 @@ const (
 	maxTables              = 16
 	maxTableColumns        = 64
 	maxVectorDim           = 8192
+	defaultHistory         = 16
+	leastHistory           = 2
+	mostHistory            = 1000
 )
+
+// Values of Table.AsOf in files. The first is left out where models are stored, as before there was a choice.
+const (
+	asOfLatest = "latest"
+	asOfEvent  = "event"
+)
+
+// HasHistory reports whether events are joined with what the table said at their time.
+func (t *Table) HasHistory() bool { return t.AsOf == asOfEvent }
 
 // takeTables adds the columns of the tables to the lists that have all fields.
 func (m *Model) takeTables() {
@@ -71,6 +87,15 @@ func (m *Model) takeTables() {
 		t.MaxRows = cmp.Or(t.MaxRows, defaultTableRows)
 		t.MaxBytes = cmp.Or(t.MaxBytes, min(defaultTableBytes+Size(t.MaxRows*t.VectorBytes()), maxTableBytes))
 		t.Format = cmp.Or(t.Format, event.FormatJSON)
+		if t.AsOf == asOfLatest {
+			t.AsOf = ""
+		}
+		if t.HasHistory() {
+			t.History = cmp.Or(t.History, defaultHistory)
+		}
+		if t.Time != "" {
+			t.TimeUnit = cmp.Or(t.TimeUnit, "ms")
+		}
 		for _, list := range []struct {
 			kind    string
 			columns []string
@@ -182,9 +207,9 @@ func (t *Table) Model(m *Model) *Model {
 	for _, v := range t.Vector { // which are lists, too
 		out.Input.MaxListNames = max(out.Input.MaxListNames, v.Dim)
 	}
-	out.Schema = Schema{Task: Implicit, TimeUnit: "ms", Categorical: append([]string{t.Of}, t.Categorical...),
-		Numeric: t.Numeric, Multi: t.Multi, Optional: slices.Concat(t.Categorical, t.Numeric, t.Multi),
-		vectors: t.Vector}
+	out.Schema = Schema{Task: Implicit, Time: t.Time, TimeUnit: cmp.Or(t.TimeUnit, "ms"),
+		Categorical: append([]string{t.Of}, t.Categorical...), Numeric: t.Numeric, Multi: t.Multi,
+		Optional: slices.Concat(t.Categorical, t.Numeric, t.Multi), vectors: t.Vector}
 	for i := range t.Vector {
 		out.Schema.Optional = append(out.Schema.Optional, t.Vector[i].Name)
 	}
@@ -231,6 +256,7 @@ func (v *validator) tables(m *Model, path string) {
 				v.oneOfFields(fmt.Sprintf("%s.filter[%d]", at, j), name, list)
 			}
 		}
+		v.history(t, at)
 		in := t.input()
 		v.formats(in, at)
 		t.FromRegistry = in.FromRegistry
@@ -239,6 +265,33 @@ func (v *validator) tables(m *Model, path string) {
 		of := t.Model(m)
 		of.Input.Mapping = t.Mapping
 		v.mapping(of, at+".mapping")
+	}
+}
+
+// history checks how a table is joined, and when its values begin.
+func (v *validator) history(t *Table, at string) {
+	if t.HasHistory() {
+		v.whole(at+".history", t.History, leastHistory, mostHistory)
+		if len(t.Vector) > 0 {
+			v.bad(at+".as_of", t.AsOf, "latest for a table with vectors: what changes may have a table that has none")
+		}
+		if t.Time != "" {
+			v.oneOf(at+".time_unit", t.TimeUnit, "s", "ms", "us", "ns")
+		}
+		if slices.Contains(slices.Concat([]string{t.Of}, t.Categorical, t.Numeric, t.Multi), t.Time) {
+			v.bad(at+".time", t.Time, "a name that no column has")
+		}
+		return
+	}
+	if t.AsOf != "" {
+		v.oneOf(at+".as_of", t.AsOf, asOfLatest, asOfEvent)
+	}
+	const needed = "as_of: event with it"
+	if t.History != 0 {
+		v.bad(at+".history", t.History, needed)
+	}
+	if t.Time != "" {
+		v.bad(at+".time", t.Time, needed)
 	}
 }
 

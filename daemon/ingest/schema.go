@@ -110,6 +110,9 @@ func rulesOf(m *config.Model) string {
 	for i := range m.Tables {
 		rules += fmt.Sprintf(" table %q", fmt.Sprint(tablesText(m), m.Tables[i].Mapping, m.Tables[i].Format,
 			m.Tables[i].KeyFormat, m.Tables[i].MaxRows, int64(m.Tables[i].MaxBytes)))
+		if t := &m.Tables[i]; t.HasHistory() {
+			rules += fmt.Sprintf(" as_of %q", fmt.Sprint(t.History, t.Time, t.TimeUnit))
+		}
 	}
 	if s.Positive != "" {
 		rules += fmt.Sprintf(" labels %q", []string{s.Positive, s.Negative})

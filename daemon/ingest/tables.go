@@ -15,8 +15,9 @@ import (
 )
 
 // Rows of tables are a function of the log, partition by partition: the last record of a key counts, one without a
-// value removes it, and of more rows than there may be those written longest ago are given up. The state has them with
-// the ledger of their partition. Events are stored without what tables know of their entities.
+// value removes it, and of more rows than there may be those written longest ago are given up, first those of keys that
+// were removed and have a history. The state has them with the ledger of their partition. Events are stored without
+// what tables know of their entities.
 
 // tableRows has the rows of the tables of a model, as the state has them. It belongs to the goroutine of the Ingest.
 type tableRows struct {
@@ -30,12 +31,12 @@ type tableRows struct {
 }
 
 // tablePartition has the rows of a partition by the hash of their key, in a ring from the one written last to the one
-// written first.
+// written first; and in another one those that say nothing but their history.
 type tablePartition struct {
-	next  int64 // offset: what is below it has been noted
-	byKey map[sketch.Digest]*tableRow
-	ring  tableRow
-	bytes int64
+	next        int64 // offset: what is below it has been noted
+	byKey       map[sketch.Digest]*tableRow
+	ring, ended tableRow
+	bytes       int64
 }
 
 type tableRow struct {
@@ -127,6 +128,7 @@ func (t *tableRows) at(topic string, number int32) *tablePartition {
 	if in == nil {
 		in = &tablePartition{byKey: make(map[sketch.Digest]*tableRow)}
 		in.ring.newer, in.ring.older = &in.ring, &in.ring
+		in.ended.newer, in.ended.older = &in.ended, &in.ended
 		t.partitions[at] = in
 	}
 	return in
@@ -135,8 +137,12 @@ func (t *tableRows) at(topic string, number int32) *tablePartition {
 func (in *tablePartition) push(r *tableRow) {
 	in.byKey[r.key] = r
 	in.bytes += int64(r.row.Bytes)
-	r.older, r.newer = in.ring.older, &in.ring
-	r.older.newer, in.ring.older = r, r
+	ring := &in.ring
+	if r.row.Ended {
+		ring = &in.ended
+	}
+	r.older, r.newer = ring.older, ring
+	r.older.newer, ring.older = r, r
 }
 
 func (in *tablePartition) remove(r *tableRow) {
@@ -181,39 +187,81 @@ func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *con
 func (t *tableRows) keep(table int, p *sketch.Part, to *sketch.Record, from *consumer.Record, ev *event.Event,
 	arena []byte) []byte {
 	in, key := t.at(p.Topic, p.Partition), t.keyOf(table, from, ev)
-	if ev != nil && t.forgets(table, p, from.Offset, ev) {
-		ev = nil
-	}
 	if from.Offset < in.next {
 		return arena
 	}
 	in.next = from.Offset + 1
-	if old := in.byKey[key]; old != nil {
-		in.remove(old)
-		t.set.Remove(table, old.row)
-		if ev == nil {
-			to.Entities = append(to.Entities, sketch.Entity{Key: key})
+	old := in.byKey[key]
+	var kept *tables.Row
+	if ev == nil || !t.forgets(table, p, from.Offset, ev) {
+		var was *tables.Row
+		if old != nil {
+			was = old.row
+		}
+		if kept = t.after(table, p, from, was, ev); kept == was {
+			return arena
 		}
 	}
-	if ev == nil {
+	var value []byte // nil to take the row away
+	if kept != nil {
+		start := len(arena)
+		arena = tables.AppendRow(arena, kept)
+		value = arena[start:len(arena):len(arena)]
+		if len(value) > t.mostBytes(table) { // the key keeps the row that it has
+			return reject(to, from, &event.Rejection{Reason: event.TooLarge,
+				Expected: "a row that the table has room for", Got: "more"}, arena[:start])
+		}
+		kept.Bytes = len(value)
+	}
+	if old != nil {
+		in.remove(old)
+		t.set.Remove(table, old.row)
+	}
+	if old != nil || kept != nil {
+		to.Entities = append(to.Entities, sketch.Entity{Key: key, Value: value})
+	}
+	if kept == nil {
 		return arena
 	}
-	ev.Time = max(0, from.Timestamp)
-	start, kept := len(arena), &tables.Row{Topic: p.Topic, Partition: p.Partition, Offset: from.Offset, Event: *ev}
-	kept.TakeVectors(len(t.model.Tables[table].Numeric))
-	arena = tables.AppendRow(arena, kept)
-	value := arena[start:len(arena):len(arena)]
-	if limit := int64(t.model.Tables[table].MaxBytes); int64(len(value)) > min(sketch.MaxPayloadBytes, limit) {
-		return reject(to, from, &event.Rejection{Reason: event.TooLarge,
-			Expected: "a row that the table has room for", Got: "more"}, arena[:start])
+	if old != nil {
+		t.set.Changed(table, old.row, kept)
 	}
-	kept.Bytes = len(value)
 	row := &tableRow{key: key, row: kept}
 	in.push(row)
 	t.set.Put(table, row.row)
-	to.Entities = append(to.Entities, sketch.Entity{Key: key, Value: value})
 	t.evict(table, in, to)
 	return arena
+}
+
+// mostBytes returns how many bytes a row may take.
+func (t *tableRows) mostBytes(table int) int {
+	return int(min(int64(t.model.Tables[table].MaxBytes), sketch.MaxPayloadBytes))
+}
+
+// after returns the row of a key after a record, whose event is nil if it has no value: nil for none, the old one if
+// nothing changes.
+func (t *tableRows) after(table int, p *sketch.Part, from *consumer.Record, old *tables.Row,
+	ev *event.Event) *tables.Row {
+	c, time := &t.model.Tables[table], max(0, from.Timestamp)
+	if ev != nil {
+		if c.Time != "" {
+			time = max(0, ev.Time)
+		}
+		ev.Time = time
+	}
+	row := &tables.Row{Topic: p.Topic, Partition: p.Partition, Offset: from.Offset}
+	switch {
+	case c.HasHistory():
+		if !row.Follow(old, time, ev, c.History, t.mostBytes(table), t.names) {
+			return old
+		}
+	case ev == nil:
+		return nil
+	default:
+		row.Event = *ev
+		row.TakeVectors(len(c.Numeric))
+	}
+	return row
 }
 
 // evict gives up the rows written longest ago while there are more than there may be. One record brings at most as many
@@ -221,7 +269,10 @@ func (t *tableRows) keep(table int, p *sketch.Part, to *sketch.Record, from *con
 func (t *tableRows) evict(table int, in *tablePartition, to *sketch.Record) {
 	c := &t.model.Tables[table]
 	for len(to.Entities) < sketch.MaxEntities && (len(in.byKey) > c.MaxRows || in.bytes > int64(c.MaxBytes)) {
-		oldest := in.ring.newer
+		oldest := in.ended.newer
+		if oldest == &in.ended {
+			oldest = in.ring.newer
+		}
 		in.remove(oldest)
 		t.set.Remove(table, oldest.row)
 		to.Entities = append(to.Entities, sketch.Entity{Key: oldest.key})

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,10 +35,20 @@ models:
   train: {max_basis: 3}
 `
 
-// tableModel returns a model with a table of items and one of users.
-func tableModel(t *testing.T) *config.Model {
+// pricesConfig is a third table of tableConfig, of what changes with time.
+const pricesConfig = `
+  - {name: prices, topics: [prices], of: item, key: "record:key", categorical: [tier], numeric: [cost], as_of: event,
+     time: at, history: 4, max_rows: 9}`
+
+// tableModel returns a model with a table of items and one of users, and one of prices if it is asked for.
+func tableModel(t *testing.T, withPrices bool) *config.Model {
 	t.Helper()
-	c, err := config.Parse("tables.yaml", []byte(tableConfig), nil)
+	text := tableConfig
+	if withPrices {
+		const end = "envelope: debezium}}"
+		text = strings.Replace(text, end, end+pricesConfig, 1)
+	}
+	c, err := config.Parse("tables.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +110,19 @@ func tableLogs(seed uint64) []*consumer.Batch {
 				1_700_000_000_000+i)
 		})
 	}
+	for p := range int32(2) { // of late records, too, and of names that both partitions have
+		log("prices", p, 80, func(i int) (string, string) {
+			key := fmt.Sprintf("i%d", r.IntN(14))
+			switch r.IntN(8) {
+			case 0:
+				return key, ""
+			case 1:
+				return key, `{"tier":1,"cost":"x","at":1}`
+			}
+			return key, fmt.Sprintf(`{"tier":"t%d","cost":%d,"at":%d}`, r.IntN(3), r.IntN(9),
+				1_700_000_000_000+5*i+r.IntN(100))
+		})
+	}
 	return logs
 }
 
@@ -154,8 +178,18 @@ func feedLogs(t *testing.T, g *Ingest, store *sketch.Store, r *rand.Rand, until 
 // TestTablesAreOfTheLog: whatever the order of the records of tables and events, with restarts in between, the state,
 // the rows of the tables, and the version made of both are the same; and rows are those of a slow twin.
 func TestTablesAreOfTheLog(t *testing.T) {
-	m := tableModel(t)
+	for _, withPrices := range []bool{false, true} {
+		checkTables(t, withPrices)
+	}
+}
+
+func checkTables(t *testing.T, withPrices bool) {
+	t.Helper()
+	m := tableModel(t, withPrices)
 	logs := tableLogs(1)
+	if !withPrices {
+		logs = logs[:5]
+	}
 	var want map[string]string
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -182,7 +216,7 @@ func TestTablesAreOfTheLog(t *testing.T) {
 			}
 			g = New(m, store, c)
 			if seed == 0 { // the tables come last
-				feedLogs(t, g, store, r, steps, ordered[3:])
+				feedLogs(t, g, store, r, steps, ordered[3:5])
 			}
 			feedLogs(t, g, store, r, steps, ordered)
 		}
@@ -288,7 +322,7 @@ func tableState(t *testing.T, m *config.Model) (*sketch.Store, *cycle.Cycle) {
 
 // TestRefitWithTablesIsRepeated: the record of a refit has the rows of the tables, and gives the same version again.
 func TestRefitWithTablesIsRepeated(t *testing.T) {
-	m := tableModel(t)
+	m := tableModel(t, true)
 	m.Publish.KeepSample = true
 	store, c := tableState(t, m)
 	sample, err := TakeSample(m, store)
@@ -321,7 +355,7 @@ func TestRefitWithTablesIsRepeated(t *testing.T) {
 
 // TestForgottenRowsOfTables: an erasure takes the row of its subject out of the tables, and of no other name.
 func TestForgottenRowsOfTables(t *testing.T) {
-	m := tableModel(t)
+	m := tableModel(t, true)
 	store, c := tableState(t, m)
 	name := c.Tables().Rows(1)[0].Name()
 	items, _ := c.Tables().Count(0)
@@ -347,7 +381,7 @@ func TestForgottenRowsOfTables(t *testing.T) {
 
 // TestCoverageOfTables: the share of events with a row is of those that have come, and changes with their entities.
 func TestCoverageOfTables(t *testing.T) {
-	m := tableModel(t)
+	m := tableModel(t, true)
 	store, c := tableState(t, m)
 	set, sample := c.Tables(), 0
 	share, known := set.Coverage(1)
@@ -372,5 +406,47 @@ func TestCoverageOfTables(t *testing.T) {
 	}
 	if after, _ := set.Coverage(1); after != 0 {
 		t.Errorf("share %g of a thousand events of users without a row", after)
+	}
+}
+
+// TestRowThatIsTooLarge: a key whose record is rejected, as the table has no room for it, keeps the row that it has,
+// live as in the state.
+func TestRowThatIsTooLarge(t *testing.T) {
+	m := tableModel(t, true)
+	m.Tables[0].MaxBytes = 64 << 10
+	store, err := sketch.NewMemory(StoreOptions(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Begin("items", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cycle.New(m, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tags []string
+	for i := range 900 {
+		tags = append(tags, fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", 90)))
+	}
+	b := &consumer.Batch{Topic: "items", Next: 2, HighWatermark: 2, Records: []consumer.Record{
+		{Offset: 0, Timestamp: 1, Key: []byte("i1"), Value: []byte(`{"genre":"g"}`)},
+		{Offset: 1, Timestamp: 2, Key: []byte("i1"), Value: fmt.Appendf(nil, `{"tags":[%s]}`, strings.Join(tags, ","))}}}
+	g := New(m, store, c)
+	if err := g.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	again := tables.New(m)
+	if err := LoadTables(m, store, again); err != nil {
+		t.Fatal(err)
+	}
+	for name, set := range map[string]*tables.Set{"live": c.Tables(), "state": again} {
+		if r := set.Find(tables.Entity{Table: 0, Name: "i1"}); r == nil || r.Event.Categorical[1] != "g" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if l := store.Ledger(); l[0].Rejected != 1 {
+		t.Errorf("%d records were rejected", l[0].Rejected)
 	}
 }

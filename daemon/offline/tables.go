@@ -1,12 +1,14 @@
 package offline
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	encoded "github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -18,8 +20,9 @@ type TableFiles struct {
 	Table map[string]string `placeholder:"NAME=FILE" help:"Rows of a table of the configuration, as CSV, JSON Lines or Parquet. Repeatable."`
 }
 
-// ReadTables reads the rows of tables, by the index of each: of a name the last one counts. Tables without a file have
-// none, and topics that the configuration leaves out are called as their table.
+// ReadTables reads the rows of tables, by the index of each: of a name the last one counts, of a table with as_of: event
+// all do, by time. Tables without a file have none, and topics that the configuration leaves out are called as their
+// table.
 func (f TableFiles) ReadTables(m *config.Model) (map[int][]event.Event, error) {
 	rows := make(map[int][]event.Event)
 	for _, name := range slices.Sorted(maps.Keys(f.Table)) {
@@ -38,19 +41,35 @@ func (f TableFiles) ReadTables(m *config.Model) (map[int][]event.Event, error) {
 		if err != nil {
 			return nil, fail(err)
 		}
-		columns := dataset.Columns{Spare: true}
+		columns, recordTime := dataset.Columns{Spare: true}, int64(0)
+		if t.Time != "" {
+			recordTime = -1 // no record says when it is
+		}
 		if kind != dataset.JSONL {
 			columns.Of = map[string]string{t.Of: t.Key}
 		}
 		schema, decoder := ingest.NewTableDecoder(t, m, kind == dataset.JSONL)
 		set, err := dataset.Read(path, dataset.Options{Format: kind, Schema: schema, Columns: columns,
-			Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection { return decoder.Decode(ev, value, 0) }})
+			Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
+				return decoder.Decode(ev, value, recordTime)
+			}})
 		if err != nil {
 			return nil, fail(err)
 		}
 		if set.Skipped.Lines > 0 {
 			return nil, fail(fmt.Errorf("dataset: %d lines of %s are no rows of table %s: %s", set.Skipped.Lines, path, name,
 				set.Skipped.Why()))
+		}
+		if t.HasHistory() {
+			if !set.HasTime {
+				return nil, fail(fmt.Errorf("table %s has as_of: event, and no times in %s: tables[].time names their column",
+					name, path))
+			}
+			for i := range set.Examples {
+				rows[at] = append(rows[at], set.Examples[i].Event)
+			}
+			slices.SortStableFunc(rows[at], func(a, b event.Event) int { return cmp.Compare(a.Time, b.Time) })
+			continue
 		}
 		last := make(map[string]int, len(set.Examples))
 		for i := range set.Examples {
@@ -74,9 +93,20 @@ func (f TableFiles) Join(m *config.Model, sets ...*dataset.Set) (*tables.Set, er
 	}
 	known := tables.New(m)
 	for at, list := range rows {
+		c := &m.Tables[at]
+		last := make(map[string]*tables.Row)
 		for i := range list {
-			r := &tables.Row{Event: list[i]}
-			r.TakeVectors(len(m.Tables[at].Numeric))
+			r := &tables.Row{Offset: int64(i), Event: list[i]}
+			if c.HasHistory() {
+				name := r.Name()
+				r.Follow(last[name], list[i].Time, &list[i], c.History, int(c.MaxBytes), make(encoded.Interner))
+				last[name] = r
+				continue
+			}
+			r.TakeVectors(len(c.Numeric))
+			known.Put(at, r)
+		}
+		for _, r := range last {
 			known.Put(at, r)
 		}
 	}

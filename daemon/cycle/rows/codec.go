@@ -64,6 +64,18 @@ func SetLabel(payload []byte, label float64) {
 	binary.LittleEndian.PutUint64(payload[1:], math.Float64bits(label))
 }
 
+// TimeAt is where in the bytes of a row its time is, a varint.
+const TimeAt = 1 + 8 + 8
+
+// TimeOf returns the time of the bytes of a row.
+func TimeOf(payload []byte) (ms int64, ok bool) {
+	if len(payload) < TimeAt || payload[0] != payloadVersion {
+		return 0, false
+	}
+	ms, n := binary.Varint(payload[TimeAt:])
+	return ms, n > 0
+}
+
 // Interner returns one string for equal bytes, so that a sample holds every name once.
 type Interner map[string]string
 
@@ -114,9 +126,8 @@ func DecodeEvent(ev *event.Event, payload []byte, names Interner) error {
 // entries of its names in rows of numbers, in the table of names and in their counts. It is a function of the bytes
 // alone.
 func RowBytes(payload []byte) int {
-	const header = 1 + 8 + 8
 	r := payloadReader{rest: payload}
-	r.take(header)
+	r.take(TimeAt)
 	_, n := binary.Varint(r.rest)
 	r.take(max(n, 0))
 	names := r.skip() + r.skip()

@@ -9,6 +9,7 @@
 // Files:
 //
 //	tables.go    Set: rows by name, which one counts, what changed; the join
-//	coverage.go  which share of events has a row in each table
-//	codec.go   bytes of a row in the state (AppendRow, DecodeRow), and of the rows of a refit in its record
+//	history.go   the values that a key has had, of tables that are joined at the event's time
+//	coverage.go  which share of events has a row in each table; columns that change often
+//	codec.go     bytes of a row in the state (AppendRow, DecodeRow), and of the rows of a refit in its record
 package tables

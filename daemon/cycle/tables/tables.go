@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
@@ -19,6 +20,9 @@ type Row struct {
 	Offset    int64
 	Event     event.Event
 	Vectors   []float32 // those of the columns, one behind the other; NaN where the record lacks one
+	History   []byte    // all values of the key, Event the newest; nil in a table that is joined by its latest
+	Ended     bool      // whether the newest value is that nothing is known
+	since     int64     // offset of the newest value of a history
 	Bytes     int       // that it takes in the state
 }
 
@@ -63,8 +67,11 @@ type table struct {
 	categorical, numeric, multi []int  // fields of events, by column
 	ofNames, ofLists            []bool // of the columns of names and of lists, whether events get them: all but filters
 	rows                        map[string][]*Row
+	ended                       int // names of which nothing is known any more, but their history
 	bytes                       int64
 	newest                      int64 // time of the newest record that was put, in ms; 0 before one
+	changes                     changes
+	earlier                     *atomic.Int64 // joins with the oldest value that is kept, which is newer than the event
 }
 
 // Touched lists the entities whose rows changed since it was asked last, each once, in no order.
@@ -86,6 +93,7 @@ func New(m *config.Model) *Set {
 		c := &m.Tables[i]
 		t := &s.tables[i]
 		t.config, t.of, t.rows = c, slices.Index(m.Schema.Categorical, c.Of), make(map[string][]*Row)
+		t.earlier = new(atomic.Int64)
 		indices := func(columns, fields []string) (at []int) {
 			for _, name := range columns {
 				at = append(at, slices.Index(fields, name))
@@ -113,18 +121,24 @@ func (t *table) learned(columns []string) (is []bool) {
 	return is
 }
 
-// newer orders the last rows of partitions by time, then topic and partition.
+// newer orders the last rows of partitions by time, then topic and partition. One that says nothing is behind all.
 func newer(a, b *Row) int {
+	switch {
+	case a.Ended && !b.Ended:
+		return 1
+	case b.Ended && !a.Ended:
+		return -1
+	}
 	return cmp.Or(cmp.Compare(b.Event.Time, a.Event.Time), cmp.Compare(b.Topic, a.Topic),
-		cmp.Compare(b.Partition, a.Partition))
+		cmp.Compare(b.Partition, a.Partition), cmp.Compare(b.since, a.since))
 }
 
 // rank puts the row that counts first: the newest of those that are the last of their partition. It depends on the rows
-// alone, not on their order.
+// alone, not on their order. Of rows with histories it is the one with the newest value that is in force.
 func rank(rows []*Row) {
 	best := -1
 	for i, r := range rows {
-		isLast := !slices.ContainsFunc(rows, func(o *Row) bool {
+		isLast := r.History != nil || !slices.ContainsFunc(rows, func(o *Row) bool {
 			return o.Topic == r.Topic && o.Partition == r.Partition && o.Offset > r.Offset
 		})
 		if isLast && (best < 0 || newer(r, rows[best]) < 0) {
@@ -139,6 +153,10 @@ func (s *Set) Put(table int, r *Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := &s.tables[table]
+	if r.History == nil && t.config.HasHistory() { // another as_of wrote it
+		r.begin()
+	}
+	defer t.count(r.Name())()
 	rows := append(slices.Clip(t.rows[r.Name()]), r)
 	if len(rows) > 1 {
 		rank(rows)
@@ -155,6 +173,7 @@ func (s *Set) Remove(table int, r *Row) {
 	defer s.mu.Unlock()
 	t := &s.tables[table]
 	name := r.Name()
+	defer t.count(name)()
 	rows := slices.DeleteFunc(slices.Clone(t.rows[name]), func(o *Row) bool { return o == r })
 	if len(rows) == len(t.rows[name]) {
 		return
@@ -178,8 +197,28 @@ func (s *Set) Clear() {
 			s.touch(i, name)
 		}
 		clear(s.tables[i].rows)
-		s.tables[i].bytes = 0
+		s.tables[i].bytes, s.tables[i].ended = 0, 0
 	}
+}
+
+// now returns the row of a name that counts, nil without one.
+func (t *table) now(name string) *Row {
+	if rows := t.rows[name]; rows != nil && !rows[0].Ended {
+		return rows[0]
+	}
+	return nil
+}
+
+// count keeps in ended how many names have a history alone: what it returns is called after a change of that name.
+func (t *table) count(name string) (after func()) {
+	is := func() (n int) {
+		if t.rows[name] != nil && t.now(name) == nil {
+			n = 1
+		}
+		return n
+	}
+	was := is()
+	return func() { t.ended += is() - was }
 }
 
 func (s *Set) touch(table int, name string) {
@@ -273,17 +312,18 @@ func (s *Set) Differing(t *Touched, other *Set) {
 		defer other.mu.RUnlock()
 	}
 	for i := range s.tables {
-		var theirs map[string][]*Row
+		theirs := new(table)
 		if other != nil {
-			theirs = other.tables[i].rows
+			theirs = &other.tables[i]
 		}
-		for name, rows := range s.tables[i].rows {
-			if of := theirs[name]; of == nil || !SameColumns(&of[0].Event, &rows[0].Event) {
+		for name := range s.tables[i].rows {
+			is, was := s.tables[i].now(name), theirs.now(name)
+			if is != nil && (was == nil || !SameColumns(&was.Event, &is.Event)) {
 				t.names[Entity{i, name}] = struct{}{}
 			}
 		}
-		for name := range theirs {
-			if s.tables[i].rows[name] == nil {
+		for name := range theirs.rows {
+			if theirs.now(name) != nil && s.tables[i].now(name) == nil {
 				t.names[Entity{i, name}] = struct{}{}
 			}
 		}
@@ -331,10 +371,7 @@ func SameColumns(a, b *event.Event) bool {
 func (s *Set) Find(e Entity) *Row {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if rows := s.tables[e.Table].rows[e.Name]; rows != nil {
-		return rows[0]
-	}
-	return nil
+	return s.tables[e.Table].now(e.Name)
 }
 
 // NumTables returns how many tables there are.
@@ -355,7 +392,7 @@ func (s *Set) Config(table int) *config.Table { return s.tables[table].config }
 func (s *Set) Count(table int) (rows int, bytes int64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.tables[table].rows), s.tables[table].bytes
+	return len(s.tables[table].rows) - s.tables[table].ended, s.tables[table].bytes
 }
 
 // Rows returns the rows of a table, by name.
@@ -364,29 +401,44 @@ func (s *Set) Rows(table int) []*Row {
 	defer s.mu.RUnlock()
 	list := make([]*Row, 0, len(s.tables[table].rows))
 	for _, rows := range s.tables[table].rows {
-		list = append(list, rows[0])
+		if !rows[0].Ended {
+			list = append(list, rows[0])
+		}
 	}
 	slices.SortFunc(list, func(a, b *Row) int { return cmp.Compare(a.Name(), b.Name()) })
 	return list
 }
 
-// Join gives an event the columns of its entities as they are now but for filters, and the crosses that have some. What
-// no row has the event lacks. The event's slices are its own, and are as long as the schema's. It reports for each
-// table, by bit, whether there was a row.
+// all returns every row of a table, by name, topic, partition and offset.
+func (s *Set) all(table int) (list []*Row) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, rows := range s.tables[table].rows {
+		list = append(list, rows...)
+	}
+	slices.SortFunc(list, func(a, b *Row) int {
+		return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition),
+			cmp.Compare(a.Offset, b.Offset))
+	})
+	return list
+}
+
+// Join gives an event the columns of its entities but for filters, and the crosses that have some: as they are now, or
+// in a table with a history as they were at the event's time, if it has one. What no row has the event lacks. The
+// event's slices are its own, and are as long as the schema's. It reports for each table, by bit, whether there was a
+// row.
 func (s *Set) Join(ev *event.Event) (found uint32) {
 	if s == nil {
 		return 0
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	var old event.Event
 	for i := range s.tables {
 		t := &s.tables[i]
-		var row *event.Event
-		if name := ev.Categorical[t.of]; name != "" {
-			if rows := t.rows[name]; rows != nil {
-				row = &rows[0].Event
-				found |= 1 << i
-			}
+		row := t.rowFor(ev, &old)
+		if row != nil {
+			found |= 1 << i
 		}
 		t.join(ev, row)
 	}
@@ -394,6 +446,29 @@ func (s *Set) Join(ev *event.Event) (found uint32) {
 		s.schema.Complete(ev)
 	}
 	return found
+}
+
+// rowFor returns the row that an event is joined with, nil for none. into may be used.
+func (t *table) rowFor(ev, into *event.Event) *event.Event {
+	name := ev.Categorical[t.of]
+	rows := t.rows[name]
+	if name == "" || rows == nil {
+		return nil
+	}
+	if !t.config.HasHistory() || ev.Time <= 0 {
+		if now := t.now(name); now != nil {
+			return &now.Event
+		}
+		return nil
+	}
+	row, isEarlier := at(rows, ev.Time, into)
+	if row == nil || !t.fits(row) {
+		return nil
+	}
+	if isEarlier {
+		t.earlier.Add(1)
+	}
+	return row
 }
 
 // join stores the columns of a row, nil for none.

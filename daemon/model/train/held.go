@@ -6,10 +6,10 @@ import "github.com/refitd/refitd/daemon/cycle/experts"
 func (t *Trainer) logHeld() {
 	by := &t.settings.Train.Cap
 	for _, why := range experts.HeldReasons {
-		if t.heldLogged[why] || t.cycle.Held(why) == 0 {
+		if t.logged.held[why] || t.cycle.Held(why) == 0 {
 			continue
 		}
-		t.heldLogged[why] = true
+		t.logged.held[why] = true
 		switch why {
 		case experts.HeldEntity:
 			t.log.Warn(

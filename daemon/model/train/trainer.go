@@ -58,6 +58,12 @@ type chain struct {
 	retryAt time.Time // when a delta that the store did not take is tried again; zero at once
 }
 
+// logged is what was logged already.
+type logged struct {
+	held   [experts.NumHeld]bool // reasons that logHeld has said
+	tables string                // what logTables has said last; of the refit that is under way
+}
+
 // shown is what others ask of a trainer. It is safe for concurrent use.
 type shown struct {
 	refitted atomic.Pointer[time.Time]         // end of the last refit with a model
@@ -98,7 +104,7 @@ type Trainer struct {
 	chain       chain
 	tenure      tenure // where other processes may train as well
 
-	heldLogged [experts.NumHeld]bool // reasons that logHeld has said
+	logged logged
 }
 
 // New returns the trainer of a model, which runs with Run.
@@ -385,6 +391,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		return trained{}
 	}
 	traces.Gate(t.tracer, span, challenger)
+	t.logTables(sample)
 	t.metrics.Trained(&challenger.Version, time.Since(start), traces.ID(span))
 	t.metrics.DroppedNames(name, int64(challenger.Vocabulary.Dropped))
 	now := time.Now()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -108,8 +109,14 @@ func Run(ctx context.Context, o Options, out *report.Emitter) error {
 	if err := b.expect(outcomes); err != nil {
 		return err
 	}
-	if err := b.feedTables(known); err != nil {
+	b.known = known
+	if err := b.beginTables(); err != nil {
 		return err
+	}
+	if !set.HasTime {
+		if err := b.feedTables(math.MaxInt64); err != nil {
+			return err
+		}
 	}
 	b.summary.Dropped, b.summary.Absent, b.summary.DriftAlarms = drops, report.Absent{}, []report.DriftAlarm{}
 	offline.Absent(o.Model, set, b.summary.Absent)
@@ -135,6 +142,8 @@ type backtest struct {
 	choices   *choices.Known // nil unless events are choices
 	popular   backtestPopular
 	outcomes  outcomes
+	known     map[int][]event.Event // rows of tables, by table
+	fed       []int                 // how many of them the cycle has
 }
 
 func newBacktest(o Options, out *report.Emitter) (*backtest, error) {
@@ -202,6 +211,9 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		if err := b.outcomes.feed(b.ingest, examples[i].Time); err != nil {
 			return err
 		}
+		if err := b.feedTables(examples[i].Time); err != nil {
+			return err
+		}
 		if err := b.step(ctx, now); err != nil {
 			return err
 		}
@@ -233,18 +245,25 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 	return b.finish()
 }
 
-// feedTables gives the rows of tables to the cycle before the first event.
-func (b *backtest) feedTables(known map[int][]event.Event) error {
+// beginTables gives the rows of tables to the cycle before the first event, but those that have times.
+func (b *backtest) beginTables() error {
+	b.fed = make([]int, len(b.Model.Tables))
 	for at := range b.Model.Tables {
-		topic := b.Model.Tables[at].Topics
-		if len(known[at]) == 0 {
-			continue
+		if len(b.known[at]) > 0 {
+			if err := b.store.Begin(b.Model.Tables[at].Topics[0], 0, 0); err != nil {
+				return err
+			}
 		}
-		if err := b.store.Begin(topic[0], 0, 0); err != nil {
-			return err
-		}
-		for i := range known[at] {
-			if err := b.ingest.FeedTable(topic[0], 0, int64(i), &known[at][i]); err != nil {
+	}
+	return b.feedTables(math.MinInt64)
+}
+
+// feedTables gives the rows of tables that are not newer than a time, in milliseconds since 1970, to the cycle.
+func (b *backtest) feedTables(now int64) error {
+	for at := range b.Model.Tables {
+		t, rows, next := &b.Model.Tables[at], b.known[at], &b.fed[at]
+		for ; *next < len(rows) && (!t.HasHistory() || rows[*next].Time <= now); *next++ {
+			if err := b.ingest.FeedTable(t.Topics[0], 0, int64(*next), &rows[*next]); err != nil {
 				return err
 			}
 		}

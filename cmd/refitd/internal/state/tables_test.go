@@ -59,7 +59,7 @@ func TestTablesOfOtherStates(t *testing.T) {
 	put(0, 150)
 	b.ProduceRatings(61, 1500)
 	edits := append([]string{"    sample: {size",
-		`    tables: [{name: items, topics: [items], of: item, key: "record:key", categorical: [genre], max_rows: 25}]
+		`    tables: [{name: items, topics: [items], of: item, key: "record:key", categorical: [genre], max_rows: 25, as_of: event, history: 3}]
     sample: {size`}, daemontest.Simple...)
 	path := b.Configure("tables", edits...)
 	first := b.Run(path)

@@ -15,8 +15,8 @@ import (
 
 // tableRow is a row of a table in a state.
 type tableRow struct {
-	offset int64
-	value  []byte
+	*tables.Row
+	value []byte
 }
 
 // tableRowsOf returns the rows of a partition of a table, by their key, and the offset of the oldest.
@@ -26,7 +26,9 @@ func tableRowsOf(s *sketch.Store, topic string, number int32) (out map[sketch.Di
 	err = s.Entities(topic, number, func(e sketch.Entity) error {
 		row, err := tables.DecodeRow(topic, number, e.Value, make(encoded.Interner))
 		if err == nil {
-			out[e.Key], oldest = tableRow{row.Offset, bytes.Clone(e.Value)}, min(oldest, row.Offset)
+			if out[e.Key] = (tableRow{row, bytes.Clone(e.Value)}); !row.Ended {
+				oldest = min(oldest, row.Offset)
+			}
 		}
 		return err
 	})
@@ -40,9 +42,10 @@ func tableRowsOf(s *sketch.Store, topic string, number int32) (out map[sketch.Di
 // a state keeps the row that such a key had before, and compaction takes the record of that row out of the log.
 type tableSink struct {
 	consumer.Sink
-	name     string // of the table
-	keys     map[int64]sketch.Digest
-	rejected map[sketch.Digest]int64
+	name       string // of the table
+	hasHistory bool
+	keys       map[int64]sketch.Digest
+	rejected   map[sketch.Digest]int64
 }
 
 // Apply is called for one batch at a time, which is stored when it returns.
@@ -68,6 +71,7 @@ func (s *tableSink) note(p *sketch.Part) {
 // table compares the rows of a partition of a table with those that its log gives. Compaction leaves the last record of
 // each key, which is all that rows follow from: they are proved though accounts are not. Below a bound a state has
 // fewer rows than a compacted log gives, where rows were given up before others went: all are older than those it has.
+// What a key said before is not in a compacted log, nor in a state that began to keep it when it had read some.
 func (p *proof) table() error {
 	l := p.ledger
 	have, oldest, err := tableRowsOf(p.store, l.Topic, l.Partition)
@@ -78,19 +82,23 @@ func (p *proof) table() error {
 	if err != nil {
 		return err
 	}
+	same := func(a, b tableRow) bool { return bytes.Equal(a.value, b.value) }
+	if p.tables.hasHistory && (p.compacted || !p.state.OfLog) {
+		same = func(a, b tableRow) bool { return a.Row.Has(b.Row) }
+	}
 	lost, double, altered := int64(0), int64(0), int64(0)
 	for key, row := range want {
 		other, ok := have[key]
 		switch {
-		case !ok && p.compacted && row.offset < oldest && len(have) > 0:
+		case !ok && p.compacted && row.Offset < oldest && len(have) > 0:
 		case !ok:
 			lost++
-		case other.offset != row.offset || !bytes.Equal(other.value, row.value):
+		case other.Offset != row.Offset || !same(other, row):
 			altered++
 		}
 	}
 	for key, row := range have {
-		if _, ok := want[key]; !ok && !(p.compacted && p.tables.rejected[key] > row.offset) {
+		if _, ok := want[key]; !ok && !(p.compacted && (row.Ended || p.tables.rejected[key] > row.Offset)) {
 			double++
 		}
 	}

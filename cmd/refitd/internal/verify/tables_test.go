@@ -14,8 +14,9 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// newTablesBench has a topic of events and a compacted one of items, of which a state keeps at most so many.
-func newTablesBench(t *testing.T, maxRows int) *joinedBench {
+// newTablesBench has a topic of events and a compacted one of items, of which a state keeps at most so many. as is
+// empty, or says that the table is joined at the event's time.
+func newTablesBench(t *testing.T, maxRows int, as string) *joinedBench {
 	b := &joinedBench{bench: &bench{t: t, broker: startBroker(t, kfake.SeedTopics(1, "clicks")), dir: t.TempDir()},
 		records: map[string][]consumer.Record{}}
 	conf, err := config.Parse(filepath.Join(b.dir, "refitd.yaml"), fmt.Appendf(nil, `
@@ -25,10 +26,10 @@ models:
   - name: m
     input: {topics: [%s]}
     schema: {task: regression, label: y, time: ts, time_unit: ms, categorical: [user, item]}
-    tables: [{name: items, topics: [items], of: item, key: "record:key", categorical: [genre], max_rows: %d}]
+    tables: [{name: items, topics: [items], of: item, key: "record:key", categorical: [genre], max_rows: %d%s}]
     sample: {size: 100, holdout: {fraction: 0.2, size: 20}}
     publish: {store: snapshots, update_every: 0s}
-`, b.broker.ListenAddrs()[0], topic, maxRows), func(string) (string, bool) { return "", false })
+`, b.broker.ListenAddrs()[0], topic, maxRows, as), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +52,9 @@ models:
 		case 1:
 			value = `{"genre":[]}`
 		}
+		if as != "" {
+			at -= 60_000 * rng.Int64N(30) // late
+		}
 		b.add("items", at, name, value)
 	}
 	return b
@@ -59,8 +63,11 @@ models:
 // TestTables: accounts and rows of a table are proved, whichever side was read further, and also once compaction took
 // out records that later ones of their keys made void.
 func TestTables(t *testing.T) {
-	for _, limit := range []int{7, 1000} {
-		b := newTablesBench(t, limit)
+	for _, x := range []struct {
+		limit int
+		as    string
+	}{{7, ""}, {1000, ""}, {7, ", as_of: event"}, {1000, ", as_of: event, history: 3"}} {
+		b := newTablesBench(t, x.limit, x.as)
 		b.take("items", 0.3)
 		b.take(topic, 0.6)
 		b.verifyOK()
@@ -72,7 +79,7 @@ func TestTables(t *testing.T) {
 		items := r.Partitions[0]
 		if items.Topic != "items" || items.Digest != digestOK || items.Unverifiable == 0 || !r.Summary.OK ||
 			r.Summary.RecomputedDigest == nil {
-			t.Errorf("compacted, at most %d rows: %+v, %+v", limit, items, r.Summary)
+			t.Errorf("compacted, %+v: %+v, %+v", x, items, r.Summary)
 		}
 	}
 }
@@ -108,8 +115,9 @@ func TestTablesDiffer(t *testing.T) {
 			}
 		},
 	} {
-		for _, compacted := range []bool{false, true} {
-			b := newTablesBench(t, 1000)
+		for i, as := range []string{"", "", ", as_of: event", ", as_of: event"} {
+			compacted := i%2 == 1
+			b := newTablesBench(t, 1000, as)
 			b.records["items"] = change(b.records["items"])
 			b.take("items", 1)
 			b.take(topic, 1)
@@ -117,7 +125,7 @@ func TestTablesDiffer(t *testing.T) {
 				b.broker.Compact()
 			}
 			if r := b.verify(); r.Summary.OK || r.Partitions[0].Digest != digestMismatch || r.Partitions[1].Digest != digestOK {
-				t.Errorf("%s, compacted %t: %+v", name, compacted, r)
+				t.Errorf("%s, compacted %t%s: %+v", name, compacted, as, r)
 			}
 		}
 	}

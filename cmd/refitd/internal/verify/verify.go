@@ -348,7 +348,8 @@ func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.
 		return false, err
 	}
 	if table := v.Model.TableOf(l.Topic); table >= 0 {
-		p.tables = &tableSink{Sink: sink, name: v.Model.Tables[table].Name, rejected: make(map[sketch.Digest]int64)}
+		t := &v.Model.Tables[table]
+		p.tables = &tableSink{Sink: sink, name: t.Name, hasHistory: t.HasHistory(), rejected: make(map[sketch.Digest]int64)}
 		p.into = p.tables
 	}
 	sink.OnPart = func(part *sketch.Part) {
