@@ -85,11 +85,8 @@ func newOpenEvents(m *config.Model, said int64) *openEvents {
 		outcomes: make(map[string]int64), come: newMaturity(m), names: make(rows.Interner)}
 }
 
-// fill holds the open rows of the state, once, before anything new is learned.
+// fill holds the open rows of the state: before anything new is learned, and after a catch-up, which passed some over.
 func (o *openEvents) fill(store *sketch.Store) error {
-	if o.filled {
-		return nil
-	}
 	o.filled = true
 	s, err := store.Sample()
 	if err != nil {
@@ -109,7 +106,7 @@ func (o *openEvents) fill(store *sketch.Store) error {
 			switch isOver := now != sketch.NoTime && r.Time+o.window <= now; {
 			case isOver:
 				o.come.closed(label)
-			case label.Counted == 0:
+			case label.Counted == 0 && o.held[r.ID] == nil:
 				open = append(open, r)
 			}
 		}
@@ -195,11 +192,11 @@ func (o *openEvents) add(n int64) {
 
 // raise holds twice as many keys again where there is much room, once in a window.
 func (o *openEvents) raise(now int64) {
-	if o.limit == math.MaxUint64 || o.bytes > o.most/8 || now < o.raised+o.window {
-		return
-	}
 	if now > o.lowTo {
 		o.low = o.limit
+	}
+	if o.limit == math.MaxUint64 || o.bytes > o.most/8 || now < o.raised+o.window {
+		return
 	}
 	o.lowTo, o.raised = o.newest(), now
 	o.limit = o.limit*2 + 1
@@ -370,8 +367,12 @@ func (h *dueHeap) Pop() any {
 	return e
 }
 
-// openRun is what is observed of a part of events or outcomes, in order.
-func (g *Ingest) openRun(p *sketch.Part, d *decoded) (run []cycle.Observation) {
+// thinLimit is up to where the hashes are of the keys that are learned during a catch-up.
+const thinLimit = math.MaxUint64 / CatchUpShare
+
+// openRun is what is observed of a part of events or outcomes, in order. Of a thin part a share of the keys is, and how
+// many events of the others there are is returned. What is held already goes on.
+func (g *Ingest) openRun(p *sketch.Part, d *decoded, thin bool) (run []cycle.Observation, passed int64) {
 	run = g.run[:0]
 	for i := range p.Records {
 		r := &p.Records[i]
@@ -383,6 +384,10 @@ func (g *Ingest) openRun(p *sketch.Part, d *decoded) (run []cycle.Observation) {
 		run = g.open.close(run, at)
 		switch {
 		case r.Forgotten:
+		case thin && g.open.passes(r.ID(), p.Outcomes):
+			if !p.Outcomes {
+				passed++
+			}
 		case p.Outcomes:
 			run = g.open.join(run, p, r)
 		default:
@@ -398,5 +403,23 @@ func (g *Ingest) openRun(p *sketch.Part, d *decoded) (run []cycle.Observation) {
 			g.set.Join(run[i].Event)
 		}
 	}
-	return run
+	return run, passed
+}
+
+// passes reports whether a catch-up passes over a record. An event of which an outcome may have been passed over is
+// not held after it: see low.
+func (o *openEvents) passes(id sketch.Identity, isOutcome bool) bool {
+	if hashOf(id) <= thinLimit {
+		return false
+	}
+	e := o.held[id]
+	switch {
+	case e != nil && e.payload != nil:
+		return false
+	case isOutcome:
+		o.low, o.lowTo = min(o.low, thinLimit), o.newest()
+	case e != nil: // its outcomes came before the catch-up
+		o.remove(e)
+	}
+	return true
 }
