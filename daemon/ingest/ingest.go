@@ -273,8 +273,9 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		g.careful = true
 		defer func() { g.careful = false }()
 	}
+	j.left = min(b.HighWatermark, b.LastStable) - next
 	if g.cycle != nil && !careful {
-		j.thin, j.passed = g.catchUp.next(&j.part, min(b.HighWatermark, b.LastStable)-next)
+		j.thin, j.passed = g.catchUp.next(&j.part, j.left)
 	}
 	waiting := g.read(j, records)
 	if waiting != nil { // for what is not known yet; those before it are stored first
@@ -426,7 +427,8 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		unlearned, passed := g.observeRecords(p, d, j.thin)
 		c.Unlearned, c.Passed = unlearned, passed
 		if g.open != nil {
-			c.Open, c.Dropped = len(g.open.due), g.open.takeDropped()
+			g.open.wait(p, j.left)
+			c.Open, c.Dropped = len(g.open.due)+len(g.open.over), g.open.takeDropped()
 		}
 	}
 	for i := range p.Records {

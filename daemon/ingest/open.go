@@ -62,13 +62,17 @@ type openEvents struct {
 	bytes  int64
 	held   map[sketch.Identity]*openEvent
 	due    dueHeap
-	limit  uint64 // hashes of the keys that are held are at most this
+	over   dueHeap // their window is over, but outcomes of its time wait to be read
+	limit  uint64  // hashes of the keys that are held are at most this
 	// Of an event up to lowTo an outcome may have come while the limit was low.
 	low      uint64
 	lowTo    int64
-	raised   int64            // when the limit was last raised, by the clock
-	events   int64            // newest time of events
-	outcomes map[string]int64 // newest time by topic
+	raised   int64                   // when the limit was last raised, by the clock
+	events   int64                   // newest time of events
+	outcomes map[string]int64        // newest time by topic
+	slowest  int64                   // least of outcomes
+	newestOf map[rows.Position]int64 // newest time by partition of outcomes; the offset is 0
+	waiting  map[rows.Position]int64 // those of them in which records are left
 	come     *maturity
 	filled   bool
 	dropped  int64 // events that are neither learned nor judged, since it was last asked
@@ -82,7 +86,8 @@ func newOpenEvents(m *config.Model, said int64) *openEvents {
 	return &openEvents{model: m, said: said, window: m.Input.Outcomes.Window.Std().Milliseconds(),
 		most: int64(rows.OpenBytes(m)), held: make(map[sketch.Identity]*openEvent), limit: math.MaxUint64,
 		low: math.MaxUint64, lowTo: sketch.NoTime, raised: sketch.NoTime, events: sketch.NoTime,
-		outcomes: make(map[string]int64), come: newMaturity(m), names: make(rows.Interner)}
+		outcomes: make(map[string]int64), newestOf: make(map[rows.Position]int64), waiting: make(map[rows.Position]int64),
+		come: newMaturity(m), names: make(rows.Interner)}
 }
 
 // fill holds the open rows of the state: before anything new is learned, and after a catch-up, which passed some over.
@@ -126,8 +131,12 @@ func (o *openEvents) noteTime(topic string, at int64) {
 		o.events = max(o.events, at)
 		return
 	}
-	if before, known := o.outcomes[topic]; !known || before < at {
-		o.outcomes[topic] = at
+	if before, known := o.outcomes[topic]; known && before >= at {
+		return
+	}
+	o.outcomes[topic], o.slowest = at, at
+	for _, newest := range o.outcomes {
+		o.slowest = min(o.slowest, newest)
 	}
 }
 
@@ -136,11 +145,7 @@ func (o *openEvents) clock() int64 {
 	if len(o.outcomes) == 0 {
 		return sketch.NoTime
 	}
-	now := o.events
-	for _, at := range o.outcomes {
-		now = min(now, at)
-	}
-	return now
+	return min(o.events, o.slowest)
 }
 
 // newest returns the newest time of an outcome.
@@ -177,16 +182,18 @@ func (o *openEvents) add(n int64) {
 	for o.bytes += n; o.bytes > o.most && o.limit > 0; {
 		o.limit /= 2
 		o.low, o.lowTo = min(o.low, o.limit), o.newest()
-		for _, e := range o.due {
-			if !e.gone && hashOf(e.id) > o.limit {
-				o.remove(e)
-				if e.payload != nil {
-					o.dropped++
+		for _, h := range []*dueHeap{&o.due, &o.over} {
+			for _, e := range *h {
+				if !e.gone && hashOf(e.id) > o.limit {
+					o.remove(e)
+					if e.payload != nil {
+						o.dropped++
+					}
 				}
 			}
+			*h = slices.DeleteFunc(*h, func(e *openEvent) bool { return e.gone })
+			heap.Init(h)
 		}
-		o.due = slices.DeleteFunc(o.due, func(e *openEvent) bool { return e.gone })
-		heap.Init(&o.due)
 	}
 }
 
@@ -292,35 +299,74 @@ func (o *openEvents) relabel(run []cycle.Observation, e *openEvent, at rows.Posi
 }
 
 // close appends what is learned and judged, at a position, of the events of which something is due: the default of one
-// that has no outcome yet, and the end of its window.
+// that has no outcome yet, and the end of its window. What is over while outcomes of its time wait is not judged yet.
 func (o *openEvents) close(run []cycle.Observation, at rows.Position) []cycle.Observation {
 	now := o.clock()
-	for len(o.due) > 0 && now != sketch.NoTime && o.due[0].due <= now {
+	if now == sketch.NoTime {
+		return run
+	}
+	final := now
+	for _, newest := range o.waiting {
+		final = min(final, newest)
+	}
+	for len(o.over) > 0 && o.over[0].due <= final {
+		run = o.end(run, heap.Pop(&o.over).(*openEvent), at)
+	}
+	for len(o.due) > 0 && o.due[0].due <= now {
 		e := heap.Pop(&o.due).(*openEvent)
-		if e.gone {
-			continue
-		}
-		of := cycle.Observation{Stage: cycle.Joined, Learn: true, Position: at}
-		if end := e.time + o.window; e.due < end {
+		switch end := e.time + o.window; {
+		case e.gone:
+		case e.due < end:
 			e.due = end
-			heap.Push(&o.due, e)
-			if e.learned || e.payload == nil {
-				continue
+			if heap.Push(&o.due, e); !e.learned && e.payload != nil {
+				e.label, e.learned = LabelOf(o.model, e.time, e.outcomes).Value, true
+				run = o.observe(run, e, cycle.Observation{Stage: cycle.Joined, Learn: true, Position: at})
 			}
-		} else if o.remove(e); e.payload != nil {
-			of = cycle.Observation{Stage: cycle.Final, Learn: !e.learned, Said: e.said, Position: at}
-		}
-		if e.payload != nil {
-			label := LabelOf(o.model, e.time, e.outcomes)
-			e.label, e.learned = label.Value, true
-			if e.gone {
-				o.come.closed(label)
-			}
-			run = o.observe(run, e, of)
+		case e.due <= final:
+			run = o.end(run, e, at)
+		default:
+			heap.Push(&o.over, e)
 		}
 		o.raise(now)
 	}
 	return run
+}
+
+// end appends what is learned and judged of an event whose label is final.
+func (o *openEvents) end(run []cycle.Observation, e *openEvent, at rows.Position) []cycle.Observation {
+	if e.gone {
+		return run
+	}
+	if o.remove(e); e.payload == nil {
+		return run
+	}
+	label := LabelOf(o.model, e.time, e.outcomes)
+	o.come.closed(label)
+	of := cycle.Observation{Stage: cycle.Final, Learn: !e.learned, Said: e.said, Position: at}
+	e.label, e.learned = label.Value, true
+	return o.observe(run, e, of)
+}
+
+// wait notes how many records are left in a partition of outcomes after a part of it.
+func (o *openEvents) wait(p *sketch.Part, left int64) {
+	if !p.Outcomes {
+		return
+	}
+	at := rows.Position{Topic: p.Topic, Partition: p.Partition}
+	newest, known := o.newestOf[at]
+	if !known {
+		newest = sketch.NoTime
+	}
+	for i := range p.Records {
+		if r := &p.Records[i]; r.Fate == sketch.Applied {
+			newest = max(newest, r.Time)
+		}
+	}
+	if o.newestOf[at] = newest; left > 0 {
+		o.waiting[at] = newest
+	} else {
+		delete(o.waiting, at)
+	}
 }
 
 // defaultDue returns when the default of an event is learned, if there is no outcome by then: its age is drawn so that

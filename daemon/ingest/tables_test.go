@@ -200,7 +200,7 @@ func TestTablesAreOfTheLog(t *testing.T) {
 				t.Fatalf("ledger of %s/%d: %+v", l.Topic, l.Partition, l)
 			}
 		}
-		sample, err := TakeSample(m, store)
+		sample, err := TakeSample(m, store, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +291,7 @@ func TestRefitWithTablesIsRepeated(t *testing.T) {
 	m := tableModel(t)
 	m.Publish.KeepSample = true
 	store, c := tableState(t, m)
-	sample, err := TakeSample(m, store)
+	sample, err := TakeSample(m, store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
