@@ -242,7 +242,9 @@ func (g *Ingest) fill(to *sketch.Record, p *sketch.Part, offset int64, crc uint3
 		Payload: arena[start:len(arena):len(arena)],
 	}
 	if g.identity {
-		to.Identity = []byte(ev.Identity)
+		from := len(arena)
+		arena = append(arena, ev.Identity...)
+		to.Identity = arena[from:len(arena):len(arena)]
 	}
 	if g.group != nil {
 		to.Group = g.group(ev)
