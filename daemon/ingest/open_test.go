@@ -145,7 +145,7 @@ func TestOpenEventsAgain(t *testing.T) {
 func TestManyOpenRowsAgain(t *testing.T) {
 	n, step := tier.Size(int64(5000), 125_000), int64(1000)
 	m := clicks(int(2 * n))
-	m.Sample.MaxBytes = 0
+	m.Sample.MaxBytes = 1 << 30
 	m.Input.Outcomes.Window = config.Duration(time.Hour)
 	log := func(from int64) (events, outcomes *consumer.Batch) {
 		events, outcomes = &consumer.Batch{Topic: "seen", Base: from, Next: from + step},
