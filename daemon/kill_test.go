@@ -187,7 +187,7 @@ func sampleOf(t *testing.T, path string) *encode.Sample {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sample, err := ingest.TakeSample(m, store)
+	sample, err := ingest.TakeSample(m, store, nil)
 	if err := errors.Join(err, store.Close()); err != nil {
 		t.Fatal(err)
 	}

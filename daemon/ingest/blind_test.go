@@ -123,7 +123,7 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 			if err := g.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			s, err := TakeSample(m, store)
+			s, err := TakeSample(m, store, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

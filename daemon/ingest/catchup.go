@@ -174,10 +174,13 @@ func (c *catchUp) learned(events int, took time.Duration) {
 	c.cost.Store(max(1, int64(each)))
 }
 
-// has reports whether a row was passed over.
-func (of passed) has(r *sketch.Row) bool {
+// has reports whether a row was passed over. Where labels come later the share is one of keys.
+func (of passed) has(r *sketch.Row, isLater bool) bool {
 	span, ok := of[rows.Position{Topic: r.Topic, Partition: r.Partition}]
-	return ok && r.Offset >= span[0] && r.Offset < span[1] && !isLearned(r.Partition, r.Offset)
+	if !ok || r.Offset < span[0] || r.Offset >= span[1] {
+		return false
+	}
+	return isLater && hashOf(r.ID) > thinLimit || !isLater && !isLearned(r.Partition, r.Offset)
 }
 
 // CatchUp returns the catch-up that is under way, nil without one.
@@ -201,7 +204,7 @@ func (g *Ingest) learnPassed(of passed) error {
 		cut = champion.Version.Cut
 	}
 	for _, list := range []*[]sketch.Row{&s.Train, &s.Select, &s.Gate} {
-		*list = slices.DeleteFunc(*list, func(r sketch.Row) bool { return !of.has(&r) })
+		*list = slices.DeleteFunc(*list, func(r sketch.Row) bool { return !of.has(&r, g.open != nil) })
 	}
 	most := int(g.catchUp.bound / 2 / g.catchUp.eventCost())
 	panicked, err := relearnAfter(g.model, g.cycle, s, cut, most)

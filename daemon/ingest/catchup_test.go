@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -108,6 +109,92 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 		n-behind, all.late, thin.late, without.late)
 	if thin.late > without.late/2 {
 		t.Error("the rows that were passed over are not learned")
+	}
+}
+
+// TestCatchUpOfLaterLabels: a catch-up on events and outcomes learns from a share of the keys, with their labels. What
+// it leaves open is held after it, and no event whose outcome was passed over is taken for one without.
+func TestCatchUpOfLaterLabels(t *testing.T) {
+	const n, behind, spacing, delay, ahead = 8000, 6000, 10, 300, 80
+	isClicked := func(i int64) bool { return i%5 == 0 }
+	run := func(bound time.Duration) (state *sketch.State, stages [4]int, held int) {
+		m := clicks(2 * n)
+		m.Sample.MaxBytes, m.Train.CatchUp = 0, config.CatchUp(bound)
+		g, store, _ := observing(t, m)
+		defer store.Close()
+		g.catchUp.least = 0
+		g.OnCatchUp = func(c CatchUp, at CatchUpStep) {
+			if at == CatchUpEnds {
+				g.catchUp.bound = time.Hour
+			}
+		}
+		observe := g.observe
+		g.observe = func(events []cycle.Observation, panicked func(int, any)) {
+			for _, o := range events {
+				stages[o.Stage]++
+				i := (o.Event.Time - 1_700_000_000_000) / spacing
+				if is := o.Event.Label > 0; o.Stage == cycle.Final && is != isClicked(i) {
+					t.Fatalf("event %d is final with the label %g, bound %v", i, o.Event.Label, bound)
+				}
+			}
+			observe(events, panicked)
+		}
+		var of [2]consumer.Batch
+		of[0].Topic, of[1].Topic = "seen", "clicked"
+		for i := range int64(n) {
+			at := 1_700_000_000_000 + i*spacing
+			add := func(side int, value string) {
+				b := &of[side]
+				b.Records = append(b.Records, consumer.Record{Offset: b.Next, Timestamp: at, Value: []byte(value)})
+				b.Next++
+			}
+			if add(0, fmt.Sprintf(`{"id":"e%d","user":"u%d","item":"i","ts":%d}`, i, i%50, at)); isClicked(i) {
+				add(1, fmt.Sprintf(`{"of":"e%d","ts":%d}`, i, at+delay))
+			}
+		}
+		for lo := 0; lo < n; lo += 500 {
+			for _, side := range []int{1, 0} {
+				step := []int{500, 100}[side]
+				part, from, lead := of[side], lo/500*step, ahead*side
+				to := min(len(part.Records), from+step)
+				if to = min(len(part.Records), to+lead); lo > 0 { // outcomes are read before their events
+					from = min(len(part.Records), from+lead)
+				}
+				part.Base, part.Next, part.Records = int64(from), int64(to), part.Records[from:to]
+				part.HighWatermark = max(part.Next, int64(behind*step/500+lead))
+				part.LastStable = part.HighWatermark
+				if err := g.Apply(t.Context(), &part); err != nil {
+					t.Fatal(err)
+				}
+				for i := range part.Records {
+					part.Records[i].Value = slices.Repeat([]byte{'x'}, len(part.Records[i].Value))
+				}
+			}
+			if lo == behind-500 {
+				held = len(g.open.held)
+			}
+		}
+		state, err := store.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state, stages, held
+	}
+	all, stages, held := run(0)
+	if stages[cycle.Shown] != n {
+		t.Fatalf("learn_all: %v", stages)
+	}
+	t.Logf("learn_all: %v, %d are held", stages, held)
+	thin, stages, open := run(time.Nanosecond)
+	t.Logf("caught up: %v, %d are held", stages, open)
+	if thin.SampleDigest != all.SampleDigest {
+		t.Error("the state depends on what is learned")
+	}
+	if share := float64(stages[cycle.Shown]) / n; share < 0.2 || share > 0.3 { // a sixteenth, then all that can be
+		t.Errorf("a share of %.2f was shown", share)
+	}
+	if open < held/3 { // half of a window, but for those with outcomes
+		t.Errorf("%d are open after the catch-up, %d of those who learn all", open, held)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestConsistentCut(t *testing.T) {
 			running = false
 		default:
 		}
-		s, err := TakeSample(m, store)
+		s, err := TakeSample(m, store, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestConsistentCut(t *testing.T) {
 				}
 			}
 		}
-		want, err := TakeSample(m, other)
+		want, err := TakeSample(m, other, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

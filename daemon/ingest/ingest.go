@@ -80,6 +80,7 @@ type Ingest struct {
 	set          *tables.Set             // nil without tables
 	tables       *tableRows              // of set; nil without tables
 	open         *openEvents             // nil unless labels come later and are learned
+	names        rows.Interner           // of events that a catch-up learns; nil without open
 	choices      *candidates             // nil unless events are choices
 	filled       bool                    // choices has those of the store
 	forgotten    []string                // fields of which values are forgotten
@@ -170,6 +171,9 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 		g.readers = append(g.readers, r)
 	}
 	schema := m.Schema.Event()
+	if g.open != nil {
+		g.names = make(rows.Interner)
+	}
 	g.absence, g.pasts, g.choices = schema.Absence(), NewPasts(m, store), newCandidates(m, KeptChoices)
 	if g.set = tables.New(m); c != nil {
 		g.set = c.Tables()
@@ -270,8 +274,9 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		g.careful = true
 		defer func() { g.careful = false }()
 	}
-	if g.cycle != nil && !careful && !g.model.Schema.LabelLater {
-		j.thin, j.passed = g.catchUp.next(&j.part, min(b.HighWatermark, b.LastStable)-next)
+	j.left = min(b.HighWatermark, b.LastStable) - next
+	if g.cycle != nil && !careful {
+		j.thin, j.passed = g.catchUp.next(&j.part, j.left)
 	}
 	waiting := g.read(j, records)
 	if waiting != nil { // for what is not known yet; those before it are stored first
@@ -408,20 +413,23 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		if err := g.fillChoices(); err != nil {
 			return err
 		}
-		if g.open != nil {
-			if err := g.open.fill(g.store); err != nil {
-				return err
-			}
-		}
 		if j.passed != nil {
 			if err := g.learnPassed(j.passed); err != nil {
 				return err
 			}
 		}
+		if g.open != nil {
+			if g.open.filled = g.open.filled && j.passed == nil; !g.open.filled {
+				if err := g.open.fill(g.store); err != nil {
+					return err
+				}
+			}
+		}
 		unlearned, passed := g.observeRecords(p, d, j.thin)
 		c.Unlearned, c.Passed = unlearned, passed
 		if g.open != nil {
-			c.Open, c.Dropped = len(g.open.due), g.open.takeDropped()
+			g.open.wait(p, j.left)
+			c.Open, c.Dropped = len(g.open.due)+len(g.open.over), g.open.takeDropped()
 		}
 	}
 	for i := range p.Records {

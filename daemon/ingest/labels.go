@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -73,15 +74,32 @@ func rewardLabel(s *config.Schema, reward float64) float64 {
 	return reward
 }
 
+// A Behind reports whether records wait in a partition that were not read.
+type Behind func(topic string, partition int32) bool
+
 // outcomeClock returns how far event time has come on both sides, NoTime if one has no events: the newest time of the
 // events, or that of the topic of outcomes that is furthest behind, if that is less. A topic of which nothing was ever
 // applied does not count where another one has. What comes later by that clock is not expected any more.
-func outcomeClock(m *config.Model, ledger []sketch.LedgerRow) int64 {
+//
+// Where outcomes wait in a partition, time is no more than its newest, and outcomes after seen do not count yet: of
+// these some were read and some not. A partition that was read to its end says nothing by its silence. Which wait is no
+// part of the state. nil is for none.
+func outcomeClock(m *config.Model, ledger []sketch.LedgerRow, behind Behind) (now, seen int64) {
 	events, outcomes := int64(sketch.NoTime), map[string]int64{}
+	waiting := map[rows.Position]int64{} // newest time of partitions in which outcomes wait
 	for i := range ledger {
-		switch l := &ledger[i]; {
+		l := &ledger[i]
+		isOutcome := m.Input.Outcomes.Has(l.Topic)
+		if isOutcome && behind != nil && behind(l.Topic, l.Partition) {
+			p := rows.Position{Topic: l.Topic, Partition: l.Partition}
+			at, known := waiting[p]
+			if waiting[p] = l.Watermark; known {
+				waiting[p] = max(at, l.Watermark)
+			}
+		}
+		switch {
 		case l.Watermark == sketch.NoTime:
-		case m.Input.Outcomes.Has(l.Topic):
+		case isOutcome:
 			at, known := outcomes[l.Topic]
 			if outcomes[l.Topic] = l.Watermark; known {
 				outcomes[l.Topic] = max(at, l.Watermark)
@@ -90,23 +108,37 @@ func outcomeClock(m *config.Model, ledger []sketch.LedgerRow) int64 {
 			events = max(events, l.Watermark)
 		}
 	}
-	if len(outcomes) == 0 {
-		return sketch.NoTime
+	seen = math.MaxInt64
+	for _, at := range waiting {
+		seen = min(seen, at)
+	}
+	if len(outcomes) == 0 || seen == sketch.NoTime {
+		return sketch.NoTime, seen
 	}
 	for _, at := range outcomes {
 		events = min(events, at)
 	}
-	return events
+	return min(events, seen), seen
+}
+
+// until returns the outcomes up to a time, of those in their order.
+func until(outcomes []sketch.Outcome, seen int64) []sketch.Outcome {
+	n := len(outcomes)
+	for n > 0 && outcomes[n-1].Time > seen {
+		n--
+	}
+	return outcomes[:n]
 }
 
 // join gives the rows of a sample of events whose labels come later their labels, in their payloads, and leaves rows
 // whose label is not final out of the gate's. It returns which share of the outcomes of training and select rows have
 // come, nil where every label is final. Before the first outcome came there are no rows.
-func join(m *config.Model, s *sketch.Sample) (*report.Outcomes, *encode.Open) {
+func join(m *config.Model, s *sketch.Sample, behind Behind) (*report.Outcomes, *encode.Open) {
 	if !m.Schema.LabelLater {
 		return nil, nil
 	}
-	now, window := outcomeClock(m, s.Ledger), m.Input.Outcomes.Window.Std().Milliseconds()
+	now, seen := outcomeClock(m, s.Ledger, behind)
+	window := m.Input.Outcomes.Window.Std().Milliseconds()
 	out, delays := &report.Outcomes{Unmatched: s.Unmatched}, delays{window: float64(window)}
 	age := func(r *sketch.Row) int64 {
 		if now == sketch.NoTime {
@@ -121,7 +153,7 @@ func join(m *config.Model, s *sketch.Sample) (*report.Outcomes, *encode.Open) {
 	for part, list := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
 		for i := range list {
 			r := &list[i]
-			label := LabelOf(m, r.Time, r.Outcomes)
+			label := LabelOf(m, r.Time, until(r.Outcomes, seen))
 			rows.SetLabel(r.Payload, label.Value)
 			out.Late += label.Late
 			if len(r.Outcomes) > 0 {
@@ -174,7 +206,7 @@ func join(m *config.Model, s *sketch.Sample) (*report.Outcomes, *encode.Open) {
 
 // OutcomesOf says how the events of a model and their outcomes met, by reading its sample; nil of a model whose labels
 // come with its events.
-func OutcomesOf(m *config.Model, store *sketch.Store) (*report.Outcomes, error) {
+func OutcomesOf(m *config.Model, store *sketch.Store, behind Behind) (*report.Outcomes, error) {
 	if !m.Schema.LabelLater {
 		return nil, nil
 	}
@@ -182,7 +214,7 @@ func OutcomesOf(m *config.Model, store *sketch.Store) (*report.Outcomes, error) 
 	if err != nil {
 		return nil, err
 	}
-	out, _ := join(m, s)
+	out, _ := join(m, s, behind)
 	return out, nil
 }
 
@@ -192,7 +224,8 @@ func Settle(m *config.Model, s *sketch.Sample) {
 	if !m.Schema.LabelLater {
 		return
 	}
-	now, window := outcomeClock(m, s.Ledger), m.Input.Outcomes.Window.Std().Milliseconds()
+	now, _ := outcomeClock(m, s.Ledger, nil)
+	window := m.Input.Outcomes.Window.Std().Milliseconds()
 	for _, list := range []*[]sketch.Row{&s.Train, &s.Select, &s.Gate} {
 		*list = slices.DeleteFunc(*list, func(r sketch.Row) bool {
 			label := LabelOf(m, r.Time, r.Outcomes)

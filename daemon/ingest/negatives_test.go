@@ -66,7 +66,7 @@ func TestNegativesOfSamples(t *testing.T) {
 				}
 			}
 		}
-		s, err := TakeSample(m, store)
+		s, err := TakeSample(m, store, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,13 +62,17 @@ type openEvents struct {
 	bytes  int64
 	held   map[sketch.Identity]*openEvent
 	due    dueHeap
-	limit  uint64 // hashes of the keys that are held are at most this
+	over   dueHeap // their window is over, but outcomes of its time wait to be read
+	limit  uint64  // hashes of the keys that are held are at most this
 	// Of an event up to lowTo an outcome may have come while the limit was low.
 	low      uint64
 	lowTo    int64
-	raised   int64            // when the limit was last raised, by the clock
-	events   int64            // newest time of events
-	outcomes map[string]int64 // newest time by topic
+	raised   int64                   // when the limit was last raised, by the clock
+	events   int64                   // newest time of events
+	outcomes map[string]int64        // newest time by topic
+	slowest  int64                   // least of outcomes
+	newestOf map[rows.Position]int64 // newest time by partition of outcomes; the offset is 0
+	waiting  map[rows.Position]int64 // those of them in which records are left
 	come     *maturity
 	filled   bool
 	dropped  int64 // events that are neither learned nor judged, since it was last asked
@@ -82,14 +86,12 @@ func newOpenEvents(m *config.Model, said int64) *openEvents {
 	return &openEvents{model: m, said: said, window: m.Input.Outcomes.Window.Std().Milliseconds(),
 		most: int64(rows.OpenBytes(m)), held: make(map[sketch.Identity]*openEvent), limit: math.MaxUint64,
 		low: math.MaxUint64, lowTo: sketch.NoTime, raised: sketch.NoTime, events: sketch.NoTime,
-		outcomes: make(map[string]int64), come: newMaturity(m), names: make(rows.Interner)}
+		outcomes: make(map[string]int64), newestOf: make(map[rows.Position]int64), waiting: make(map[rows.Position]int64),
+		come: newMaturity(m), names: make(rows.Interner)}
 }
 
-// fill holds the open rows of the state, once, before anything new is learned.
+// fill holds the open rows of the state: before anything new is learned, and after a catch-up, which passed some over.
 func (o *openEvents) fill(store *sketch.Store) error {
-	if o.filled {
-		return nil
-	}
 	o.filled = true
 	s, err := store.Sample()
 	if err != nil {
@@ -109,7 +111,7 @@ func (o *openEvents) fill(store *sketch.Store) error {
 			switch isOver := now != sketch.NoTime && r.Time+o.window <= now; {
 			case isOver:
 				o.come.closed(label)
-			case label.Counted == 0:
+			case label.Counted == 0 && o.held[r.ID] == nil:
 				open = append(open, r)
 			}
 		}
@@ -129,8 +131,12 @@ func (o *openEvents) noteTime(topic string, at int64) {
 		o.events = max(o.events, at)
 		return
 	}
-	if before, known := o.outcomes[topic]; !known || before < at {
-		o.outcomes[topic] = at
+	if before, known := o.outcomes[topic]; known && before >= at {
+		return
+	}
+	o.outcomes[topic], o.slowest = at, at
+	for _, newest := range o.outcomes {
+		o.slowest = min(o.slowest, newest)
 	}
 }
 
@@ -139,11 +145,7 @@ func (o *openEvents) clock() int64 {
 	if len(o.outcomes) == 0 {
 		return sketch.NoTime
 	}
-	now := o.events
-	for _, at := range o.outcomes {
-		now = min(now, at)
-	}
-	return now
+	return min(o.events, o.slowest)
 }
 
 // newest returns the newest time of an outcome.
@@ -180,26 +182,28 @@ func (o *openEvents) add(n int64) {
 	for o.bytes += n; o.bytes > o.most && o.limit > 0; {
 		o.limit /= 2
 		o.low, o.lowTo = min(o.low, o.limit), o.newest()
-		for _, e := range o.due {
-			if !e.gone && hashOf(e.id) > o.limit {
-				o.remove(e)
-				if e.payload != nil {
-					o.dropped++
+		for _, h := range []*dueHeap{&o.due, &o.over} {
+			for _, e := range *h {
+				if !e.gone && hashOf(e.id) > o.limit {
+					o.remove(e)
+					if e.payload != nil {
+						o.dropped++
+					}
 				}
 			}
+			*h = slices.DeleteFunc(*h, func(e *openEvent) bool { return e.gone })
+			heap.Init(h)
 		}
-		o.due = slices.DeleteFunc(o.due, func(e *openEvent) bool { return e.gone })
-		heap.Init(&o.due)
 	}
 }
 
 // raise holds twice as many keys again where there is much room, once in a window.
 func (o *openEvents) raise(now int64) {
-	if o.limit == math.MaxUint64 || o.bytes > o.most/8 || now < o.raised+o.window {
-		return
-	}
 	if now > o.lowTo {
 		o.low = o.limit
+	}
+	if o.limit == math.MaxUint64 || o.bytes > o.most/8 || now < o.raised+o.window {
+		return
 	}
 	o.lowTo, o.raised = o.newest(), now
 	o.limit = o.limit*2 + 1
@@ -295,35 +299,74 @@ func (o *openEvents) relabel(run []cycle.Observation, e *openEvent, at rows.Posi
 }
 
 // close appends what is learned and judged, at a position, of the events of which something is due: the default of one
-// that has no outcome yet, and the end of its window.
+// that has no outcome yet, and the end of its window. What is over while outcomes of its time wait is not judged yet.
 func (o *openEvents) close(run []cycle.Observation, at rows.Position) []cycle.Observation {
 	now := o.clock()
-	for len(o.due) > 0 && now != sketch.NoTime && o.due[0].due <= now {
+	if now == sketch.NoTime {
+		return run
+	}
+	final := now
+	for _, newest := range o.waiting {
+		final = min(final, newest)
+	}
+	for len(o.over) > 0 && o.over[0].due <= final {
+		run = o.end(run, heap.Pop(&o.over).(*openEvent), at)
+	}
+	for len(o.due) > 0 && o.due[0].due <= now {
 		e := heap.Pop(&o.due).(*openEvent)
-		if e.gone {
-			continue
-		}
-		of := cycle.Observation{Stage: cycle.Joined, Learn: true, Position: at}
-		if end := e.time + o.window; e.due < end {
+		switch end := e.time + o.window; {
+		case e.gone:
+		case e.due < end:
 			e.due = end
-			heap.Push(&o.due, e)
-			if e.learned || e.payload == nil {
-				continue
+			if heap.Push(&o.due, e); !e.learned && e.payload != nil {
+				e.label, e.learned = LabelOf(o.model, e.time, e.outcomes).Value, true
+				run = o.observe(run, e, cycle.Observation{Stage: cycle.Joined, Learn: true, Position: at})
 			}
-		} else if o.remove(e); e.payload != nil {
-			of = cycle.Observation{Stage: cycle.Final, Learn: !e.learned, Said: e.said, Position: at}
-		}
-		if e.payload != nil {
-			label := LabelOf(o.model, e.time, e.outcomes)
-			e.label, e.learned = label.Value, true
-			if e.gone {
-				o.come.closed(label)
-			}
-			run = o.observe(run, e, of)
+		case e.due <= final:
+			run = o.end(run, e, at)
+		default:
+			heap.Push(&o.over, e)
 		}
 		o.raise(now)
 	}
 	return run
+}
+
+// end appends what is learned and judged of an event whose label is final.
+func (o *openEvents) end(run []cycle.Observation, e *openEvent, at rows.Position) []cycle.Observation {
+	if e.gone {
+		return run
+	}
+	if o.remove(e); e.payload == nil {
+		return run
+	}
+	label := LabelOf(o.model, e.time, e.outcomes)
+	o.come.closed(label)
+	of := cycle.Observation{Stage: cycle.Final, Learn: !e.learned, Said: e.said, Position: at}
+	e.label, e.learned = label.Value, true
+	return o.observe(run, e, of)
+}
+
+// wait notes how many records are left in a partition of outcomes after a part of it.
+func (o *openEvents) wait(p *sketch.Part, left int64) {
+	if !p.Outcomes {
+		return
+	}
+	at := rows.Position{Topic: p.Topic, Partition: p.Partition}
+	newest, known := o.newestOf[at]
+	if !known {
+		newest = sketch.NoTime
+	}
+	for i := range p.Records {
+		if r := &p.Records[i]; r.Fate == sketch.Applied {
+			newest = max(newest, r.Time)
+		}
+	}
+	if o.newestOf[at] = newest; left > 0 {
+		o.waiting[at] = newest
+	} else {
+		delete(o.waiting, at)
+	}
 }
 
 // defaultDue returns when the default of an event is learned, if there is no outcome by then: its age is drawn so that
@@ -370,8 +413,12 @@ func (h *dueHeap) Pop() any {
 	return e
 }
 
-// openRun is what is observed of a part of events or outcomes, in order.
-func (g *Ingest) openRun(p *sketch.Part, d *decoded) (run []cycle.Observation) {
+// thinLimit is up to where the hashes are of the keys that are learned during a catch-up.
+const thinLimit = math.MaxUint64 / CatchUpShare
+
+// openRun is what is observed of a part of events or outcomes, in order. Of a thin part a share of the keys is, and how
+// many events of the others there are is returned. What is held already goes on.
+func (g *Ingest) openRun(p *sketch.Part, d *decoded, thin bool) (run []cycle.Observation, passed int64) {
 	run = g.run[:0]
 	for i := range p.Records {
 		r := &p.Records[i]
@@ -383,6 +430,10 @@ func (g *Ingest) openRun(p *sketch.Part, d *decoded) (run []cycle.Observation) {
 		run = g.open.close(run, at)
 		switch {
 		case r.Forgotten:
+		case thin && g.open.passes(r.ID(), p.Outcomes):
+			if !p.Outcomes {
+				passed++
+			}
 		case p.Outcomes:
 			run = g.open.join(run, p, r)
 		default:
@@ -398,5 +449,23 @@ func (g *Ingest) openRun(p *sketch.Part, d *decoded) (run []cycle.Observation) {
 			g.set.Join(run[i].Event)
 		}
 	}
-	return run
+	return run, passed
+}
+
+// passes reports whether a catch-up passes over a record. An event of which an outcome may have been passed over is
+// not held after it: see low.
+func (o *openEvents) passes(id sketch.Identity, isOutcome bool) bool {
+	if hashOf(id) <= thinLimit {
+		return false
+	}
+	e := o.held[id]
+	switch {
+	case e != nil && e.payload != nil:
+		return false
+	case isOutcome:
+		o.low, o.lowTo = min(o.low, thinLimit), o.newest()
+	case e != nil: // its outcomes came before the catch-up
+		o.remove(e)
+	}
+	return true
 }

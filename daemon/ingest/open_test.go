@@ -140,6 +140,76 @@ func TestOpenEventsAgain(t *testing.T) {
 	}
 }
 
+// TestManyOpenRowsAgain: after a restart as many open rows as there are go on, and the state is that without one. How
+// long the restart takes, and how much memory, is logged.
+func TestManyOpenRowsAgain(t *testing.T) {
+	n, step := tier.Size(int64(5000), 125_000), int64(1000)
+	m := clicks(int(2 * n))
+	m.Sample.MaxBytes = 1 << 30
+	m.Input.Outcomes.Window = config.Duration(time.Hour)
+	log := func(from int64) (events, outcomes *consumer.Batch) {
+		events, outcomes = &consumer.Batch{Topic: "seen", Base: from, Next: from + step},
+			&consumer.Batch{Topic: "clicked", Base: from / 5, Next: (from + step) / 5}
+		for i := from; i < from+step; i++ {
+			events.Records = append(events.Records, consumer.Record{Offset: i, CRC: uint32(i),
+				Value: fmt.Appendf(nil, `{"id":"e%d","user":"u%d","item":"i%d","ts":%d}`, i, i%2000, i%99, 1_700_000_000_000+i)})
+			if i%5 == 0 {
+				outcomes.Records = append(outcomes.Records, consumer.Record{Offset: i / 5, CRC: uint32(i),
+					Value: fmt.Appendf(nil, `{"of":"e%d","ts":%d}`, i, 1_700_000_000_000+i)})
+			}
+		}
+		return events, outcomes
+	}
+	states := make([]*sketch.State, 2)
+	for restarts := range states {
+		g, store, _ := observing(t, m)
+		feed := func(from int64) {
+			events, outcomes := log(from)
+			for _, b := range []*consumer.Batch{events, outcomes} {
+				if err := g.Apply(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for from := int64(0); from < n; from += step {
+			feed(from)
+		}
+		if restarts > 0 {
+			g = nil
+			before := heapAfterCollection()
+			g, _, _ = observingAgain(t, m, store)
+			began := time.Now()
+			feed(n)
+			took, held := time.Since(began), len(g.open.held)
+			t.Logf("%d of %d rows are open again after %v, with %d bytes for each, counted as %d", held, n,
+				took.Round(time.Millisecond), (heapAfterCollection()-before)/int64(held), g.open.bytes/int64(held))
+			if g.open.limit == math.MaxUint64 && held < int(n)*4/5 || held < int(n)/5 {
+				t.Errorf("%d of %d rows are open again", held, n)
+			}
+		} else {
+			feed(n)
+		}
+		feed(n + step)
+		var err error
+		if states[restarts], err = store.State(); err != nil {
+			t.Fatal(err)
+		}
+		store.Close()
+	}
+	if states[0].SampleDigest != states[1].SampleDigest {
+		t.Error("another state after a restart")
+	}
+}
+
+// heapAfterCollection returns the bytes that are in use.
+func heapAfterCollection() int64 {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.GC() // pools lose what they hold in two
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapAlloc)
+}
+
 // TestOpenMemory: outcomes of events that never come take no more memory than check config says.
 func TestOpenMemory(t *testing.T) {
 	n := 150_000
@@ -165,17 +235,10 @@ func TestOpenMemory(t *testing.T) {
 	if g.open.bytes > most || g.open.limit == math.MaxUint64 || len(g.open.held) == 0 {
 		t.Fatalf("%d bytes are counted of %d, limit %x", g.open.bytes, most, g.open.limit)
 	}
-	live := func() int64 {
-		var s runtime.MemStats
-		runtime.GC()
-		runtime.GC() // pools lose what they hold in two
-		runtime.ReadMemStats(&s)
-		return int64(s.HeapAlloc)
-	}
-	with := live()
+	with := heapAfterCollection()
 	counted, keys := g.open.bytes, len(g.open.held)
 	g.open.held, g.open.due = nil, nil
-	takes := with - live()
+	takes := with - heapAfterCollection()
 	runtime.KeepAlive(g)
 	if takes > most || takes > counted*5/4 {
 		t.Errorf("%d keys take %d bytes, counted as %d of %d", keys, takes, counted, most)

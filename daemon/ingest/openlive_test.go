@@ -88,7 +88,7 @@ func TestLiveOfLaterLabels(t *testing.T) {
 				continue
 			}
 			if events++; events == refit {
-				s, err := TakeSample(m, store)
+				s, err := TakeSample(m, store, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -152,7 +152,7 @@ func (g *Ingest) FeedOutcome(topic string, offset int64, ev *event.Event) error 
 func (g *Ingest) EndOutcomes(at int64) {
 	g.open.events = max(g.open.events, at)
 	for topic := range g.open.outcomes {
-		g.open.outcomes[topic] = max(g.open.outcomes[topic], at)
+		g.open.noteTime(topic, at)
 	}
 	g.observe(g.open.close(nil, rows.Position{}), func(int, any) {})
 }

@@ -112,7 +112,7 @@ func TestOutcomesAreJoined(t *testing.T) {
 		if state.RejectedByReason["missing_field"] != 2 || state.RejectedByReason["null_value"] != 1 {
 			t.Errorf("rejected %v", state.RejectedByReason)
 		}
-		s, err := TakeSample(m, store)
+		s, err := TakeSample(m, store, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

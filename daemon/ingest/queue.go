@@ -25,6 +25,7 @@ type job struct {
 	sums     []byte   // progressive sums after it
 	counts   Counts
 	rejected int
+	left     int64        // records after it in its partition
 	thin     bool         // a share of it is learned
 	aside    bool         // its records are of a table
 	passed   passed       // what is learned before it: a catch-up passed over it
@@ -198,7 +199,7 @@ func (j *job) start(topic string, number int32, logStart, base, next int64, reco
 	}
 	clear(j.counts.Rejected)
 	j.arenas, j.sums, j.rejected, j.thin, j.passed = j.arenas[:0], nil, 0, false, nil
-	j.aside = false
+	j.aside, j.left = false, 0
 }
 
 // arena returns the i-th arena, empty.

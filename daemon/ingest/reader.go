@@ -105,7 +105,31 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 		g.schemas.arrived()
 	}
 	g.store.Classify(&j.part)
+	if r := g.readers[0]; r.thin && g.open != nil && !j.part.Outcomes {
+		g.own(&j.part, events)
+	}
 	return waiting
+}
+
+// own gives the events of a thin part that are learned names that last, now that it is known which these are.
+func (g *Ingest) own(p *sketch.Part, events []event.Event) {
+	if len(g.names) >= maxOpenNames {
+		clear(g.names)
+	}
+	for i := range p.Records {
+		if r := &p.Records[i]; r.Fate == sketch.Applied && !r.Replayed && g.isLearned(p.Partition, r) {
+			_ = rows.DecodeEvent(&events[i], r.Payload, g.names) // which AppendEvent has just written
+		}
+	}
+}
+
+// isLearned reports whether an event is of the share that is learned during a catch-up: of offsets, or of keys where
+// these are joined to what comes later.
+func (g *Ingest) isLearned(partition int32, r *sketch.Record) bool {
+	if g.open != nil {
+		return hashOf(r.ID()) <= thinLimit
+	}
+	return isLearned(partition, r.Offset)
 }
 
 // mappedOf returns what decodes the records of a part, nil where that reads JSON as it is.
@@ -218,7 +242,9 @@ func (g *Ingest) fill(to *sketch.Record, p *sketch.Part, offset int64, crc uint3
 		Payload: arena[start:len(arena):len(arena)],
 	}
 	if g.identity {
-		to.Identity = []byte(ev.Identity)
+		from := len(arena)
+		arena = append(arena, ev.Identity...)
+		to.Identity = arena[from:len(arena):len(arena)]
 	}
 	if g.group != nil {
 		to.Group = g.group(ev)

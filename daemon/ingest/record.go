@@ -27,7 +27,7 @@ func (r *reader) decodeRecord(p *sketch.Part, ev *event.Event, from *consumer.Re
 // decodeOnce decodes a record of a partition, as the mapping of the model says if it has one. The row of an event that
 // is passed over is made before the next batch comes, so that its names need no memory.
 func (r *reader) decodeOnce(ev *event.Event, from *consumer.Record, partition int32) (*event.Rejection, *event.Wait) {
-	isPassed := r.thin && !isLearned(partition, from.Offset)
+	isPassed := r.thin && (r.outcomes != nil || !isLearned(partition, from.Offset))
 	switch {
 	case r.mapped != nil:
 	case isPassed:
@@ -53,7 +53,7 @@ func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
 	for i := range p.Records {
 		d.scores[i] = updates.Score{}
 		r := &p.Records[i]
-		if r.Fate == sketch.Applied && !r.Replayed && (!thin || isLearned(p.Partition, r.Offset)) {
+		if r.Fate == sketch.Applied && !r.Replayed && (!thin || g.isLearned(p.Partition, r)) {
 			g.prescoreRecord(&d.scores[i], &d.events[i])
 		}
 	}
@@ -63,7 +63,7 @@ func (g *Ingest) prescore(p *sketch.Part, d *decoded, thin bool) {
 // tried again: what was changed before would be changed twice.
 func (g *Ingest) observeRecords(p *sketch.Part, d *decoded, thin bool) (unlearned, passed int64) {
 	if g.open != nil {
-		g.run = g.openRun(p, d)
+		g.run, passed = g.openRun(p, d, thin)
 	} else {
 		passed = g.wholeRun(p, d, thin)
 	}

@@ -102,7 +102,7 @@ func TestPanicAhead(t *testing.T) {
 	if err := g.Apply(t.Context(), batch(r, 0, 0, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	sample, err := TakeSample(m, store)
+	sample, err := TakeSample(m, store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,15 +29,16 @@ func LimitWeights(m *config.Model, s *sketch.Sample) (limit float64, limited int
 	return limit, s.LimitWeights(limit)
 }
 
-// TakeSample reads a consistent cut of the store as a refit of the model wants it.
-func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
+// TakeSample reads a consistent cut of the store as a refit of the model wants it. behind, which may be nil, says in
+// which partitions of outcomes some wait: labels are final or not by that, and a record of the version has them.
+func TakeSample(m *config.Model, store *sketch.Store, behind Behind) (*encode.Sample, error) {
 	set := tables.New(m)
 	s, err := sampleWith(m, store, set)
 	if err != nil {
 		return nil, err
 	}
 	limit, limited := LimitWeights(m, s)
-	joined, open := join(m, s)
+	joined, open := join(m, s, behind)
 	out := &encode.Sample{
 		Train:          payloads(s.Train),
 		Select:         payloads(s.Select),

@@ -234,7 +234,7 @@ func checkTables(t *testing.T, withPrices bool) {
 				t.Fatalf("ledger of %s/%d: %+v", l.Topic, l.Partition, l)
 			}
 		}
-		sample, err := TakeSample(m, store)
+		sample, err := TakeSample(m, store, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestRefitWithTablesIsRepeated(t *testing.T) {
 	m := tableModel(t, true)
 	m.Publish.KeepSample = true
 	store, c := tableState(t, m)
-	sample, err := TakeSample(m, store)
+	sample, err := TakeSample(m, store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

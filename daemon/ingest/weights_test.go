@@ -43,7 +43,7 @@ func TestHeavyEventInTheSample(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s, err := TakeSample(m, store)
+			s, err := TakeSample(m, store, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -63,7 +63,7 @@ func (m *Model) Summary() (report.RunModel, error) {
 		return report.RunModel{}, ingest.StateError(err, m.state.Dir)
 	}
 	shown := ingest.StateOf(m.name, state)
-	if shown.Outcomes, err = ingest.OutcomesOf(m.state.Settings, m.state.Store); err != nil {
+	if shown.Outcomes, err = ingest.OutcomesOf(m.state.Settings, m.state.Store, m.reader.Behind()); err != nil {
 		return report.RunModel{}, ingest.StateError(err, m.state.Dir)
 	}
 	promoted, kept, champion := m.versions.Tally()

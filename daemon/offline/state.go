@@ -25,7 +25,7 @@ func InspectState(ctx context.Context, dir, model string, log *slog.Logger, out 
 	var outcomes *report.Outcomes
 	// A state of an earlier build need not have it.
 	if m, readErr := config.ReadStored(path); err == nil && readErr == nil {
-		outcomes, err = ingest.OutcomesOf(m, store)
+		outcomes, err = ingest.OutcomesOf(m, store, nil)
 	}
 	if err = errors.Join(err, store.Close()); err != nil {
 		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}

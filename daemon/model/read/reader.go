@@ -473,6 +473,20 @@ func (r *Reader) Lag() int64 {
 	return total
 }
 
+// Behind says in which partitions records wait that were not read, or may. Of what shards read that is not known: nil.
+func (r *Reader) Behind() ingest.Behind {
+	if r.Role.Merges() {
+		return nil
+	}
+	waits := make(map[consumer.TopicPartition]bool)
+	for _, p := range r.Partitions() {
+		waits[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}] = p.Lag > 0 || p.HighWatermark < 0
+	}
+	return func(topic string, partition int32) bool {
+		return waits[consumer.TopicPartition{Topic: topic, Partition: partition}]
+	}
+}
+
 // LogEnds returns the end of each partition's log as last seen, -1 if it was not.
 func (r *Reader) LogEnds() map[consumer.TopicPartition]int64 {
 	ends := make(map[consumer.TopicPartition]int64)

@@ -402,7 +402,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 
 // takeSample returns what a refit learns from. Its error ends the daemon.
 func (t *Trainer) takeSample() (*encode.Sample, error) {
-	sample, err := ingest.TakeSample(t.state.Settings, t.state.Store)
+	sample, err := ingest.TakeSample(t.state.Settings, t.state.Store, t.reader.Behind())
 	if err != nil {
 		return nil, ingest.StateError(err, t.state.Dir)
 	}

@@ -352,7 +352,7 @@ func (b *backtest) step(ctx context.Context, now time.Time) error {
 
 func (b *backtest) refit(ctx context.Context) error {
 	start := b.Now()
-	sample, err := ingest.TakeSample(b.Model, b.store)
+	sample, err := ingest.TakeSample(b.Model, b.store, nil)
 	if err != nil {
 		return err
 	}

@@ -187,7 +187,7 @@ func learnForwarded(t *testing.T, learns *ingest.Ingest, c *cycle.Cycle, waiting
 // refitTeam makes a champion of the sample, and reports whether there is a new one.
 func refitTeam(t *testing.T, m *config.Model, c *cycle.Cycle, store *sketch.Store, versions *publish.Publisher) bool {
 	t.Helper()
-	sample, err := ingest.TakeSample(m, store)
+	sample, err := ingest.TakeSample(m, store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,9 +112,11 @@ func (r *Reservoir) Offer(e Entry, group policy.Identity) (kept bool, out []Entr
 }
 
 // Refuse is Offer for an entry that the reservoir does not take. It reports whether it is one, for which Offer need not
-// be called; false where that takes more than rank and identity to say.
+// be called; false where that takes more than rank and identity to say. An event of an identity that has an entry has
+// its rank, which is no less than the least, nor than the threshold.
 func (r *Reservoir) Refuse(rank uint64, id policy.Identity) bool {
-	return r.positions == nil && r.PerGroup == 0 && r.refuse(&ranked{Rank: rank, ID: id})
+	isTie := r.positions != nil && rank == r.Threshold
+	return !isTie && r.PerGroup == 0 && r.refuse(&ranked{Rank: rank, ID: id})
 }
 
 func (r *Reservoir) hasRoom() bool { return len(r.Entries) < r.Capacity }

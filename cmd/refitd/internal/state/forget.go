@@ -127,7 +127,7 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 		return s, err
 	}
 	s.State = ingest.StateOf(e.Model.Name, state)
-	s.State.Outcomes, err = ingest.OutcomesOf(e.Model, store)
+	s.State.Outcomes, err = ingest.OutcomesOf(e.Model, store, nil)
 	return s, err
 }
 

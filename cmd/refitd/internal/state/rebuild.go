@@ -100,7 +100,7 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 		return ingest.StateError(err, r.staging)
 	}
 	shown := ingest.StateOf(r.Model.Name, state)
-	if shown.Outcomes, err = ingest.OutcomesOf(r.Model, r.store); err != nil {
+	if shown.Outcomes, err = ingest.OutcomesOf(r.Model, r.store, nil); err != nil {
 		return ingest.StateError(err, r.staging)
 	}
 	closeErr := r.store.Close()
