@@ -38,9 +38,9 @@ type Bucket interface {
 // written there and then to the bucket, its manifest last. An alias is moved in the bucket first, by a conditional
 // write: who loses it has changed nothing. What other writers did is taken over under the lock, before each write.
 //
-// Names in the bucket are those of a directory, but for three: an alias has its renewal with it, so that readers ask
-// for one object; each delta is a segment of one; and .claim is in a version from before its first file, so that no
-// two writers use its number.
+// Names in the bucket are those of a directory, but for four: an alias has its renewal with it; head changes with all
+// that readers wait for, so that they ask for one object; each delta is a segment of one; and .claim is in a version
+// from before its first file, so that no two writers use its number.
 
 const (
 	claimFile = ".claim"
@@ -360,7 +360,27 @@ func (s *Store) pushAlias(ctx context.Context, root *os.Root, model, alias strin
 	if err := s.swap(ctx, key, b); err != nil {
 		return fmt.Errorf("alias %s in the bucket: %w", alias, err)
 	}
-	return s.Step("snapshot.object_alias")
+	if err := s.Step("snapshot.object_alias"); err != nil {
+		return err
+	}
+	return s.tell(ctx, model)
+}
+
+// tell changes the head of a model after what it is about. One that cannot be written delays readers, and fails nothing.
+func (s *Store) tell(ctx context.Context, model string) error {
+	key, err := model+"/"+disk.HeadFile, disk.ErrConflict
+	for tries := 0; tries <= maxSwaps && errors.Is(err, disk.ErrConflict); tries++ {
+		if err = s.swap(ctx, key, []byte(rand.Text())); errors.Is(err, disk.ErrConflict) {
+			_, tag, getErr := s.Bucket.Get(ctx, key, "", maxLogObject)
+			if getErr == nil || errors.Is(getErr, fs.ErrNotExist) {
+				s.mirror.note(key, tag)
+			}
+		}
+	}
+	if err != nil {
+		s.logger().Warn("readers of the bucket are told late", "model", model, "error", err)
+	}
+	return s.Step("snapshot.object_head")
 }
 
 // swap replaces an object that nobody changed since this store saw it.
@@ -390,7 +410,10 @@ func (s *Store) dropAlias(ctx context.Context, model, alias string) error {
 		return nil
 	}
 	s.mirror.note(aliasKey(model, alias), "")
-	return s.Bucket.Delete(ctx, aliasKey(model, alias))
+	if err := s.Bucket.Delete(ctx, aliasKey(model, alias)); err != nil {
+		return err
+	}
+	return s.tell(ctx, model)
 }
 
 // push writes the aliases and the log that the bucket does not have: their writer was killed, or the bucket lost them.
