@@ -271,7 +271,8 @@ func TestNoDatabase(t *testing.T) {
 		var passwords atomic.Int64
 		results := make(chan error, 100)
 		w, err := New(Options{Model: "ratings", URL: "postgres://nobody@127.0.0.1:1/none?sslmode=disable", Table: "r",
-			Over: over, Password: func() (string, error) { return fmt.Sprint("hunter", passwords.Add(1)), nil }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Password: func() (string, error) { return fmt.Sprint("hunter", passwords.Add(1)), nil },
+			Over:     over, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			OnResult: func(_ int64, err error) { results <- err }})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -363,11 +363,12 @@ func (s *Store) pushAlias(ctx context.Context, root *os.Root, model, alias strin
 	if err := s.Step("snapshot.object_alias"); err != nil {
 		return err
 	}
-	return s.tell(ctx, model)
+	return s.changeHead(ctx, model)
 }
 
-// tell changes the head of a model after what it is about. One that cannot be written delays readers, and fails nothing.
-func (s *Store) tell(ctx context.Context, model string) error {
+// changeHead is called after each change that readers wait for. A head that cannot be written delays them, and fails
+// nothing.
+func (s *Store) changeHead(ctx context.Context, model string) error {
 	key, err := model+"/"+disk.HeadFile, disk.ErrConflict
 	for tries := 0; tries <= maxSwaps && errors.Is(err, disk.ErrConflict); tries++ {
 		if err = s.swap(ctx, key, []byte(rand.Text())); errors.Is(err, disk.ErrConflict) {
@@ -378,7 +379,7 @@ func (s *Store) tell(ctx context.Context, model string) error {
 		}
 	}
 	if err != nil {
-		s.logger().Warn("readers of the bucket are told late", "model", model, "error", err)
+		s.logger().Warn("readers of the bucket see a change late", "model", model, "error", err)
 	}
 	return s.Step("snapshot.object_head")
 }
@@ -413,7 +414,7 @@ func (s *Store) dropAlias(ctx context.Context, model, alias string) error {
 	if err := s.Bucket.Delete(ctx, aliasKey(model, alias)); err != nil {
 		return err
 	}
-	return s.tell(ctx, model)
+	return s.changeHead(ctx, model)
 }
 
 // push writes the aliases and the log that the bucket does not have: their writer was killed, or the bucket lost them.

@@ -151,7 +151,7 @@ func (s *Store) pushDelta(ctx context.Context, model string, version, sequence i
 	if err := s.Step("snapshot.object_delta"); err != nil {
 		return err
 	}
-	return s.tell(ctx, model)
+	return s.changeHead(ctx, model)
 }
 
 // DeltaKey is the key of a delta in a bucket.
