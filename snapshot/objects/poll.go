@@ -19,8 +19,8 @@ const (
 	kinds
 )
 
-// In each round of so many polls one asks for aliases and one for deltas in place of the head: its writer may have been
-// killed before it wrote that.
+// round is how many polls there are for one that asks for an alias in place of the head. A writer that is killed between
+// the two changes the head when it starts again; one that moved an alias and knows no head is found so.
 const round = 16
 
 const maxHeadBytes = 1024
@@ -28,7 +28,8 @@ const maxHeadBytes = 1024
 // poll has what is known of the head of a model. Of those that wait, one asks for all.
 type poll struct {
 	tag    string
-	absent bool          // an older writer knows no head: each poll looks at all, and once a round for a head
+	absent bool          // the writer knows no head: each poll looks at all, and once a round for the head as well
+	audit  bool          // an alias that changes now does so without the head
 	number int64         // polls so far
 	due    time.Time     // of the next one
 	news   [kinds]int64  // counts what there may be news of
@@ -110,31 +111,38 @@ func (s *Source) ask(ctx context.Context, model string, p *poll, due time.Durati
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.number++
-	switch look := p.number % round; {
-	case p.absent && look != 0:
-		p.all()
-		return nil
-	case !p.absent && look == 0:
+	p.audit = p.number%round == 0 && !p.absent
+	switch {
+	case p.audit:
 		p.news[aliases]++
 		return nil
-	case !p.absent && look == round/2:
-		p.news[deltas]++
-		return nil
+	case p.absent:
+		defer p.all()
+		if p.number%round != 0 {
+			return nil
+		}
 	}
 	before := p.tag
 	s.mu.Unlock()
 	_, tag, err := s.Bucket.Get(ctx, model+"/"+disk.HeadFile, before, maxHeadBytes)
 	s.mu.Lock()
-	if p.absent = errors.Is(err, fs.ErrNotExist); p.absent {
-		p.tag = ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.absent, p.tag = true, ""
 		p.all()
 		return nil
-	}
-	if err == nil && tag != before {
-		p.tag = tag
+	case err == nil && tag != before:
+		p.absent, p.tag = false, tag
 		p.all()
 	}
 	return err
+}
+
+// unannounced notes that an alias has changed, if the head did not say so. The next poll asks for the head again.
+func (p *poll) unannounced() {
+	if p.audit {
+		p.audit, p.absent, p.number = false, true, -1
+	}
 }
 
 // all says that there may be news of everything.

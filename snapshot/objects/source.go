@@ -81,6 +81,9 @@ func (s *Source) look(ctx context.Context, model, alias string) (format.Pointer,
 	if s.seen == nil {
 		s.seen = make(map[string]seen)
 	}
+	if before.tag != "" {
+		s.pollOf(model).unannounced()
+	}
 	s.seen[key] = seen{tag, p}
 	return p, nil
 }

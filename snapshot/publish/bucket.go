@@ -450,6 +450,11 @@ func (s *Store) push(ctx context.Context, root *os.Root, model string) error {
 			return err
 		}
 	}
+	if len(aliases) > 0 && s.mirror.tag(model+"/"+disk.HeadFile) == "" { // a writer may have been killed before it
+		if err := s.changeHead(ctx, model); err != nil {
+			return err
+		}
+	}
 	return s.pushLog(ctx, root, model)
 }
 
