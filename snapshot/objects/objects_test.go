@@ -432,6 +432,18 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v", place, err)
 		}
 	}
+	for _, condition := range []string{"If-Match", "If-None-Match"} {
+		server := objectstest.New(t)
+		server.Ignores = condition
+		store := writerOf(t, server.URL("x"), t.TempDir())
+		if _, err := store.Publish(t.Context(), "m", contents()); err == nil ||
+			!strings.Contains(err.Error(), "does not look at "+condition) {
+			t.Errorf("a store without %s: %v", condition, err)
+		}
+		if keys := server.Objects(nil); len(keys) != 1 {
+			t.Errorf("a store without %s has %v, want the claim alone", condition, keys)
+		}
+	}
 	server := objectstest.New(t)
 	server.Before = func(string, string) int { return 403 }
 	store := writerOf(t, server.URL("x"), t.TempDir())

@@ -56,6 +56,8 @@ type mirror struct {
 	mu   sync.Mutex
 	tags map[string]string // of aliases and logs, by key; of the content that was seen or written last
 	full map[string]bool   // versions with all their files, by key of their manifest
+
+	conditional bool // the bucket has refused what a condition forbids
 }
 
 func (m *mirror) tag(key string) string {
@@ -265,13 +267,43 @@ func (s *Store) pullVersion(ctx context.Context, root *os.Root, model string, ve
 func (s *Store) claim(ctx context.Context, model string, version int64) (int64, error) {
 	reserved, err := s.reserve(model, Numbers{Version: version})
 	for tries := 0; err == nil && s.Bucket != nil; tries++ {
-		_, err = s.Bucket.PutAbsent(ctx, versionKey(model, reserved.Version, claimFile), []byte(s.By+" "+rand.Text()))
+		key := versionKey(model, reserved.Version, claimFile)
+		_, err = s.Bucket.PutAbsent(ctx, key, []byte(s.By+" "+rand.Text()))
+		if err == nil {
+			err = s.testConditions(ctx, key)
+			break
+		}
 		if !errors.Is(err, disk.ErrConflict) || tries >= maxClaims {
 			break
 		}
 		reserved, err = s.reserve(model, Numbers{Version: reserved.Version + 1})
 	}
 	return reserved.Version, err
+}
+
+// testConditions tries once to write over an object as its conditions forbid it. A store that writes all the same would
+// let two writers in.
+func (s *Store) testConditions(ctx context.Context, key string) error {
+	s.mirror.mu.Lock()
+	tested := s.mirror.conditional
+	s.mirror.mu.Unlock()
+	if tested {
+		return nil
+	}
+	for condition, write := range map[string]func() (string, error){
+		"If-None-Match": func() (string, error) { return s.Bucket.PutAbsent(ctx, key, nil) },
+		"If-Match":      func() (string, error) { return s.Bucket.Replace(ctx, key, "another", nil) },
+	} {
+		if _, err := write(); err == nil {
+			return fmt.Errorf("the bucket does not look at %s of a PUT: two writers would not notice each other", condition)
+		} else if !errors.Is(err, disk.ErrConflict) {
+			return err
+		}
+	}
+	s.mirror.mu.Lock()
+	defer s.mirror.mu.Unlock()
+	s.mirror.conditional = true
+	return nil
 }
 
 // upload writes the files of a version, the manifest last.
