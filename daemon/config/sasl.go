@@ -3,13 +3,11 @@ package config
 import (
 	"net"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/refitd/refitd/daemon/config/scalar"
-	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
 // SASL signs in to the brokers.
@@ -55,13 +53,7 @@ func mechanismOf(text string) string {
 }
 
 // ClientSecret reads the secret of the client credentials: it may be renewed.
-func (s *SASL) ClientSecret() (string, error) {
-	if err := CheckPrivate(s.ClientSecretFile); err != nil {
-		return "", err
-	}
-	text, err := os.ReadFile(s.ClientSecretFile)
-	return strings.TrimRight(strings.TrimPrefix(string(text), strictyaml.ByteOrderMark), "\r\n"), err
-}
+func (s *SASL) ClientSecret() (string, error) { return readPrivate(s.ClientSecretFile) }
 
 func (v *validator) sasl(k *Kafka, loopback bool) {
 	s := &k.SASL

@@ -118,15 +118,20 @@ func (v *validator) private(path, name string) string {
 	if v.contents(path, name) {
 		return ""
 	}
-	if err := CheckPrivate(name); err != nil {
+	text, err := readPrivate(name)
+	if err != nil {
 		v.bad(path, name, "the path of a file that only its owner may read ("+err.Error()+")")
-		return ""
+	}
+	return text
+}
+
+// readPrivate returns the text of a file with a secret in it without the last line end.
+func readPrivate(name string) (string, error) {
+	if err := CheckPrivate(name); err != nil {
+		return "", err
 	}
 	text, err := os.ReadFile(name)
-	if err != nil {
-		v.bad(path, name, "the path of a readable file ("+err.Error()+")")
-	}
-	return strings.TrimRight(strings.TrimPrefix(string(text), strictyaml.ByteOrderMark), "\r\n")
+	return strings.TrimRight(strings.TrimPrefix(string(text), strictyaml.ByteOrderMark), "\r\n"), err
 }
 
 func (v *validator) config(c *Config) {

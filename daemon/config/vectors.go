@@ -16,12 +16,15 @@ type VectorTable struct {
 	Over         string `json:"over"`          // categorical field whose names have vectors
 	Class        string `json:"class"`         // of a model with several outputs
 	Table        string `json:"table"`         // empty is refitd_ and the model's name, in letters that need no quotes
-
-	password Secret
 }
 
-// Password returns what to sign in with, empty for what the environment says.
-func (x *VectorTable) Password() string { return x.password.Reveal() }
+// Password reads what to sign in with, which may be renewed; empty for what the environment says.
+func (x *VectorTable) Password() (string, error) {
+	if x.PasswordFile == "" {
+		return "", nil
+	}
+	return readPrivate(x.PasswordFile)
+}
 
 var (
 	sqlName    = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,49}$`)
@@ -66,6 +69,6 @@ func (v *validator) publishedVectors(m *Model, path string) {
 			"at most 50 lower-case letters, digits and '_', but no table that refitd needs for itself, or leave it out")
 	}
 	if x.PasswordFile != "" {
-		x.password = scalar.NewSecret(v.private(path+".password_file", x.PasswordFile))
+		v.private(path+".password_file", x.PasswordFile)
 	}
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -38,6 +40,20 @@ func TestVectorTable(t *testing.T) {
 		if _, err := with(x.text); err == nil || !strings.Contains(err.Error(), x.key) ||
 			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v, want %s", x.text, err, x.key)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "password")
+	for _, password := range []string{"s3cret", "renewed"} {
+		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if password == "s3cret" {
+			if c, err = with("to: 'postgres://db/shop', over: item, password_file: " + file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := c.Models[0].Publish.Vectors.Password(); got != password || err != nil {
+			t.Errorf("password %q, %v, want that of the file now", got, err)
 		}
 	}
 }

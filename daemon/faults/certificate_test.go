@@ -35,7 +35,6 @@ var secureListeners = []struct {
 	more            string
 }{
 	{"SASL_PLAINTEXT", "SASL_PLAINTEXT", "", 0, 0, ""},
-	{"OAUTH", "SASL_PLAINTEXT", "", 0, 0, ""},
 	{"SASL_SSL", "SASL_SSL", "127.0.0.1", -time.Hour, time.Hour, ""},
 	{"SSL", "SSL", "127.0.0.1", -time.Hour, time.Hour, ""},
 	{"MTLS", "SSL", "127.0.0.1", -time.Hour, time.Hour, "ssl.client.auth=required"},
@@ -92,9 +91,7 @@ func makeCertificates(dir string) (*certificates, error) {
 			lines = append(lines, key+"ssl.keystore.type=PEM", key+"ssl.keystore.location="+file,
 				key+"ssl.truststore.type=PEM", key+"ssl.truststore.location="+c.ca)
 		}
-		if l.name == "OAUTH" {
-			lines = append(lines, oauthProperties(key)...)
-		} else if strings.HasPrefix(l.protocol, "SASL") {
+		if strings.HasPrefix(l.protocol, "SASL") {
 			lines = append(
 				lines,
 				key+"plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "+

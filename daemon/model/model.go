@@ -223,7 +223,7 @@ func newVectors(o *part.Options) (*vectors.Writer, error) {
 		return nil, nil
 	}
 	w, err := vectors.New(vectors.Options{
-		Model: model, URL: to.To, Password: to.Password(), Table: to.TableOf(model), Over: to.Over, Class: to.Class,
+		Model: model, URL: to.To, Password: to.Password, Table: to.TableOf(model), Over: to.Over, Class: to.Class,
 		OnResult: func(rows int64, err error) {
 			result := "success"
 			if err != nil {

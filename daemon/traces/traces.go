@@ -112,18 +112,14 @@ func (l *lost) note(err error, n int) {
 // The paths of OTLP over HTTP.
 const tracesPath, metricsPath = "/v1/traces", "/v1/metrics"
 
-// withPath returns a URL without a path with one of OTLP, as OpenTelemetry has OTEL_EXPORTER_OTLP_ENDPOINT read. The
-// path of traces becomes that of metrics.
+// withPath returns the URL of a collector with a path of OTLP at its end, as OpenTelemetry has
+// OTEL_EXPORTER_OTLP_ENDPOINT read. The path of traces may be there already.
 func withPath(endpoint, path string) string {
 	u, err := url.Parse(endpoint)
-	if err == nil && strings.HasSuffix(u.Path, tracesPath) {
-		u.Path = strings.TrimSuffix(u.Path, tracesPath) + path
-		return u.String()
-	}
-	if err != nil || strings.Trim(u.Path, "/") != "" {
+	if err != nil {
 		return endpoint
 	}
-	u.Path = path
+	u.Path, u.RawPath = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), tracesPath)+path, ""
 	return u.String()
 }
 

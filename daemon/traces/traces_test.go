@@ -20,19 +20,26 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// TestEndpoint: a collector is named by its address alone, or by all of the URL.
+// TestEndpoint: a collector is named by its address, with the path that it is behind, or by that of its traces. Metrics
+// never go where spans go.
 func TestEndpoint(t *testing.T) {
-	if got := withPath("https://otel/x/v1/traces", metricsPath); got != "https://otel/x/v1/metrics" {
-		t.Errorf("metrics go to %s", got)
-	}
-	for given, want := range map[string]string{
-		"http://otel:4318":                 "http://otel:4318/v1/traces",
-		"https://otel:4318/":               "https://otel:4318/v1/traces",
-		"http://otel:4318/v1/traces":       "http://otel:4318/v1/traces",
-		"https://otel.example/tenant/otlp": "https://otel.example/tenant/otlp",
+	for given, base := range map[string]string{
+		"http://otel:4318":                        "http://otel:4318",
+		"https://otel:4318/":                      "https://otel:4318",
+		"http://otel:4318/v1/traces":              "http://otel:4318",
+		"http://otel:4318/v1/traces/":             "http://otel:4318",
+		"https://otel.example/x/v1/traces":        "https://otel.example/x",
+		"https://otel.example/tenant/otlp":        "https://otel.example/tenant/otlp",
+		"https://otel.example/tenant/otlp/?key=1": "https://otel.example/tenant/otlp",
 	} {
-		if got := withPath(given, tracesPath); got != want {
-			t.Errorf("%s is %s, want %s", given, got, want)
+		for _, path := range []string{tracesPath, metricsPath} {
+			query := ""
+			if _, after, ok := strings.Cut(given, "?"); ok {
+				query = "?" + after
+			}
+			if got := withPath(given, path); got != base+path+query {
+				t.Errorf("%s is %s, want %s", given, got, base+path+query)
+			}
 		}
 	}
 }

@@ -1,15 +1,18 @@
 package vectors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/refitd/refitd/snapshot"
 )
@@ -42,8 +45,8 @@ BEGIN
 	ORDER BY c.score DESC, c.place, c.name COLLATE "C" LIMIT n;
 END $$;`
 
-// locking holds off other writers of the same tables until the transaction ends: daemons, too, that set up at once.
-const locking = `SELECT pg_advisory_xact_lock(hashtextextended('refitd_vectors', 0))`
+// locking holds off others until the transaction ends: writers of the same table, or, of no table, all that set up.
+const locking = `SELECT pg_advisory_xact_lock(hashtextextended('refitd_vectors' || $1, 0))`
 
 // isRefused reports whether trying again is of no use before the next version.
 func isRefused(err error) bool { return errors.Is(err, snapshot.ErrInput) }
@@ -51,13 +54,21 @@ func isRefused(err error) bool { return errors.Is(err, snapshot.ErrInput) }
 func (w *Writer) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, w.config)
+	config := w.config.Copy()
+	if w.Password != nil {
+		password, err := w.Password()
+		if err != nil {
+			return fmt.Errorf("vectors: password_file: %w", err)
+		}
+		config.Password = cmp.Or(password, config.Password)
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("vectors: %w", err)
 	}
 	w.conn = conn
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, locking); err != nil {
+		if _, err := tx.Exec(ctx, locking, ""); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, strings.ReplaceAll(setUp, "{t}", w.Table)); err != nil {
@@ -74,23 +85,28 @@ func (w *Writer) connect(ctx context.Context) error {
 // write brings the table to a model in one transaction: rows that differ from the model that was written last, or, if
 // that is not known, from those of the table.
 func (w *Writer) write(ctx context.Context, now *snapshot.Model, v *snapshot.Vectors) (rows int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(w.limit, func() { cancel(errStalled) })
+	defer limit.Stop()
 	err = pgx.BeginFunc(ctx, w.conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, locking)
+		_, err := tx.Exec(ctx, locking, " "+w.Table)
 		if err == nil {
-			_, err = tx.Exec(ctx,
-				"CREATE TEMP TABLE refitd_changed (name text, place bigint, exact float8[]) ON COMMIT DROP")
+			_, err = tx.Exec(ctx, "CREATE TEMP TABLE refitd_changed "+
+				"(n bigint PRIMARY KEY, name text, place bigint, exact float8[]) ON COMMIT DROP")
 		}
 		var width int
 		if err == nil {
-			width, err = w.note(ctx, tx, now, v)
+			width, err = w.note(ctx, tx, now, v, limit)
 		}
 		if err == nil {
-			rows, err = w.change(ctx, tx, v, width)
+			rows, err = w.change(ctx, tx, v, width, limit)
 		}
 		return err
 	})
+	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
+		err = errors.Join(cause, err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("vectors: table %s: %w", w.Table, err)
 	}
@@ -98,9 +114,13 @@ func (w *Writer) write(ctx context.Context, now *snapshot.Model, v *snapshot.Vec
 	return rows, nil
 }
 
+// errStalled ends a transaction of a server that does not answer: what it locked is free once it notices.
+var errStalled = errors.New("the database does not move on")
+
 // note writes which version the table has, and returns how many numbers its vectors of pgvector have: as many as the
 // longest so far, so that an index stays what it is.
-func (w *Writer) note(ctx context.Context, tx pgx.Tx, now *snapshot.Model, v *snapshot.Vectors) (width int, err error) {
+func (w *Writer) note(ctx context.Context, tx pgx.Tx, now *snapshot.Model, v *snapshot.Vectors,
+	limit *time.Timer) (width int, err error) {
 	var model string
 	err = tx.QueryRow(ctx, "SELECT model, width FROM refitd_vectors WHERE table_name = $1", w.Table).Scan(&model, &width)
 	switch {
@@ -112,12 +132,14 @@ func (w *Writer) note(ctx context.Context, tx pgx.Tx, now *snapshot.Model, v *sn
 	}
 	if v.Dim() > width {
 		width = v.Dim()
+		limit.Reset(widenTimeout)
 		if _, err := tx.Exec(ctx, fmt.Sprintf(
 			`ALTER TABLE "%s" ALTER COLUMN embedding TYPE vector(%d) USING %[1]s_wide(exact, %[2]d)`,
 			w.Table, width)); err != nil {
 			return 0, err
 		}
 	}
+	limit.Reset(w.limit)
 	at := now.Position()
 	_, err = tx.Exec(ctx, `INSERT INTO refitd_vectors VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (table_name) DO UPDATE SET (version, sequence, digest, over, class, dim, width, written) =
@@ -127,37 +149,50 @@ func (w *Writer) note(ctx context.Context, tx pgx.Tx, now *snapshot.Model, v *sn
 }
 
 // change writes the rows and returns how many were changed or removed.
-func (w *Writer) change(ctx context.Context, tx pgx.Tx, v *snapshot.Vectors, width int) (int64, error) {
+func (w *Writer) change(ctx context.Context, tx pgx.Tx, v *snapshot.Vectors, width int,
+	limit *time.Timer) (rows int64, err error) {
 	var before *snapshot.Vectors
 	if w.written != nil {
-		var err error
 		if before, err = w.written.Vectors(w.Over, w.Class); err != nil {
 			return 0, err
 		}
 	}
 	next, stop := iter.Pull(changed(before, v))
 	defer stop()
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{"refitd_changed"}, []string{"name", "place", "exact"},
+	var sent int64
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{"refitd_changed"}, []string{"n", "name", "place", "exact"},
 		pgx.CopyFromFunc(func() ([]any, error) {
-			row, _ := next()
-			return row, nil
+			row, ok := next()
+			if !ok {
+				return nil, nil
+			}
+			if sent++; sent%rowsEach == 0 {
+				limit.Reset(w.limit)
+			}
+			return append([]any{sent}, row...), nil
 		}))
+	for from := int64(0); err == nil && from < sent; from += rowsEach {
+		limit.Reset(w.limit)
+		var written pgconn.CommandTag
+		written, err = tx.Exec(ctx, fmt.Sprintf(`INSERT INTO "%s" AS t
+			SELECT name, place, exact, %[1]s_wide(exact, %d) FROM refitd_changed
+			WHERE n > %d AND n <= %d AND exact IS NOT NULL ON CONFLICT (name) DO UPDATE SET
+			(place, exact, embedding) = (excluded.place, excluded.exact, excluded.embedding)
+			WHERE (t.place, t.exact) IS DISTINCT FROM (excluded.place, excluded.exact)`,
+			w.Table, width, from, from+rowsEach))
+		rows += written.RowsAffected()
+	}
 	if err != nil {
 		return 0, err
 	}
-	written, err := tx.Exec(ctx, fmt.Sprintf(`INSERT INTO "%s" AS t
-		SELECT name, place, exact, %[1]s_wide(exact, %d) FROM refitd_changed WHERE exact IS NOT NULL
-		ON CONFLICT (name) DO UPDATE SET (place, exact, embedding) = (excluded.place, excluded.exact, excluded.embedding)
-		WHERE (t.place, t.exact) IS DISTINCT FROM (excluded.place, excluded.exact)`, w.Table, width))
-	if err != nil {
-		return 0, err
-	}
+	limit.Reset(w.limit)
 	gone := "t.name IN (SELECT name FROM refitd_changed WHERE exact IS NULL)"
 	if before == nil {
 		gone = "NOT EXISTS (SELECT FROM refitd_changed c WHERE c.name = t.name)"
 	}
 	removed, err := tx.Exec(ctx, fmt.Sprintf(`DELETE FROM "%s" t WHERE %s`, w.Table, gone))
-	return written.RowsAffected() + removed.RowsAffected(), err
+	limit.Reset(w.limit) // for the commit
+	return rows + removed.RowsAffected(), err
 }
 
 // changed returns name, place and vector of the names that differ from those before, nil for all; those that are gone

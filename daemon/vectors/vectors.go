@@ -1,11 +1,11 @@
 // Package vectors keeps a table of PostgreSQL in step with the version that consumers have: a row for each name of a
 // field, whose vector of pgvector gives a pair's value by an inner product. A delta writes the rows that it changes, in
 // one transaction with the version and the place in its chain. Nothing waits for the database: while it is away the
-// daemon publishes on, and afterwards the table is compared with the newest version as a whole.
+// daemon publishes on, and afterwards the table is compared with the newest version as a whole. A transaction takes as
+// long as it moves on.
 package vectors
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,16 +21,19 @@ import (
 const (
 	lookEvery      = 100 * time.Millisecond // for another version or delta
 	connectTimeout = 10 * time.Second       // of signing in and making the tables
-	writeTimeout   = 15 * time.Minute       // of a version with a million names
+	stepTimeout    = time.Minute            // of up to rowsEach rows, or of another statement
+	widenTimeout   = 15 * time.Minute       // of vectors with more numbers, and their index, of a million names
+	rowsEach       = 5000
 	minBackoff     = time.Second
 	maxBackoff     = time.Minute
 )
 
 // Options of a Writer. All but Class are required.
 type Options struct {
-	Model    string
-	URL      string // of PostgreSQL, without a password
-	Password string
+	Model string
+	URL   string // of PostgreSQL, without a password
+	// Password is asked for with each connection; empty is for what the URL leaves out. Nil is empty.
+	Password func() (string, error)
 	Table    string // a name of lower-case letters, digits and '_'
 	Over     string // categorical field whose names are written
 	Class    string // of a model with several outputs
@@ -44,6 +47,7 @@ type Options struct {
 type Writer struct {
 	Options
 	config  *pgx.ConnConfig
+	limit   time.Duration   // stepTimeout
 	conn    *pgx.Conn       // nil without a connection
 	written *snapshot.Model // what the table has; nil is not known
 	trouble atomic.Pointer[string]
@@ -56,10 +60,9 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vectors: %w", err)
 	}
-	config.Password = cmp.Or(o.Password, config.Password)
 	config.ConnectTimeout = connectTimeout
 	config.RuntimeParams["application_name"] = "refitd"
-	return &Writer{Options: o, config: config}, nil
+	return &Writer{Options: o, config: config, limit: stepTimeout}, nil
 }
 
 // Trouble says why the table is not in step, empty if it is.

@@ -22,9 +22,15 @@ const maxStreamBytes = 16 << 20
 
 // chains are the deltas of a topic, as far as they were not taken back.
 type chains struct {
-	frames map[chainKey]map[int64][]byte // by sequence
-	keys   map[string]deltaKey           // by the keys of their records
+	frames map[chainKey]map[int64]held // by sequence
+	keys   map[string]deltaKey         // by the keys of their records
 	bytes  int64
+}
+
+// held is a delta with the key of its record: a publisher that begins another lineage may send one again.
+type held struct {
+	key   string
+	frame []byte
 }
 
 type chainKey struct {
@@ -38,10 +44,10 @@ type deltaKey struct {
 }
 
 func newChains() chains {
-	return chains{frames: make(map[chainKey]map[int64][]byte), keys: make(map[string]deltaKey)}
+	return chains{frames: make(map[chainKey]map[int64]held), keys: make(map[string]deltaKey)}
 }
 
-// drop forgets what the record with a key held.
+// drop forgets what the record with a key held, unless that of another key has replaced it.
 func (c *chains) drop(key string) {
 	at, ok := c.keys[key]
 	if !ok {
@@ -49,7 +55,10 @@ func (c *chains) drop(key string) {
 	}
 	delete(c.keys, key)
 	frames := c.frames[at.chain]
-	c.bytes -= int64(len(frames[at.sequence]))
+	if frames[at.sequence].key != key {
+		return
+	}
+	c.bytes -= int64(len(frames[at.sequence].frame))
 	if delete(frames, at.sequence); len(frames) == 0 {
 		delete(c.frames, at.chain)
 	}
@@ -79,12 +88,13 @@ func (s *Source) takeDelta(r *kgo.Record) {
 		s.ignore("delta skipped", r, err)
 		return
 	}
-	s.chains.drop(key)
 	at := deltaKey{chainKey{d.Model, d.Base}, d.Sequence}
+	s.chains.drop(key)
+	s.chains.drop(s.chains.frames[at.chain][at.sequence].key)
 	if s.chains.frames[at.chain] == nil {
-		s.chains.frames[at.chain] = make(map[int64][]byte)
+		s.chains.frames[at.chain] = make(map[int64]held)
 	}
-	s.chains.frames[at.chain][at.sequence] = r.Value
+	s.chains.frames[at.chain][at.sequence] = held{key, r.Value}
 	s.chains.keys[key], s.chains.bytes = at, s.chains.bytes+int64(len(r.Value))
 }
 
@@ -94,11 +104,11 @@ func (c *chains) after(of chainKey, sequence int64) (stream io.ReadCloser, gap b
 	frames := c.frames[of]
 	var list []io.Reader
 	for size := 0; size < maxStreamBytes; sequence++ {
-		frame, ok := frames[sequence+1]
+		next, ok := frames[sequence+1]
 		if !ok {
 			break
 		}
-		list, size = append(list, bytes.NewReader(frame)), size+len(frame)
+		list, size = append(list, bytes.NewReader(next.frame)), size+len(next.frame)
 	}
 	if len(list) > 0 {
 		return io.NopCloser(io.MultiReader(list...)), false

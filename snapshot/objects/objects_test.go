@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -98,6 +99,23 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// idle waits until a follower asks for what has not changed alone.
+func idle(t *testing.T, server *objectstest.Server) {
+	t.Helper()
+	await(t, "the last request about news", func() bool {
+		c := server.Counts()
+		return c["GET304"] > 0 && len(c) == 1
+	})
+}
+
+// pause lets polls happen: only the number of requests in a time shows that they are few.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	<-ctx.Done()
+}
+
 // load reads what an alias of a bucket names, as a consumer without history does.
 func load(t *testing.T, url, alias string) (*snapshot.Model, error) {
 	t.Helper()
@@ -150,19 +168,65 @@ func TestPublishAndFollow(t *testing.T) {
 	snapshottest.Must(t, err)
 	await(t, "the renewal", func() bool { return w.Status().Renewed.Equal(renewed.Renewal.Renewed) })
 
-	source := &objects.Source{Bucket: store.Bucket, Every: every}
-	p, err := source.Wait(t.Context(), "m", format.Champion, format.Pointer{})
-	snapshottest.Must(t, err)
-	w.Close()
-	await(t, "the last request of the watcher", func() bool { return len(server.Counts()) == 0 })
-	const polls = 25
-	ctx, cancel := context.WithTimeout(t.Context(), polls*every)
-	defer cancel()
-	if _, err := source.Wait(ctx, "m", format.Champion, p); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("news of an idle store: %v", err)
+	// Without news the head is asked for alone, but in one of 16 polls the alias.
+	idle(t, server)
+	const polls = 48
+	began := time.Now()
+	pause(t, polls*every)
+	most := int(time.Since(began)/(every*4/5)) + 1
+	if c := server.Counts(); c["LIST"] > 0 || c["GET"] > 0 || c["GET304"] > most || c["GET304"] < 2 {
+		t.Errorf("requests of an idle follower: %v, want at most %d, not changed, and no list", c, most)
 	}
-	if c := server.Counts(); c["GET"] > 0 || c["LIST"] > 0 || c["GET304"] > polls*5/4+1 || c["GET304"] < 2 {
-		t.Errorf("requests of an idle follower: %v, want at most one a poll, not changed, and no list", c)
+}
+
+// TestHeadIsNotTrusted: a follower finds what is new without the head, later: the writer knows none, as those before it
+// did, or was killed before it wrote it; or somebody else writes it.
+func TestHeadIsNotTrusted(t *testing.T) {
+	const head = "models/x/m/head"
+	for name, change := range map[string]func(o map[string][]byte){
+		"stale":   func(map[string][]byte) {},
+		"none":    func(o map[string][]byte) { delete(o, head) },
+		"garbage": func(o map[string][]byte) { o[head] = bytes.Repeat([]byte("x"), 1<<20) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := objectstest.New(t)
+			var older atomic.Bool
+			server.Before = func(method, key string) int {
+				if older.Load() && method == "PUT" && key == head {
+					return 403
+				}
+				return 0
+			}
+			url, dir := server.URL("x"), t.TempDir()
+			store := writerOf(t, url, dir)
+			publishOne(t, store)
+			w := follower(t, url, 2*time.Millisecond)
+			await(t, "version 1", func() bool { return w.Status().Version == 1 })
+			grow := func() {
+				chain, err := store.OpenChain(t.Context(), "m", w.Status().Version)
+				snapshottest.Must(t, err)
+				frame, _, err := snapshottest.DeltaAfter(w.Model(), 0, store.Signer)
+				snapshottest.Must(t, err, chain.Append(t.Context(), frame))
+			}
+			idle(t, server)
+			older.Store(true)
+			server.Objects(change)
+			renewed, err := store.Renew(t.Context(), "m", format.Champion, time.Now().Add(time.Hour))
+			snapshottest.Must(t, err)
+			await(t, "the renewal", func() bool { return w.Status().Renewed.Equal(renewed.Renewal.Renewed) })
+			grow()
+			await(t, "the delta", func() bool { return w.Model().Position().Sequence == 1 })
+			publishOne(t, store)
+			await(t, "version 2", func() bool { return w.Status().Version == 2 })
+			older.Store(false)
+			publishOne(t, store)
+			await(t, "version 3", func() bool { return w.Status().Version == 3 })
+			older.Store(true)
+			grow()
+			older.Store(false)
+			snapshottest.Must(t, writerOf(t, url, dir).Recover(t.Context(), "m"))
+			await(t, "the delta of a killed writer", func() bool { return w.Model().Position().Sequence == 1 })
+		})
 	}
 }
 
@@ -368,6 +432,18 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v", place, err)
 		}
 	}
+	for _, condition := range []string{"If-Match", "If-None-Match"} {
+		server := objectstest.New(t)
+		server.Ignores = condition
+		store := writerOf(t, server.URL("x"), t.TempDir())
+		if _, err := store.Publish(t.Context(), "m", contents()); err == nil ||
+			!strings.Contains(err.Error(), "does not look at "+condition) {
+			t.Errorf("a store without %s: %v", condition, err)
+		}
+		if keys := server.Objects(nil); len(keys) != 1 {
+			t.Errorf("a store without %s has %v, want the claim alone", condition, keys)
+		}
+	}
 	server := objectstest.New(t)
 	server.Before = func(string, string) int { return 403 }
 	store := writerOf(t, server.URL("x"), t.TempDir())
@@ -478,7 +554,8 @@ func killedAtEveryStep(t *testing.T, url func(number int) string) (steps []strin
 func TestKilledAtEveryStep(t *testing.T) {
 	server := objectstest.New(t)
 	steps := killedAtEveryStep(t, func(number int) string { return server.URL(fmt.Sprint("k", number)) })
-	for _, site := range []string{"snapshot.object", "snapshot.object_alias", "snapshot.object_delta"} {
+	for _, site := range []string{"snapshot.object", "snapshot.object_alias", "snapshot.object_delta",
+		"snapshot.object_head"} {
 		if tier.Asked(tier.Long) && !slices.Contains(steps, site) {
 			t.Errorf("never killed at %s: %q", site, steps)
 		}
@@ -520,8 +597,14 @@ func TestVersity(t *testing.T) {
 	}
 	group.Wait()
 	t.Logf("%d races lost", lost)
-	const poll = 200 * time.Millisecond
-	w := follower(t, url, poll)
+	const poll = time.Second
+	bucket, err := objects.Open(url)
+	snapshottest.Must(t, err)
+	asked := &counted{Reader: bucket}
+	w, err := snapshot.Watch(&objects.Source{Bucket: asked, Every: poll},
+		snapshot.WatchOptions{Model: "m", Trust: snapshot.Trust{Keys: signer().Keys()}})
+	snapshottest.Must(t, err)
+	t.Cleanup(w.Close)
 	await(t, "the champion", func() bool { return w.Status().Version > 0 })
 	var worst time.Duration
 	for range 20 {
@@ -535,6 +618,27 @@ func TestVersity(t *testing.T) {
 	if worst > poll*3/2 {
 		t.Errorf("loaded %v after publication, polls are %v", worst, poll)
 	}
+	await(t, "polls without news", func() bool { return asked.gets.Swap(0) == 0 })
+	const polls = 20
+	began = time.Now()
+	pause(t, polls*poll)
+	most := int64(time.Since(began)/(poll*4/5)) + 1
+	if n := asked.gets.Load(); n > most {
+		t.Errorf("%d requests of an idle follower in %d polls", n, polls)
+	} else {
+		t.Logf("%d requests of an idle follower in %d polls", n, polls)
+	}
+}
+
+// counted counts the requests of a source, which has no others than GET.
+type counted struct {
+	objects.Reader
+	gets atomic.Int64
+}
+
+func (c *counted) Get(ctx context.Context, key, unless string, limit int64) ([]byte, string, error) {
+	c.gets.Add(1)
+	return c.Reader.Get(ctx, key, unless, limit)
 }
 
 // versity starts versitygw and returns the URL of a bucket in it.

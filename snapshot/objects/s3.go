@@ -7,7 +7,7 @@
 // Files:
 //
 //	s3.go      Open: a bucket by its URL
-//	source.go  Source: what consumers follow
+//	source.go  Source: what consumers follow; poll.go what they ask for while there is no news
 //
 // The store has to write under a condition (If-Match, If-None-Match): one that ignores it would let two writers in.
 // Everything is safe for concurrent use.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
@@ -22,14 +21,15 @@ type Reader interface {
 }
 
 // Source follows a bucket: one conditional GET of one object a poll, and no list of keys. It is not trusted, as every
-// snapshot.Source.
+// snapshot.Source. All that wait for news of a model share its polls.
 type Source struct {
 	Bucket Reader
 	// Every is the mean pause between two looks; 0 is 2 s. Each is drawn from ±20 %, so that many readers spread.
 	Every time.Duration
 
-	mu   sync.Mutex
-	seen map[string]seen // by key
+	mu    sync.Mutex
+	seen  map[string]seen  // aliases, by key
+	polls map[string]*poll // by model
 }
 
 type seen struct {
@@ -44,14 +44,15 @@ const (
 	maxDelta      = 2 * format.MaxDeltaBytes
 )
 
-// Wait asks for an alias, and again after each pause until it is another one than last.
+// Wait asks for an alias, and again with each news until it is another one than last.
 func (s *Source) Wait(ctx context.Context, model, alias string, last format.Pointer) (format.Pointer, error) {
 	for {
+		before := s.news(model, aliases)
 		p, err := s.look(ctx, model, alias)
 		if err != nil || !p.Unchanged(&last) {
 			return p, err
 		}
-		if err := s.pause(ctx); err != nil {
+		if err := s.await(ctx, model, aliases, before); err != nil {
 			return format.Pointer{}, err
 		}
 	}
@@ -80,6 +81,9 @@ func (s *Source) look(ctx context.Context, model, alias string) (format.Pointer,
 	if s.seen == nil {
 		s.seen = make(map[string]seen)
 	}
+	if before.tag != "" {
+		s.pollOf(model).unannounced()
+	}
 	s.seen[key] = seen{tag, p}
 	return p, nil
 }
@@ -96,10 +100,11 @@ func (s *Source) File(ctx context.Context, model string, version int64, name str
 	return io.NopCloser(bytes.NewReader(b)), nil
 }
 
-// Deltas asks for the next delta of a version, and again after each pause until it is there.
+// Deltas asks for the next delta of a version, and again with each news until it is there.
 func (s *Source) Deltas(ctx context.Context, model string, version, after int64) (io.ReadCloser, error) {
 	key := fmt.Sprintf("%s/%d/deltas/%012d.seg", model, version, after+1)
 	for {
+		before := s.news(model, deltas)
 		b, _, err := s.Bucket.Get(ctx, key, "", maxDelta)
 		if err == nil {
 			return io.NopCloser(bytes.NewReader(b)), nil
@@ -107,23 +112,8 @@ func (s *Source) Deltas(ctx context.Context, model string, version, after int64)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if err := s.pause(ctx); err != nil {
+		if err := s.await(ctx, model, deltas, before); err != nil {
 			return nil, err
 		}
-	}
-}
-
-func (s *Source) pause(ctx context.Context) error {
-	every := s.Every
-	if every <= 0 {
-		every = pollEvery
-	}
-	timer := time.NewTimer(every - every/5 + rand.N(2*every/5+1))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

@@ -38,9 +38,9 @@ type Bucket interface {
 // written there and then to the bucket, its manifest last. An alias is moved in the bucket first, by a conditional
 // write: who loses it has changed nothing. What other writers did is taken over under the lock, before each write.
 //
-// Names in the bucket are those of a directory, but for three: an alias has its renewal with it, so that readers ask
-// for one object; each delta is a segment of one; and .claim is in a version from before its first file, so that no
-// two writers use its number.
+// Names in the bucket are those of a directory, but for four: an alias has its renewal with it; head changes with all
+// that readers wait for, so that they ask for one object; each delta is a segment of one; and .claim is in a version
+// from before its first file, so that no two writers use its number.
 
 const (
 	claimFile = ".claim"
@@ -56,6 +56,8 @@ type mirror struct {
 	mu   sync.Mutex
 	tags map[string]string // of aliases and logs, by key; of the content that was seen or written last
 	full map[string]bool   // versions with all their files, by key of their manifest
+
+	conditional bool // the bucket has refused what a condition forbids
 }
 
 func (m *mirror) tag(key string) string {
@@ -265,13 +267,43 @@ func (s *Store) pullVersion(ctx context.Context, root *os.Root, model string, ve
 func (s *Store) claim(ctx context.Context, model string, version int64) (int64, error) {
 	reserved, err := s.reserve(model, Numbers{Version: version})
 	for tries := 0; err == nil && s.Bucket != nil; tries++ {
-		_, err = s.Bucket.PutAbsent(ctx, versionKey(model, reserved.Version, claimFile), []byte(s.By+" "+rand.Text()))
+		key := versionKey(model, reserved.Version, claimFile)
+		_, err = s.Bucket.PutAbsent(ctx, key, []byte(s.By+" "+rand.Text()))
+		if err == nil {
+			err = s.testConditions(ctx, key)
+			break
+		}
 		if !errors.Is(err, disk.ErrConflict) || tries >= maxClaims {
 			break
 		}
 		reserved, err = s.reserve(model, Numbers{Version: reserved.Version + 1})
 	}
 	return reserved.Version, err
+}
+
+// testConditions tries once to write over an object as its conditions forbid it. A store that writes all the same would
+// let two writers in.
+func (s *Store) testConditions(ctx context.Context, key string) error {
+	s.mirror.mu.Lock()
+	tested := s.mirror.conditional
+	s.mirror.mu.Unlock()
+	if tested {
+		return nil
+	}
+	for condition, write := range map[string]func() (string, error){
+		"If-None-Match": func() (string, error) { return s.Bucket.PutAbsent(ctx, key, nil) },
+		"If-Match":      func() (string, error) { return s.Bucket.Replace(ctx, key, "another", nil) },
+	} {
+		if _, err := write(); err == nil {
+			return fmt.Errorf("the bucket does not look at %s of a PUT: two writers would not notice each other", condition)
+		} else if !errors.Is(err, disk.ErrConflict) {
+			return err
+		}
+	}
+	s.mirror.mu.Lock()
+	defer s.mirror.mu.Unlock()
+	s.mirror.conditional = true
+	return nil
 }
 
 // upload writes the files of a version, the manifest last.
@@ -360,7 +392,28 @@ func (s *Store) pushAlias(ctx context.Context, root *os.Root, model, alias strin
 	if err := s.swap(ctx, key, b); err != nil {
 		return fmt.Errorf("alias %s in the bucket: %w", alias, err)
 	}
-	return s.Step("snapshot.object_alias")
+	if err := s.Step("snapshot.object_alias"); err != nil {
+		return err
+	}
+	return s.changeHead(ctx, model)
+}
+
+// changeHead is called after each change that readers wait for. A head that cannot be written delays them, and fails
+// nothing.
+func (s *Store) changeHead(ctx context.Context, model string) error {
+	key, err := model+"/"+disk.HeadFile, disk.ErrConflict
+	for tries := 0; tries <= maxSwaps && errors.Is(err, disk.ErrConflict); tries++ {
+		if err = s.swap(ctx, key, []byte(rand.Text())); errors.Is(err, disk.ErrConflict) {
+			_, tag, getErr := s.Bucket.Get(ctx, key, "", maxLogObject)
+			if getErr == nil || errors.Is(getErr, fs.ErrNotExist) {
+				s.mirror.note(key, tag)
+			}
+		}
+	}
+	if err != nil {
+		s.logger().Warn("readers of the bucket see a change late", "model", model, "error", err)
+	}
+	return s.Step("snapshot.object_head")
 }
 
 // swap replaces an object that nobody changed since this store saw it.
@@ -390,7 +443,10 @@ func (s *Store) dropAlias(ctx context.Context, model, alias string) error {
 		return nil
 	}
 	s.mirror.note(aliasKey(model, alias), "")
-	return s.Bucket.Delete(ctx, aliasKey(model, alias))
+	if err := s.Bucket.Delete(ctx, aliasKey(model, alias)); err != nil {
+		return err
+	}
+	return s.changeHead(ctx, model)
 }
 
 // push writes the aliases and the log that the bucket does not have: their writer was killed, or the bucket lost them.
@@ -423,6 +479,11 @@ func (s *Store) push(ctx context.Context, root *os.Root, model string) error {
 		}
 		verify.ReadRenewal(root, a.name, &a.Pointer)
 		if err := s.pushAlias(ctx, root, model, a.name, &a.Pointer); err != nil {
+			return err
+		}
+	}
+	if len(aliases) > 0 && s.mirror.tag(model+"/"+disk.HeadFile) == "" { // a writer may have been killed before it
+		if err := s.changeHead(ctx, model); err != nil {
 			return err
 		}
 	}

@@ -148,7 +148,10 @@ func (s *Store) pushDelta(ctx context.Context, model string, version, sequence i
 	if err := s.putOnce(ctx, DeltaKey(model, version, sequence), frame); err != nil {
 		return fmt.Errorf("delta %d in the bucket: %w", sequence, err)
 	}
-	return s.Step("snapshot.object_delta")
+	if err := s.Step("snapshot.object_delta"); err != nil {
+		return err
+	}
+	return s.changeHead(ctx, model)
 }
 
 // DeltaKey is the key of a delta in a bucket.

@@ -56,6 +56,10 @@ func Absent(err error) error {
 	return err
 }
 
+// HeadFile is in the bucket of a model, and another one after each move, renewal and delta: readers without news ask
+// for it alone. It says nothing else, so that nothing of it has to be trusted.
+const HeadFile = "head"
+
 // RenewalDir has the newest renewal of each alias, in files separate from the aliases: readers that do not know it
 // see the alias as it was set.
 const RenewalDir = "renewals"

@@ -24,6 +24,8 @@ type Server struct {
 	*httptest.Server
 	// Before, if not nil, is called before each request and may answer it with a status; 0 lets it through.
 	Before func(method, key string) int
+	// Ignores, if not empty, is a condition of a PUT that the store does not look at.
+	Ignores string
 
 	mu      sync.Mutex
 	objects map[string][]byte // by bucket and key
@@ -106,6 +108,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.get(w, r, content, there)
 	case http.MethodPut:
 		s.counts["PUT"]++
+		if s.Ignores != "" {
+			r.Header.Del(s.Ignores)
+		}
 		match := r.Header.Get("If-Match")
 		if r.Header.Get("If-None-Match") == "*" && there || match != "" && there && match != tagOf(content) {
 			fail(w, http.StatusPreconditionFailed, "PreconditionFailed")

@@ -26,7 +26,7 @@ public final class TopicSource implements Source {
     private final Source files;
     private final Trust trust;
     private final Map<String, Announced> last = new HashMap<>();
-    private final Map<Chain, TreeMap<Long, byte[]>> frames = new HashMap<>();
+    private final Map<Chain, TreeMap<Long, Held>> frames = new HashMap<>();
     private final Map<String, Place> places = new HashMap<>(); // by keys of records
     private long held;
     private long ignored;
@@ -40,6 +40,9 @@ public final class TopicSource implements Source {
     }
 
     private record Place(Chain chain, long sequence) {
+    }
+
+    private record Held(String key, byte[] frame) { // a publisher of another lineage may send a delta again
     }
 
     /**
@@ -149,9 +152,14 @@ public final class TopicSource implements Source {
             }
             drop(name);
             Place at = new Place(new Chain(d.model, d.base), d.sequence);
-            byte[] before = frames.computeIfAbsent(at.chain, chain -> new TreeMap<>()).put(d.sequence, value);
+            Held before = frames.computeIfAbsent(at.chain, chain -> new TreeMap<>())
+                    .put(d.sequence, new Held(name, value));
             places.put(name, at);
-            held += value.length - (before == null ? 0 : before.length);
+            held += value.length;
+            if (before != null) {
+                places.remove(before.key);
+                held -= before.frame.length;
+            }
             notifyAll();
         } catch (IOException | RuntimeException error) {
             ignore("delta", error);
@@ -160,10 +168,9 @@ public final class TopicSource implements Source {
 
     private void drop(String key) {
         Place at = places.remove(key);
-        if (at != null) { // another key may have replaced or dropped it
+        if (at != null) {
             frames.computeIfPresent(at.chain, (chain, left) -> {
-                byte[] dropped = left.remove(at.sequence);
-                held -= dropped == null ? 0 : dropped.length;
+                held -= left.remove(at.sequence).frame.length;
                 return left.isEmpty() ? null : left;
             });
         }
@@ -219,10 +226,10 @@ public final class TopicSource implements Source {
         if (stop != null && frames(chain).higherKey(after) == null) {
             wait(PAUSE);
         }
-        TreeMap<Long, byte[]> known = frames(chain);
+        TreeMap<Long, Held> known = frames(chain);
         List<byte[]> found = new ArrayList<>();
         for (long next = after + 1; known.containsKey(next); next++) {
-            found.add(known.get(next));
+            found.add(known.get(next).frame);
         }
         if (caughtUp && found.isEmpty() && known.higherKey(after) != null) {
             throw new ChainException("delta " + (after + 1) + " of version " + chain.version + " of " + chain.model
@@ -231,7 +238,7 @@ public final class TopicSource implements Source {
         return found;
     }
 
-    private TreeMap<Long, byte[]> frames(Chain chain) {
+    private TreeMap<Long, Held> frames(Chain chain) {
         return frames.getOrDefault(chain, new TreeMap<>());
     }
 }

@@ -70,7 +70,7 @@ public class Pair {
         return dst;
     }
 
-    /** Loads the version again and again on another thread. */
+    /** Loads the version again and again on another thread, at most fifty times a second. */
     @State(Scope.Benchmark)
     public static class Swapped {
         private Thread thread;
@@ -78,8 +78,13 @@ public class Pair {
         @Setup(Level.Iteration)
         public void start(Pair pair) {
             thread = new Thread(() -> {
-                while (!Thread.interrupted()) {
-                    pair.model = Snapshots.open(pair.store, "n" + pair.names, new Options());
+                try {
+                    while (!Thread.interrupted()) {
+                        pair.model = Snapshots.open(pair.store, "n" + pair.names, new Options());
+                        Thread.sleep(20);
+                    }
+                } catch (InterruptedException stopped) {
+                    Thread.currentThread().interrupt();
                 }
             });
             thread.start();
