@@ -15,6 +15,7 @@ import (
 type node struct {
 	op     op
 	unit   event.Unit // of opInt and opLong
+	as     op         // of these: opFloat and opDouble where the reader has such a number in place of a whole one
 	at     *event.Member
 	fields []child // of a record, in the order of the writer
 	names  []child // of a map: the entries that are asked for
@@ -83,9 +84,12 @@ type madeOf struct {
 
 // plainOf is what a node is whose type has no parts.
 type plainOf struct {
-	op   op
-	unit event.Unit
+	op, as op
+	unit   event.Unit
 }
+
+// isUUID reports whether the values of a type are the bytes of UUIDs.
+func isUUID(n *avro.SchemaNode) bool { return n.LogicalType == "uuid" && n.Size == 16 }
 
 // resolve returns the definition of a reference.
 func resolve(n *avro.SchemaNode, named map[string]*avro.SchemaNode) *avro.SchemaNode {
@@ -127,10 +131,13 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 		n.op = opNull
 	case "boolean":
 		n.op = opBool
-	case "int":
-		n.op, n.unit = opInt, unitAs(w, read)
-	case "long":
-		n.op, n.unit = opLong, unitAs(w, read)
+	case "int", "long":
+		if n.op, n.unit = opInt, unitAs(w, read); w.Type == "long" {
+			n.op = opLong
+		}
+		if read != nil {
+			n.as = map[string]op{"float": opFloat, "double": opDouble}[read.Type]
+		}
 	case "float":
 		n.op = opFloat
 	case "double":
@@ -145,7 +152,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 		}
 	case "fixed":
 		n.op, n.size = opFixed, w.Size
-		if w.LogicalType == "uuid" && w.Size == 16 {
+		if isUUID(w) {
 			n.op = opUUID
 		}
 	case "enum":
@@ -189,7 +196,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 		n.op, n.scale = opDecimal, w.Scale
 	}
 	if at == nil && n.op <= opBytes {
-		key := plainOf{n.op, n.unit}
+		key := plainOf{n.op, n.as, n.unit}
 		if same := c.plain[key]; same != nil {
 			return same, err
 		}
@@ -346,9 +353,18 @@ func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x 
 		}
 	}
 	if object, ok := x.(map[string]any); ok {
-		for i := range read.Fields {
+		for i := range read.Fields { // of a record
 			f := &read.Fields[i]
-			c.defaults(n, &f.Type, at.Member(f.Name), object[f.Name])
+			if inner, has := object[f.Name]; has {
+				c.defaults(n, &f.Type, at.Member(f.Name), inner)
+			} else if f.HasDefault {
+				c.defaults(n, &f.Type, at.Member(f.Name), f.Default)
+			}
+		}
+		for name, inner := range object {
+			if read.Type == "map" {
+				c.defaults(n, read.Values, at.Member(name), inner)
+			}
 		}
 	}
 	if slot := at.Slot(); slot >= 0 {
@@ -405,9 +421,12 @@ func setter(read *avro.SchemaNode, slot int, x any) func(s *event.Slots, v *even
 		case string:
 			v.Text([]byte(x))
 		case []byte:
-			if read.LogicalType == "decimal" {
+			switch {
+			case read.LogicalType == "decimal":
 				decimal(s, v, x, read.Scale)
-			} else {
+			case isUUID(read):
+				uuid(s, v, x)
+			default:
 				s.Base64(v, x)
 			}
 		case []any:
