@@ -342,12 +342,23 @@ func (w *wild) reader(t *wildType, made map[*wildType]*wildType) *wildType {
 	case "union":
 		n.of = nil
 		has := map[string]bool{}
-		for _, b := range append(slices.Clone(t.of), &wildType{kind: []string{"null", "int", "string", "double"}[w.r.IntN(4)]}) {
+		for _, b := range t.of {
+			has[b.key()] = true
+		}
+		for _, b := range t.of {
 			one := w.reader(b, made)
-			if key := one.key(); one.kind != "union" && !has[key] {
-				has[key] = true
-				n.of = append(n.of, one)
+			if one.kind == "union" {
+				one = one.of[1]
 			}
+			if key := one.key(); key != b.key() && has[key] { // it would be read as another one
+				one = b
+			} else {
+				has[key] = true
+			}
+			n.of = append(n.of, one)
+		}
+		if b := (&wildType{kind: []string{"null", "int", "string", "double"}[w.r.IntN(4)]}); !has[b.kind] {
+			n.of = append(n.of, b)
 		}
 		w.r.Shuffle(len(n.of), func(i, j int) { n.of[i], n.of[j] = n.of[j], n.of[i] })
 	case "enum":
