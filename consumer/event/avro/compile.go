@@ -341,16 +341,8 @@ func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x 
 	if at == nil {
 		return
 	}
-	if read = resolve(read, c.read); read == nil {
+	if read = c.typeOf(read, x); read == nil {
 		return
-	}
-	if read.Type == "union" {
-		for i := range read.Branches {
-			if b := resolve(&read.Branches[i], c.read); b != nil && isOf(b.Type, x) {
-				read = b
-				break
-			}
-		}
 	}
 	if object, ok := x.(map[string]any); ok {
 		for i := range read.Fields { // of a record
@@ -369,8 +361,20 @@ func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x 
 	}
 	if slot := at.Slot(); slot >= 0 {
 		c.found[slot] = true
-		n.defaults = append(n.defaults, given{slot, setter(read, slot, x)})
+		n.defaults = append(n.defaults, given{slot, c.setter(read, x)})
 	}
+}
+
+// typeOf returns the type of the value of a default: of a union the branch.
+func (c *compiler) typeOf(read *avro.SchemaNode, x any) *avro.SchemaNode {
+	if read = resolve(read, c.read); read != nil && read.Type == "union" {
+		for i := range read.Branches {
+			if b := resolve(&read.Branches[i], c.read); b != nil && isOf(b.Type, x) {
+				return b
+			}
+		}
+	}
+	return read
 }
 
 // isOf reports whether the value of a default may be of a type.
@@ -398,11 +402,16 @@ func isOf(name string, x any) bool {
 	return name == "record" || name == "map"
 }
 
-// setter returns how a default is put into a slot.
-func setter(read *avro.SchemaNode, slot int, x any) func(s *event.Slots, v *event.Value) {
-	unit := event.ModelUnit
-	if read != nil {
-		unit = unitOf(read)
+// setter returns how a default of a type is put into a slot.
+func (c *compiler) setter(read *avro.SchemaNode, x any) func(s *event.Slots, v *event.Value) {
+	unit := unitOf(read)
+	var elements []func(s *event.Slots, v *event.Value)
+	if list, ok := x.([]any); ok {
+		for _, e := range list {
+			if of := c.typeOf(read.Items, e); of != nil {
+				elements = append(elements, c.setter(of, e))
+			}
+		}
 	}
 	return func(s *event.Slots, v *event.Value) {
 		switch x := x.(type) {
@@ -431,9 +440,9 @@ func setter(read *avro.SchemaNode, slot int, x any) func(s *event.Slots, v *even
 			}
 		case []any:
 			from := s.Begin()
-			for _, e := range x {
+			for _, set := range elements {
 				if one := s.Add(from); one != nil {
-					setter(read.Items, -1, e)(s, one)
+					set(s, one)
 				}
 			}
 			s.End(v, from)
