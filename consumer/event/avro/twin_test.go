@@ -95,7 +95,8 @@ func places(t *wildType, path []string, list []asked) []asked {
 	}
 	for i := range list[from:] {
 		a := &list[from+i]
-		a.odd = a.odd || len(a.path) == len(path) && slices.ContainsFunc(kinds, func(b *wildType) bool { return !fits(b, a.as) })
+		a.odd = a.odd || len(a.path) == len(path) &&
+			slices.ContainsFunc(kinds, func(b *wildType) bool { return !fits(b, a.as) })
 	}
 	return list
 }
@@ -217,8 +218,8 @@ func newWildCase(t testing.TB, seed uint64) *wildCase {
 	return c
 }
 
-// TestWild: of random schemas of writers and of readers, each event is what the library and the JSON decoder make of it:
-// whatever types are within types, themselves too, and whatever became of them. What is cut off is no event.
+// TestWild: of random schemas of writers and of readers, each event is what the library and the JSON decoder make of
+// it: whatever types are within types, themselves too, and whatever became of them. What is cut off is no event.
 func TestWild(t *testing.T) {
 	const now = 5_000_000_000_000
 	var events, unresolved int
@@ -247,7 +248,8 @@ func TestWild(t *testing.T) {
 					object, c.text, c.readAs, c.mapping.Fields)
 			}
 			for cut := range data[:min(len(data), 40)] {
-				if r, _ := c.decoder.DecodeRecord(&got, &event.Record{Value: confluent(data[:cut]), Time: now}); reason(r) != "not_avro" {
+				r, _ := c.decoder.DecodeRecord(&got, &event.Record{Value: confluent(data[:cut]), Time: now})
+				if reason(r) != "not_avro" {
 					t.Fatalf("seed %d: cut at %d of %d: %v", seed, cut, len(data), r)
 				}
 			}
