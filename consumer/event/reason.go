@@ -67,16 +67,13 @@ var Reasons = []Reason{
 }
 
 // FormatCauses lists the causes of records that are not of a format, in addition to those of the schema.
-func FormatCauses(format string) []Cause {
-	switch format {
-	case FormatAvro:
-		return []Cause{{Reason: NotAvro}}
-	case FormatProtobuf:
-		return []Cause{{Reason: NotProtobuf}}
-	case FormatAuto:
-		return []Cause{{Reason: NotAvro}, {Reason: NotProtobuf}}
+func FormatCauses(format string) (list []Cause) {
+	for _, f := range Formats {
+		if r := notReasons[f]; r != NotJSON && (format == f || format == FormatAuto) {
+			list = append(list, Cause{Reason: r})
+		}
 	}
-	return nil
+	return list
 }
 
 // A Rejection says of a value why it is not an event, and nothing of what the value holds: Field is a name of the

@@ -18,11 +18,16 @@ func (d *Mapped) unfit(w *Writer, f *Frame, root *Member, lost func(field string
 		if !d.isIn(f, root) {
 			continue
 		}
+		fits, isLeaf, isObject := true, false, false
 		for k := range leaves {
-			if l := &leaves[k]; root.at(l.Path...) == f.slot && !d.fits(f, l, w.Format) {
-				lost(f.name)
-				break
+			l := &leaves[k]
+			if root.at(l.Path...) == f.slot {
+				isLeaf, fits = true, fits && d.fits(f, l, w.Format)
 			}
+			isObject = isObject || root.crosses(f.slot, l.Path)
+		}
+		if !fits || isObject && !isLeaf && d.mapping.Envelope != Debezium { // objects may be numbers there
+			lost(f.name)
 		}
 	}
 }
@@ -87,6 +92,19 @@ func (m *Member) passes(slot int, path []string) bool {
 		}
 	}
 	return m.has(slot)
+}
+
+// crosses reports whether a path leads through a slot, to what is within.
+func (m *Member) crosses(slot int, path []string) bool {
+	for i, name := range path {
+		if m = m.Member(name); m == nil {
+			return false
+		}
+		if m.slot == slot {
+			return i < len(path)-1
+		}
+	}
+	return false
 }
 
 // has reports whether a slot is that of a member or of one within.

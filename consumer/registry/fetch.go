@@ -189,7 +189,7 @@ func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
 		w.Format = event.FormatJSONSchema
 	}
 	if w.Format != event.FormatProtobuf && !json.Valid(text) { // as the page of a proxy
-		return nil, fmt.Errorf("%s%s: an answer that is no schema", base, path)
+		return nil, c.useless(base+path, "an answer that is no schema")
 	}
 	l := loader{client: c, seen: make(map[string]bool), left: c.options.MaxBytes - len(text)}
 	if err := l.apicurio(base, path, 0); err != nil {
@@ -248,12 +248,20 @@ func (c *Client) get(path string, to *answered) error {
 		return err
 	}
 	if err := json.Unmarshal(body, to); err != nil {
-		return fmt.Errorf("%s%s: an answer that is no JSON of a registry", c.base, path)
+		return c.useless(c.base+path, "an answer that is no JSON of a registry")
 	}
 	if to.Schema == "" {
-		return fmt.Errorf("%s%s: an answer without a schema", c.base, path)
+		return c.useless(c.base+path, "an answer without a schema")
 	}
 	return nil
+}
+
+// useless counts a request as failed whose answer, which came, is of no use.
+func (c *Client) useless(address, why string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures++
+	return errors.New(address + ": " + why)
 }
 
 // body reads an answer to a request, whose body is nil for none. Its error names the URL, and nothing of the

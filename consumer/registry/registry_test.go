@@ -114,6 +114,9 @@ func TestAnswers(t *testing.T) {
 			if got != c.want || c.trouble == "" != (trouble == "") || !strings.Contains(trouble, c.trouble) {
 				t.Errorf("%s: %q, %q", name, got, trouble)
 			}
+			if _, failures := client.Counts(); failures == 0 && strings.Contains(trouble, "an answer") {
+				t.Errorf("%s: %d requests failed, %q", name, failures, trouble)
+			}
 		})
 	}
 }

@@ -107,14 +107,15 @@ var swapped = strings.NewReplacer(`"user"`, `"item"`, `"item"`, `"user"`).Replac
 func TestSchemaOfAnotherType(t *testing.T) {
 	const members = `{"type":"object","properties":{"user":{"type":"string"},"item":{"type":"string"},` +
 		`"rating":{"type":"TYPE"},"ts":{"type":"integer"}}}`
-	const message = `syntax = "proto3"; message Other {} message Rating { string user = 1; string item = 2; TYPE rating = 3; ` +
-		`int64 ts = 4; }`
-	for format, c := range map[string]struct{ name, text, fits string }{
-		event.FormatAvro:       {"AVRO", strings.Replace(avroRating, `"int"`, `"TYPE"`, 1), "double"},
-		event.FormatProtobuf:   {"PROTOBUF", message, "int32"},
-		event.FormatJSONSchema: {"JSON", members, "number"},
+	const message = `syntax = "proto3"; message Stars { int32 stars = 1; } message Rating { string user = 1; string item = 2; ` +
+		`TYPE rating = 3; int64 ts = 4; }`
+	for format, c := range map[string]struct{ name, text, fits, object string }{
+		event.FormatAvro: {"AVRO", strings.Replace(avroRating, `"int"`, `{"type":"TYPE"}`, 1), "double",
+			`record","name":"Stars","fields":[{"name":"stars","type":"int"}],"doc":"`},
+		event.FormatProtobuf:   {"PROTOBUF", message, "int32", "Stars"},
+		event.FormatJSONSchema: {"JSON", members, "number", `object","properties":{"stars":{"type":"number"}},"title":"`},
 	} {
-		for kind, want := range map[string]int{c.fits: 0, "string": 1} {
+		for kind, want := range map[string]int{c.fits: 0, "string": 1, c.object: 1} {
 			l := newLife(t)
 			l.registry.schemas["/schemas/ids/7"] = map[string]any{"schema": strings.Replace(c.text, "TYPE", kind, 1),
 				"schemaType": c.name}

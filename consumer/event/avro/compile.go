@@ -15,6 +15,7 @@ import (
 type node struct {
 	op     op
 	unit   event.Unit // of opInt and opLong
+	as     op         // of these: opFloat and opDouble where the reader has such a number in place of a whole one
 	at     *event.Member
 	fields []child // of a record, in the order of the writer
 	names  []child // of a map: the entries that are asked for
@@ -83,9 +84,12 @@ type madeOf struct {
 
 // plainOf is what a node is whose type has no parts.
 type plainOf struct {
-	op   op
-	unit event.Unit
+	op, as op
+	unit   event.Unit
 }
+
+// isUUID reports whether the values of a type are the bytes of UUIDs.
+func isUUID(n *avro.SchemaNode) bool { return n.LogicalType == "uuid" && n.Size == 16 }
 
 // resolve returns the definition of a reference.
 func resolve(n *avro.SchemaNode, named map[string]*avro.SchemaNode) *avro.SchemaNode {
@@ -127,10 +131,13 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 		n.op = opNull
 	case "boolean":
 		n.op = opBool
-	case "int":
-		n.op, n.unit = opInt, unitAs(w, read)
-	case "long":
-		n.op, n.unit = opLong, unitAs(w, read)
+	case "int", "long":
+		if n.op, n.unit = opInt, unitAs(w, read); w.Type == "long" {
+			n.op = opLong
+		}
+		if read != nil {
+			n.as = map[string]op{"float": opFloat, "double": opDouble}[read.Type]
+		}
 	case "float":
 		n.op = opFloat
 	case "double":
@@ -145,7 +152,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 		}
 	case "fixed":
 		n.op, n.size = opFixed, w.Size
-		if w.LogicalType == "uuid" && w.Size == 16 {
+		if isUUID(w) {
 			n.op = opUUID
 		}
 	case "enum":
@@ -189,7 +196,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 		n.op, n.scale = opDecimal, w.Scale
 	}
 	if at == nil && n.op <= opBytes {
-		key := plainOf{n.op, n.unit}
+		key := plainOf{n.op, n.as, n.unit}
 		if same := c.plain[key]; same != nil {
 			return same, err
 		}
@@ -334,27 +341,40 @@ func (c *compiler) defaults(n *node, read *avro.SchemaNode, at *event.Member, x 
 	if at == nil {
 		return
 	}
-	if read = resolve(read, c.read); read == nil {
+	if read = c.typeOf(read, x); read == nil {
 		return
 	}
-	if read.Type == "union" {
-		for i := range read.Branches {
-			if b := resolve(&read.Branches[i], c.read); b != nil && isOf(b.Type, x) {
-				read = b
-				break
+	if object, ok := x.(map[string]any); ok {
+		for i := range read.Fields { // of a record
+			f := &read.Fields[i]
+			if inner, has := object[f.Name]; has {
+				c.defaults(n, &f.Type, at.Member(f.Name), inner)
+			} else if f.HasDefault {
+				c.defaults(n, &f.Type, at.Member(f.Name), f.Default)
 			}
 		}
-	}
-	if object, ok := x.(map[string]any); ok {
-		for i := range read.Fields {
-			f := &read.Fields[i]
-			c.defaults(n, &f.Type, at.Member(f.Name), object[f.Name])
+		for name, inner := range object {
+			if read.Type == "map" {
+				c.defaults(n, read.Values, at.Member(name), inner)
+			}
 		}
 	}
 	if slot := at.Slot(); slot >= 0 {
 		c.found[slot] = true
-		n.defaults = append(n.defaults, given{slot, setter(read, slot, x)})
+		n.defaults = append(n.defaults, given{slot, c.setter(read, x)})
 	}
+}
+
+// typeOf returns the type of the value of a default: of a union the branch.
+func (c *compiler) typeOf(read *avro.SchemaNode, x any) *avro.SchemaNode {
+	if read = resolve(read, c.read); read != nil && read.Type == "union" {
+		for i := range read.Branches {
+			if b := resolve(&read.Branches[i], c.read); b != nil && isOf(b.Type, x) {
+				return b
+			}
+		}
+	}
+	return read
 }
 
 // isOf reports whether the value of a default may be of a type.
@@ -382,11 +402,16 @@ func isOf(name string, x any) bool {
 	return name == "record" || name == "map"
 }
 
-// setter returns how a default is put into a slot.
-func setter(read *avro.SchemaNode, slot int, x any) func(s *event.Slots, v *event.Value) {
-	unit := event.ModelUnit
-	if read != nil {
-		unit = unitOf(read)
+// setter returns how a default of a type is put into a slot.
+func (c *compiler) setter(read *avro.SchemaNode, x any) func(s *event.Slots, v *event.Value) {
+	unit := unitOf(read)
+	var elements []func(s *event.Slots, v *event.Value)
+	if list, ok := x.([]any); ok {
+		for _, e := range list {
+			if of := c.typeOf(read.Items, e); of != nil {
+				elements = append(elements, c.setter(of, e))
+			}
+		}
 	}
 	return func(s *event.Slots, v *event.Value) {
 		switch x := x.(type) {
@@ -405,16 +430,19 @@ func setter(read *avro.SchemaNode, slot int, x any) func(s *event.Slots, v *even
 		case string:
 			v.Text([]byte(x))
 		case []byte:
-			if read.LogicalType == "decimal" {
+			switch {
+			case read.LogicalType == "decimal":
 				decimal(s, v, x, read.Scale)
-			} else {
+			case isUUID(read):
+				uuid(s, v, x)
+			default:
 				s.Base64(v, x)
 			}
 		case []any:
 			from := s.Begin()
-			for _, e := range x {
+			for _, set := range elements {
 				if one := s.Add(from); one != nil {
-					setter(read.Items, -1, e)(s, one)
+					set(s, one)
 				}
 			}
 			s.End(v, from)

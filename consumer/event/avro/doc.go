@@ -5,6 +5,7 @@ package avro
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/twmb/avro"
 
@@ -54,6 +55,9 @@ func definitions(root *avro.SchemaNode) map[string]*avro.SchemaNode {
 	each(root, "", func(n *avro.SchemaNode, _ string) {
 		switch n.Type {
 		case "record", "error", "enum", "fixed":
+			if i := strings.LastIndexByte(n.Name, '.'); i >= 0 {
+				n.Namespace, n.Name = n.Name[:i], n.Name[i+1:]
+			}
 			named[fullName(n)] = n
 		}
 	})

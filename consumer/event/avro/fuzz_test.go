@@ -13,9 +13,9 @@ import (
 func FuzzValues(f *testing.F) {
 	var decoders []*event.Mapped
 	for seed := range uint64(8) {
-		text, user, value := newEvolution(seed)
-		f.Add(encoded(f, text, value))
-		decoders = append(decoders, decoderOf(place(f, "user="+user, "item=what.item"), known{seven: written(text)}, nil))
+		c := newWildCase(f, seed)
+		f.Add(c.value(nil, c.written, 5))
+		decoders = append(decoders, c.decoder)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, d := range decoders {
@@ -29,8 +29,10 @@ func FuzzValues(f *testing.F) {
 // FuzzSchemas: whatever text the schemas of a writer and of a reader are, nothing panics, and no more memory is taken
 // than there is for it.
 func FuzzSchemas(f *testing.F) {
-	text, _, _ := newEvolution(1)
-	f.Add(text, "", []byte{1, 2, 3})
+	for seed := range uint64(8) {
+		c := newWildCase(f, seed)
+		f.Add(c.text, c.readAs, c.value(nil, c.written, 5))
+	}
 	f.Add(rowSchema, rowSchema, []byte{0, 2})
 	f.Add(`{"type":"map","values":{"type":"array","items":"null"}}`, "", []byte(listsOfNothing(100)))
 	f.Fuzz(func(t *testing.T, text, reader string, data []byte) {

@@ -1,10 +1,12 @@
 package avro
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,71 @@ func TestDebezium(t *testing.T) {
 	record := event.Record{Value: change("u", "ratings", row, row), Time: 1_700_000_000_200}
 	if n := testing.AllocsPerRun(100, func() { _, _ = d.DecodeRecord(&ev, &record) }); n != 0 {
 		t.Errorf("%g allocations for a change", n)
+	}
+}
+
+// TestDebeziumInJSON: random changes of rows are what Kafka Connect's converter to JSON makes of the same.
+func TestDebeziumInJSON(t *testing.T) {
+	const row = `"fields":[{"type":"int64","field":"user"},{"type":"string","name":"io.debezium.data.Uuid","field":"item"},
+		{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal","parameters":{"scale":"2"},"field":"rating"},
+		{"type":"struct","name":"io.debezium.data.VariableScaleDecimal","field":"price"},
+		{"type":"int64","name":"io.debezium.time.MicroTimestamp","field":"at"}]`
+	const around = `{"type":"struct","fields":[{"type":"struct","field":"before",` + row + `},{"type":"struct","field":"after",` +
+		row + `}]}`
+	m := place(t, "ts=after.at")
+	m.Envelope = event.Debezium
+	for _, text := range []string{`source.table == "ratings"`, `after.rating >= 0.5`} {
+		c, err := event.ParseCondition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.When = append(m.When, c)
+	}
+	r := rand.New(rand.NewPCG(53, 4))
+	unscaled := func(n int64) []byte { // two's complement, as short as it may be
+		b := binary.BigEndian.AppendUint64(nil, uint64(n))
+		for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80) {
+			b = b[1:]
+		}
+		return b
+	}
+	newRow := func() any {
+		row := map[string]any{"user": r.Int64() - r.Int64(), "rating": unscaled(r.Int64N(800) - 100), "item": nil, "price": nil,
+			"at": 1_700_000_000_000_000 + r.Int64N(1e12)}
+		if r.IntN(10) > 0 {
+			row["item"] = fmt.Sprint("i", r.IntN(9))
+		}
+		if r.IntN(3) > 0 {
+			row["price"] = map[string]any{"scale": int32(r.IntN(5)), "value": unscaled(r.Int64N(1e9) - 5e8)}
+		}
+		return row
+	}
+	typed := decoderOf(m, known{seven: written(rowSchema)}, nil)
+	plain := event.NewMapped(ratings, event.DefaultLimits(), m, nil)
+	seen := make(map[string]int)
+	for range 500 {
+		change := map[string]any{"op": []string{"c", "u", "r", "d", "t"}[r.IntN(5)], "before": nil, "after": nil,
+			"source": map[string]any{"table": []string{"ratings", "ratings", "users"}[r.IntN(3)]}}
+		if change["op"] != "c" && change["op"] != "t" {
+			change["before"] = newRow()
+		}
+		if change["op"] != "d" && change["op"] != "t" {
+			change["after"] = newRow()
+		}
+		text, err := json.Marshal(map[string]any{"schema": json.RawMessage(around), "payload": change})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want event.Event
+		a, wait := typed.DecodeRecord(&got, &event.Record{Value: confluent(encoded(t, rowSchema, change)), Time: 2e12})
+		b, _ := plain.DecodeRecord(&want, &event.Record{Value: text, Time: 2e12})
+		if seen[reason(a)]++; wait != nil || reason(a) != reason(b) ||
+			a == nil && fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", want) {
+			t.Fatalf("%v, %v, %#v,\nwant %v, %#v of %s", a, wait, got, b, want, text)
+		}
+	}
+	if seen[""] < 100 || seen["removal_request"] == 0 || seen["filtered"] == 0 || seen["missing_field"] == 0 {
+		t.Error(seen)
 	}
 }
 

@@ -72,7 +72,13 @@ func (p *program) walk(n *node, v *event.Value) bool {
 		if n.op == opInt && x != int64(int32(x)) {
 			return false
 		}
-		if ok && v != nil {
+		switch {
+		case !ok || v == nil:
+		case n.as == opFloat:
+			v.Real(float64(float32(x)))
+		case n.as == opDouble:
+			v.Real(float64(x))
+		default:
 			v.Whole(x, n.unit)
 		}
 		return ok
@@ -183,7 +189,7 @@ func (p *program) bytes(n *node, v *event.Value) (ok bool) {
 	case n.op == opDecimal:
 		decimal(p.slots, v, b, n.scale)
 	case n.op == opUUID:
-		v.Text(p.slots.Scratch(func(dst []byte) []byte { return appendUUID(dst, b) }))
+		uuid(p.slots, v, b)
 	default:
 		p.slots.Base64(v, b)
 	}
@@ -208,6 +214,11 @@ func decimal(s *event.Slots, v *event.Value, b []byte, scale int) {
 	if !s.Decimal(v, b, scale) {
 		s.Base64(v, b)
 	}
+}
+
+// uuid makes a value the text of a UUID.
+func uuid(s *event.Slots, v *event.Value, b []byte) {
+	v.Text(s.Scratch(func(dst []byte) []byte { return appendUUID(dst, b) }))
 }
 
 // array reads the blocks of a list.

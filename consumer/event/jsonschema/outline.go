@@ -24,6 +24,7 @@ type schema struct {
 	Enum        []json.RawMessage `json:"enum"`
 	Properties  members           `json:"properties"`
 	Items       *schema           `json:"items"`
+	ID          string            `json:"$id"`
 	Ref         string            `json:"$ref"`
 	OneOf       []schema          `json:"oneOf"`
 	AnyOf       []schema          `json:"anyOf"`
@@ -81,80 +82,109 @@ func isOdd(err error) bool {
 
 // Outline is an event.Outliner.
 func Outline(w *event.Writer, _ *event.Frame, maxDepth int) ([]event.Leaf, error) {
-	o := outline{maxDepth: maxDepth}
-	if err := json.Unmarshal([]byte(w.Text), &o.root); err != nil && !isOdd(err) {
+	o := outline{maxDepth: maxDepth, others: make(map[string]*schema)}
+	for _, r := range w.References {
+		if other := new(schema); json.Unmarshal([]byte(r.Text), other) == nil {
+			o.others[r.Name], o.others[other.ID] = other, other
+		}
+	}
+	root := new(schema)
+	if err := json.Unmarshal([]byte(w.Text), root); err != nil && !isOdd(err) {
 		return nil, fmt.Errorf("a JSON Schema: %w", err)
 	}
-	o.walk(&o.root, nil, 0)
+	o.walk(root, root, nil, 0)
 	return o.leaves, nil
 }
 
 // outline collects leaves.
 type outline struct {
-	root     schema
+	others   map[string]*schema // that the schema refers to, by their names there and for themselves
 	leaves   []event.Leaf
 	maxDepth int
 	steps    int
 }
 
-// resolve follows references within the schema, and what is in oneOf with null.
-func (o *outline) resolve(s *schema) *schema {
+// find returns what a reference in a document leads to, with the document of that; nil for nothing that is known.
+func (o *outline) find(in *schema, ref string) (doc, s *schema) {
+	name, pointer, _ := strings.Cut(ref, "#")
+	if doc = in; name != "" {
+		doc = o.others[name]
+	}
+	s = doc
+	parts := strings.Split(pointer, "/")
+	for i := 1; i < len(parts) && s != nil; i += 2 { // pairs such as $defs and a name
+		of := s
+		if s = nil; i+1 == len(parts) {
+			break
+		}
+		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(parts[i+1])
+		if one, ok := map[string]map[string]schema{"$defs": of.Defs, "definitions": of.Definitions}[parts[i]][name]; ok {
+			s = &one
+		}
+		for k := range of.Properties {
+			if parts[i] == "properties" && of.Properties[k].name == name {
+				s = &of.Properties[k].schema
+			}
+		}
+	}
+	return doc, s
+}
+
+// resolve follows references in a document, and what is in oneOf with null.
+func (o *outline) resolve(doc, s *schema) (in, of *schema) {
 	for range o.maxDepth {
 		switch {
 		case s.Ref != "":
-			name := s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]
-			of, ok := o.root.Defs[name]
-			if !ok {
-				of, ok = o.root.Definitions[name]
+			in, found := o.find(doc, s.Ref)
+			if found == nil {
+				return doc, s
 			}
-			if !ok {
-				return s
-			}
+			of := *found
 			if of.Description == "" {
 				of.Description = s.Description
 			}
-			s = &of
+			doc, s = in, &of
 		case len(s.Type) == 0 && len(s.Properties) == 0 && len(s.OneOf)+len(s.AnyOf) > 0:
 			of := slices.DeleteFunc(slices.Concat(s.OneOf, s.AnyOf), func(one schema) bool {
 				return slices.Equal(one.Type, types{"null"})
 			})
 			if len(of) != 1 {
-				return s
+				return doc, s
 			}
 			if of[0].Description == "" {
 				of[0].Description = s.Description
 			}
 			s = &of[0]
 		default:
-			return s
+			return doc, s
 		}
 	}
-	return s
+	return doc, s
 }
 
-// walk adds the leaves of a schema.
-func (o *outline) walk(s *schema, path []string, depth int) {
-	s = o.resolve(s)
+// walk adds the leaves of a schema in a document.
+func (o *outline) walk(doc, s *schema, path []string, depth int) {
+	doc, s = o.resolve(doc, s)
 	if o.steps++; depth > o.maxDepth || len(o.leaves) >= event.MaxLeaves || o.steps > event.MaxOutlined {
 		return
 	}
 	for i := range s.Properties {
 		p := &s.Properties[i]
-		o.walk(&p.schema, append(slices.Clone(path), p.name), depth+1)
+		o.walk(doc, &p.schema, append(slices.Clone(path), p.name), depth+1)
 	}
 	for i := range s.AllOf {
-		o.walk(&s.AllOf[i], path, depth+1)
+		o.walk(doc, &s.AllOf[i], path, depth+1)
 	}
 	if len(path) == 0 || len(s.Properties)+len(s.AllOf) > 0 {
 		return
 	}
-	leaf := o.leaf(s)
+	leaf := o.leaf(doc, s)
 	leaf.Path, leaf.Doc = path, s.Description
 	o.leaves = append(o.leaves, leaf)
 }
 
 // leaf says what the values of a schema are.
-func (o *outline) leaf(s *schema) (l event.Leaf) {
+func (o *outline) leaf(doc, s *schema) (l event.Leaf) {
 	of := slices.DeleteFunc(slices.Clone(s.Type), func(name string) bool { return name == "null" })
 	for _, value := range s.Enum {
 		var name string
@@ -185,7 +215,7 @@ func (o *outline) leaf(s *schema) (l event.Leaf) {
 		l.Kind, l.IsTime = event.LeafText, s.Format == "date-time"
 	case "array":
 		if l.Kind = event.LeafList; s.Items != nil {
-			l.Item = o.leaf(o.resolve(s.Items)).Kind
+			l.Item = o.leaf(o.resolve(doc, s.Items)).Kind
 		}
 	case "object":
 		l.Kind = event.LeafMap

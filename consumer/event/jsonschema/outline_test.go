@@ -57,12 +57,48 @@ func TestOutline(t *testing.T) {
 	}
 }
 
+// TestReferences: what is referred to is found by its place, in the schema itself and in others, which refer to each
+// other, in the words of every draft.
+func TestReferences(t *testing.T) {
+	w := &event.Writer{Text: `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object",
+		"definitions":{"a":{"type":"integer"},"b/c":{"$ref":"#/definitions/a"},"user":{"type":"array"}},"properties":{
+		"a":{"$ref":"#/definitions/a"},"b":{"$ref":"#/definitions/b~1c"},"user":{"type":"string"},
+		"same":{"$ref":"#/properties/user"},"what":{"$ref":"item.json"},"id":{"$ref":"https://shop/id.json#/$defs/id"},
+		"list":{"type":"array","items":{"$ref":"https://shop/id.json#/$defs/id"}},"again":{"$ref":"#"},
+		"none":{"$ref":"none.json#/$defs/id"},"odd":{"$ref":"#/definitions"}}}`,
+		References: []event.Reference{{Name: "id", Text: `{"$id":"https://shop/id.json","$defs":{"id":{"type":"string"}}}`},
+			{Name: "item.json", Text: `{"type":"object","properties":{"id":{"$ref":"#/$defs/id"},"more":{"$ref":"id#/$defs/id"}},
+				"$defs":{"id":{"type":"number"}}}`}}}
+	leaves, err := Outline(w, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep, err := Outline(w, nil, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]event.LeafKind)
+	for _, l := range deep {
+		got[strings.Join(l.Path, ".")] = max(l.Kind, l.Item)
+	}
+	for path, want := range map[string]event.LeafKind{"a": event.LeafWhole, "b": event.LeafWhole, "user": event.LeafText,
+		"same": event.LeafText, "what.id": event.LeafReal, "what.more": event.LeafText, "id": event.LeafText,
+		"list": event.LeafList, "again.what.id": event.LeafReal, "none": event.LeafOther, "odd": event.LeafOther} {
+		if kind, ok := got[path]; !ok || kind != want {
+			t.Errorf("%s is %d, %v; want %d", path, kind, ok, want)
+		}
+	}
+	if len(leaves) >= len(deep) {
+		t.Errorf("%d and %d leaves", len(leaves), len(deep))
+	}
+}
+
 // FuzzOutline: nothing panics, and there are no more leaves than may be.
 func FuzzOutline(f *testing.F) {
 	f.Add(`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}}}}}`)
 	f.Add(`{"allOf":[{"properties":{"a":{"type":"array","items":true}}}],"type":5}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		leaves, _ := Outline(&event.Writer{Text: text}, nil, 100)
+		leaves, _ := Outline(&event.Writer{Text: text, References: []event.Reference{{Name: "a", Text: text}}}, nil, 100)
 		if len(leaves) > event.MaxLeaves {
 			t.Errorf("%d leaves", len(leaves))
 		}

@@ -2,6 +2,7 @@ package protobuf
 
 import (
 	"fmt"
+	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -46,8 +47,32 @@ type field struct {
 
 // entry is an entry of a map that is asked for.
 type entry struct {
-	key   string
+	key   string // of text
+	bits  uint64 // of a key that is none, as it is written
 	value *field
+}
+
+// newEntry returns the entry of a name, false where no key of a kind is written out so.
+func newEntry(name string, kind protoreflect.Kind, value *field) (entry, bool) {
+	switch kind {
+	case protoreflect.StringKind:
+		return entry{key: name, value: value}, true
+	case protoreflect.BoolKind:
+		b, err := strconv.ParseBool(name)
+		return entry{bits: protowire.EncodeBool(b), value: value}, err == nil && strconv.FormatBool(b) == name
+	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
+		n, err := strconv.ParseUint(name, 10, 64)
+		return entry{bits: n, value: value}, err == nil && strconv.FormatUint(n, 10) == name
+	}
+	n, err := strconv.ParseInt(name, 10, 64)
+	bits := uint64(n)
+	switch kind {
+	case protoreflect.Sint32Kind, protoreflect.Sint64Kind:
+		bits = protowire.EncodeZigZag(n)
+	case protoreflect.Sfixed32Kind:
+		bits = uint64(uint32(n))
+	}
+	return entry{bits: bits, value: value}, err == nil && strconv.FormatInt(n, 10) == name
 }
 
 // compiler makes nodes of messages.
@@ -102,7 +127,7 @@ func (c *compiler) message(m, read protoreflect.MessageDescriptor, at *event.Mem
 		if n.special == wrapper || n.special == digits {
 			member = at
 		}
-		if member == nil {
+		if member == nil && n.special != wrapper {
 			continue
 		}
 		made, err := c.field(f, to, member)
@@ -125,15 +150,18 @@ func (c *compiler) field(d protoreflect.FieldDescriptor, read protoreflect.Messa
 	switch {
 	case f.isMap:
 		f.implied = false
-		if d.MapKey().Kind() != protoreflect.StringKind {
-			return f, nil
+		var to protoreflect.MessageDescriptor
+		if read != nil && read.IsMapEntry() {
+			to = read.Fields().ByNumber(2).Message()
 		}
 		for _, name := range at.Names() {
-			value, failed := c.field(d.MapValue(), nil, at.Member(name))
+			value, failed := c.field(d.MapValue(), to, at.Member(name))
 			if failed != nil {
 				return nil, failed
 			}
-			f.entries = append(f.entries, entry{name, value})
+			if e, ok := newEntry(name, d.MapKey().Kind(), value); ok {
+				f.entries = append(f.entries, e)
+			}
 		}
 	case d.Kind() == protoreflect.MessageKind || d.Kind() == protoreflect.GroupKind:
 		member := at

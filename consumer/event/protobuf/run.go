@@ -216,10 +216,13 @@ func (p *program) message(n *node, data []byte, depth int) bool {
 // imply gives a field the value that it has where it is absent, as the syntax of the schema says: none if presence is
 // explicit, and none for text, since an empty name is no name.
 func (p *program) imply(f *field) {
-	if f.slot < 0 || !f.implied {
-		return
+	if f.slot >= 0 && f.implied {
+		p.zero(f, p.slots.At(f.slot))
 	}
-	v := p.slots.At(f.slot)
+}
+
+// zero makes a value the default of a field, nothing of text.
+func (p *program) zero(f *field, v *event.Value) {
 	switch {
 	case f.isList:
 		p.slots.End(v, p.slots.Begin())
@@ -300,6 +303,7 @@ func (p *program) entry(f *field, v *event.Value, raw []byte, depth int) bool {
 	}
 	data, _ := protowire.ConsumeBytes(raw)
 	var key, value []byte
+	var bits uint64
 	wireOfValue := protowire.Type(-1)
 	for len(data) > 0 {
 		number, wire, tag := protowire.ConsumeTag(data)
@@ -310,17 +314,34 @@ func (p *program) entry(f *field, v *event.Value, raw []byte, depth int) bool {
 		if size < 0 {
 			return false
 		}
-		if number == 1 && wire == protowire.BytesType {
-			key, _ = protowire.ConsumeBytes(data[tag:])
-		} else if number == 2 {
+		switch {
+		case number == 2:
 			value, wireOfValue = data[tag:tag+size], wire
+		case number != 1:
+		case wire == protowire.BytesType:
+			key, _ = protowire.ConsumeBytes(data[tag:])
+		case wire == protowire.Fixed32Type:
+			x, _ := protowire.ConsumeFixed32(data[tag:])
+			bits = uint64(x)
+		case wire == protowire.Fixed64Type:
+			bits, _ = protowire.ConsumeFixed64(data[tag:])
+		case wire == protowire.VarintType:
+			bits, _ = protowire.ConsumeVarint(data[tag:])
 		}
 		data = data[tag+size:]
 	}
 	for i := range f.entries {
 		e := &f.entries[i]
-		if e.key != string(key) || e.value.wire != wireOfValue {
+		if e.key != string(key) || e.bits != bits || value != nil && e.value.wire != wireOfValue {
 			continue
+		}
+		switch { // a value may be left out where it is its default
+		case value != nil:
+		case e.value.node != nil:
+			value = []byte{0}
+		default:
+			p.imply(e.value)
+			return true
 		}
 		var to *event.Value
 		if e.value.slot >= 0 {
@@ -434,7 +455,7 @@ func (p *program) inner(f *field, v *event.Value, data []byte, depth int) bool {
 		return f.isList || p.message(f.node, data, depth+1)
 	}
 	var a, b, c uint64
-	var text []byte
+	var text, one []byte // one is the first field, as the one of a wrapper
 	rest := data
 	for len(rest) > 0 {
 		number, wire, tag := protowire.ConsumeTag(rest)
@@ -444,6 +465,9 @@ func (p *program) inner(f *field, v *event.Value, data []byte, depth int) bool {
 		size := protowire.ConsumeFieldValue(number, wire, rest[tag:])
 		if size < 0 {
 			return false
+		}
+		if number == 1 && len(f.node.list) > 0 && wire == f.node.list[0].wire {
+			one = rest[tag : tag+size]
 		}
 		switch {
 		case wire == protowire.BytesType:
@@ -469,7 +493,11 @@ func (p *program) inner(f *field, v *event.Value, data []byte, depth int) bool {
 		v.Digits(text)
 	default: // a wrapper that is there without a value has its default, which of text is no name
 		v.Text(nil)
-		return p.message(f.node, data, depth+1)
+		for _, inner := range f.node.list {
+			if p.zero(inner, v); one != nil {
+				return p.value(inner, v, one, depth)
+			}
+		}
 	}
 	return true
 }
