@@ -96,6 +96,9 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if c.ensemble.mixture != nil && mixture.HasStackedUpdate(m) {
 		c.ensemble.stacked = mixture.NewStackedUpdate(target, c.ensemble.mixture)
 	}
+	if c.publisher.rankings == nil && mixture.IsPooled(target) && !m.LeavesOut(pooledVariant.name) {
+		c.ensemble.pooled = mixture.NewPooledUpdate(target)
+	}
 	return c, nil
 }
 
@@ -542,7 +545,7 @@ func (c *Cycle) install(ch *fitted.Fitted, refit fitted.FixedModel, next experts
 		ch, others), nil, 0
 	c.publisher.stopDeltas()
 	c.publisher.endPending()
-	c.publisher.chainEnded = false
+	c.publisher.chainEnded, c.publisher.behind.lags = false, [mixture.NumForms]experts.Lag{}
 	c.publisher.published.Store(&updates.Served{FixedModel: refit, Refit: refit, Means: ch.Means, Limit: ch.OutputLimit()})
 	if guard.Seen(&ch.Holdout) > 0 {
 		c.publisher.guard.Held = ch.Holdout

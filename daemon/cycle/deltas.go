@@ -19,6 +19,9 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 		own.Refused > 0 || own.Model.Position().Sequence == 0 || stale(own, c, f.Form) != "" {
 		return false
 	}
+	if f.Form == mixture.FormPool && c.publisher.poolMoved(&c.ensemble) {
+		return false
+	}
 	// A blend whose weights have moved, or that has become better than the variant at hand, needs a whole update.
 	if c.ensemble.stackedAsks(f, 1) ||
 		f.Forms[mixture.FormBlend] == nil && c.ensemble.isStackedBetter(mixture.BlendGain) {
@@ -201,7 +204,7 @@ func (c *Cycle) AsksUpdate() bool {
 	}
 	// Trees are asked for again where an update with others was held back.
 	return f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors) ||
-		c.ensemble.treesAsk(c.publisher.published.Load()) || c.publisher.behind.asks(c.publisher.race.Chosen)
+		c.ensemble.treesAsk(c.publisher.published.Load()) || c.publisher.behind.asks()
 }
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up

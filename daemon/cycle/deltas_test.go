@@ -96,6 +96,10 @@ func deltaCases() map[string]deltaCase {
 		schema.Complete(&crossed[i])
 	}
 	classes := switchModel()
+	pooledRules := ruledModel(2)
+	for _, m := range []*config.Model{pooledRules, classes, regression} { // deltas have the trees of the update
+		m.Without = append(m.Without, experts.PartBoosted)
+	}
 	named := cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Label, m.Train.Refit = "binary", 0, "on", "output"
 		m.Schema.Numeric = []string{"a"}
@@ -195,6 +199,27 @@ func deltaCases() map[string]deltaCase {
 			ticks:  5,
 			force:  prefer(mixture.FormAdaGrad),
 		},
+		"pool": {
+			model:  pooledRules,
+			events: fresh(ruled(1, 4000, 2), 2500),
+			form:   mixture.FormPool,
+			ticks:  5,
+			force:  pooled,
+		},
+		"pool of classes": {
+			model:  classes,
+			events: cycletest.Numbers(1, 4000),
+			form:   mixture.FormPool,
+			ticks:  5,
+			force:  pooled,
+		},
+		"pool of numbers": {
+			model:  regression,
+			events: waves,
+			form:   mixture.FormPool,
+			ticks:  5,
+			force:  pooled,
+		},
 		"naive bayes": {
 			model:  moodsModel(),
 			events: fresh(moods(2, 4000), 2500),
@@ -235,6 +260,22 @@ func blended(c *Cycle) {
 	prefer(mixture.FormBlend)(c)
 	c.ensemble.stacked.Squares, c.ensemble.stacked.Advances = evaluate.Fading{Rate: mixture.MixtureFade, N: 1},
 		c.ensemble.stacked.Advances[:0]
+}
+
+// pooled makes updates sums whose weights are as they were at the first.
+func pooled(c *Cycle) {
+	prefer(mixture.FormPool)(c)
+	c.publisher.behind = behind{}
+	m, r := c.target.Outputs(), rand.New(rand.NewPCG(1, 9))
+	outputs, targets := make([]float64, int(mixture.NumForms)*m), make([]float64, m)
+	for i := 0; i < 200 && c.ensemble.pooled.Used == nil; i++ {
+		for j := range outputs {
+			outputs[j] = r.NormFloat64()
+		}
+		clear(targets)
+		targets[i%m] = 1
+		c.ensemble.pooled.Learn(outputs, r.NormFloat64(), targets)
+	}
 }
 
 // prefer makes updates those of a form, whatever the guard says of it.
@@ -344,7 +385,7 @@ func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.M
 func (f *deltaCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model, since []event.Event) {
 	t.Helper()
 	u := c.Update()
-	if f.form == mixture.FormNewton || f.form == mixture.FormAdaGrad { // the feature map is that of the update
+	if f.form == mixture.FormNewton || f.form == mixture.FormAdaGrad || f.form == mixture.FormPool { // the feature map is that of the update
 		v := *u.Vocabulary
 		v.Map = c.publisher.deltas.Of.Vocabulary.Map
 		u.Vocabulary = &v

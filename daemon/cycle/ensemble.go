@@ -22,6 +22,7 @@ type ensemble struct {
 	mixture   *mixture.Mixture    // nil if what is live is the fold-in alone
 	levels    *mixture.OrdinalMixture
 	stacked   *mixture.StackedUpdate // nil where versions hold no sums
+	pooled    *mixture.PooledUpdate  // the same of sums of variants
 	sgd       *experts.SGDBias       // a part of the mixture; nil for classes
 	linear    *experts.Expert        // the baseline of classes, which is no part; nil for numbers
 	popular   *fitted.Popularity     // of choices; nil of events with labels

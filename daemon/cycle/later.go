@@ -184,7 +184,7 @@ func (c *Cycle) compareSaid(s *Said, ev *event.Event) (refit float64) {
 		o := evaluate.Outcome(c.target, ev, outputs, c.ensemble.targets)
 		return o.Judged(c.target.IsNumeric())
 	}
-	is.Refit, is.Update = loss(0), loss(1)
+	is.Refit, is.Update, is.Candidates = loss(0), loss(1), s.compared
 	for f := range is.Forms {
 		is.Forms[f] = loss(2 + f)
 	}

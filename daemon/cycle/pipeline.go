@@ -72,7 +72,7 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 	}
 	// Workers read the ensemble under the lock of this function: they end before this function gives up mu, and before an
 	// expert falls asleep or wakes.
-	defer c.ensemble.checkSleep(len(events), c.partOf(c.publisher.race.Chosen))
+	defer c.ensemble.checkSleep(len(events), c.neededPart())
 	defer workers.Wait()
 	for i := range events {
 		a.wait(i)

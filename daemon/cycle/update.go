@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/guard"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
@@ -224,6 +225,11 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 			c.reportMu.Unlock()
 		}
 	}
+	if p := x.Forms[mixture.FormPool].Pooled; p != nil {
+		c.reportMu.Lock()
+		c.ensemble.pooled.Used = p.PooledWeights
+		c.reportMu.Unlock()
+	}
 	next.Update = next.Forms[x.Form]
 	c.publisher.stopDeltas()
 	if c.publisher.deltas = x.Followed; c.publisher.deltas != nil {
@@ -310,7 +316,7 @@ func (c *publisher) PublishUpdate(u *fitted.Fitted) {
 		}
 		f.InstallTo(&next)
 	}
-	c.chainEnded = false
+	c.chainEnded, c.behind.lags = false, [mixture.NumForms]experts.Lag{}
 	c.published.Store(&next)
 }
 
@@ -327,5 +333,5 @@ func (c *Cycle) compareUpdates(s *updates.Score, ev *event.Event) {
 	}
 	c.publisher.comparison.Add(s.Update, s.Refit, limit)
 	c.publisher.race.Add(&s.Forms, s.Refit, limit)
-	c.publisher.behind.add(s, c.target.IsNumeric())
+	c.publisher.behind.add(s, c.ensemble.learnPooled(s, ev), c.target.IsNumeric())
 }

@@ -20,6 +20,7 @@ var variants = [mixture.NumForms]variant{
 	mixture.FormTrees:   treesVariant,
 	mixture.FormMixed:   mixedVariant,
 	mixture.FormBlend:   blendVariant,
+	mixture.FormPool:    pooledVariant,
 }
 
 // variant is what there is to say of one. Updates, deltas, reports and memory.parts know variants by this table alone.
@@ -73,16 +74,25 @@ func NumVariants(m *config.Model) (n int) {
 	return n
 }
 
-// chooseVariant has the race choose what updates are made of. c.mu is held.
+// chooseVariant has the race choose what updates are made of, or takes the variant that consumers have come to be behind.
+// c.mu is held.
 func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	u.reportMu.Lock()
 	defer u.reportMu.Unlock()
 	u.race.Choose(there)
+	if f, is := u.behind.best(there); is && f != u.race.Chosen {
+		u.race = updates.NewVariantSelector() // what was better before is not any more
+		u.race.Chosen = f
+	}
 }
 
 // prefersUpdates reports whether consumers should have updates rather than the last refit. c.mu is held.
 func (u *publisher) prefersUpdates() bool {
-	return u.comparison.Prefers(u.updates, variants[u.race.Chosen].apart)
+	is := u.comparison.Prefers(u.updates, variants[u.race.Chosen].apart)
+	if !is && u.behind.lags[u.race.Chosen].IsLarge() {
+		u.comparison, is = updates.NewUpdateComparison(), true
+	}
+	return is
 }
 
 // candidates returns the live model in every variant. next is set for an update that is about to be made. c.mu is held,

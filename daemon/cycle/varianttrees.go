@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"math"
 	"slices"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -54,39 +53,4 @@ var treesVariant = variant{
 func (e *ensemble) treesAsk(has *updates.Served) bool {
 	l, ok := treesVariant.learner(e).(*experts.Boosted)
 	return ok && has != nil && l.HasMoved(has.Vocab.Trees)
-}
-
-// treesBehind is how far consumers are behind the trees of the newest update, where the guard has held these back.
-type treesBehind struct {
-	lag   experts.Lag
-	wait  float64 // events between two times that an update is asked for
-	since float64 // events since the last time
-}
-
-// firstWait is the first of the waits, each of which is twice the last. Chosen by hand.
-const firstWait = 100
-
-// add takes up the losses of what consumers have and of the newest update with trees, which may not be there. Those of
-// numbers are not bounded.
-func (b *treesBehind) add(s *updates.Score, isNumber bool) {
-	trees, has, most := s.Forms[mixture.FormTrees], s.Published.Loss, experts.LagMost
-	if isNumber {
-		has, most = s.Published.Square, math.Inf(1)
-	}
-	if b.since++; !math.IsNaN(trees) && !math.IsNaN(has) {
-		b.lag.Add(has, trees, most)
-	}
-}
-
-// asks reports whether an update is asked for once more, given the variant of the newest one.
-func (b *treesBehind) asks(of mixture.Variant) bool {
-	if of == mixture.FormTrees {
-		b.wait = firstWait
-		return false
-	}
-	if b.since < b.wait || !b.lag.IsLarge() {
-		return false
-	}
-	b.wait, b.since = max(2*b.wait, firstWait), 0
-	return true
 }

@@ -63,3 +63,24 @@ func MapScaling(values []float64) format.MapScaling {
 	}
 	return s
 }
+
+// JoinFourier returns a map with the columns of a, then those of b, on the scaling of a; nil unless both are fourier.
+// Columns have the length of one of so many. Values beyond the clip of a, and missing ones, are as a has them.
+func JoinFourier(a, b *format.FeatureMap) *format.FeatureMap {
+	if a.Kind != format.Fourier || b.Kind != format.Fourier {
+		return nil
+	}
+	j, p := *a, len(a.Scaling)
+	j.Count = a.Count + b.Count
+	j.Frequencies, j.Phases = slices.Concat(a.Frequencies, b.Frequencies), slices.Concat(a.Phases, b.Phases)
+	for i := a.Count; i < j.Count; i++ {
+		phase := j.Phases[i]
+		for f := range p {
+			x, from, to := &j.Frequencies[i*p+f], &b.Scaling[f], &a.Scaling[f]
+			phase += *x * (to.Center - from.Center) / from.Scale
+			*x = float64(float32(*x * to.Scale / from.Scale)) // the same in files of F32
+		}
+		j.Phases[i] = float64(float32(math.Remainder(phase, 2*math.Pi)))
+	}
+	return &j
+}

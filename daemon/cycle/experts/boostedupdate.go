@@ -64,6 +64,7 @@ func (l *Boosted) frozen(t *trees.Tree, share float64) format.Tree {
 // markedTrees are the ensembles of an update, with what they have lost since.
 type markedTrees struct {
 	of      *format.Trees                     // as consumers have them; nil for none
+	sum     *format.Trees                     // the same in a sum of variants
 	each    [len(boostedFits)]*trees.Ensemble // nil where there was none
 	weights [len(boostedFits)]float64
 	outputs []float64 // scratch, as mixed
@@ -100,6 +101,9 @@ func (x *Lag) IsLarge() bool {
 	return x.n >= lagLeast && x.gain > lagGain*x.loss && x.gain > lagErrors*math.Sqrt(x.squares)
 }
 
+// Gain is by how much less the other one has lost.
+func (x *Lag) Gain() float64 { return x.gain }
+
 // MarkPublished notes that an update may get the trees as they are now, which Freeze has returned.
 func (l *Boosted) MarkPublished(as *format.Trees) {
 	l.experts.Weigh()
@@ -108,6 +112,9 @@ func (l *Boosted) MarkPublished(as *format.Trees) {
 		l.kept.each[e], l.kept.weights[e] = l.each[e].ensemble, l.experts.Weights[e]
 	}
 }
+
+// MarkSum notes that the update may get the same trees in a sum.
+func (l *Boosted) MarkSum(as *format.Trees) { l.kept.sum = as }
 
 // compare takes up the loss of the current trees on the event in hand.
 func (x *markedTrees) compare(l *Boosted, ev *event.Event, loss float64) {
@@ -129,8 +136,10 @@ func (x *markedTrees) compare(l *Boosted, ev *event.Event, loss float64) {
 // since it was asked first.
 func (l *Boosted) HasMoved(has *format.Trees) bool {
 	x := &l.marked
-	if x.of != has { // another update was published, or a version without trees
-		if *x = (markedTrees{}); has != nil && l.kept.of == has {
+	if has == nil {
+		*x = markedTrees{}
+	} else if x.of != has && x.sum != has { // another update was published
+		if *x = (markedTrees{}); l.kept.of == has || l.kept.sum == has {
 			*x = l.kept
 		}
 	}

@@ -292,10 +292,12 @@ func normalize(weights []float64) {
 func (m *Mixture) Value() float64 { return m.Mixed[0] }
 
 // Outputs stores the mixed probabilities as outputs of the target's link.
-func (m *Mixture) Outputs(dst []float64) {
-	for c, p := range m.Mixed {
+func (m *Mixture) Outputs(dst []float64) { outputsOf(dst, m.Mixed, m.target.Link) }
+
+func outputsOf(dst, probabilities []float64, link string) {
+	for c, p := range probabilities {
 		p = min(max(p, evaluate.LeastProbability), 1-evaluate.LeastProbability)
-		if dst[c] = math.Log(p); m.target.Link != format.Softmax {
+		if dst[c] = math.Log(p); link != format.Softmax {
 			dst[c] -= math.Log1p(-p)
 		}
 	}

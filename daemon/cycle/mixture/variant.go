@@ -18,6 +18,7 @@ const (
 	FormTrees                  // boosted trees
 	FormMixed                  // the fold-in as mixed for the next event; of GaussianTarget where the model has that
 	FormBlend                  // a sum of fold-ins and of baselines
+	FormPool                   // a sum of other variants
 	NumForms
 )
 

@@ -95,6 +95,13 @@ type Candidate struct {
 	Link     *encode.LevelLink          // of a number as levels; nil without
 	Sum      *mixture.LinearCombination // what folded is the sum of; nil without
 	Blend    *mixture.StackedWeights
+	Pooled   *PooledForms // nil but of a sum of variants
+}
+
+// PooledForms are what a sum of variants is made of.
+type PooledForms struct {
+	*mixture.PooledWeights
+	Of *[mixture.NumForms]Candidate
 }
 
 // Of returns a champion with the model in this form.

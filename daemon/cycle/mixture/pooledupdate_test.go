@@ -1,0 +1,80 @@
+package mixture
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+)
+
+// TestPooledWeights: where two forms know half of the label each, their sum by the weights is what both say together,
+// for numbers and classes, and what Learn returns. Weights of a form that is gone count for the first; there are none
+// before pooledEvents.
+func TestPooledWeights(t *testing.T) {
+	for _, task := range []string{"regression", "binary"} {
+		m := config.DefaultModel()
+		m.Schema = config.Schema{Task: task, Label: "y", TimeUnit: "ms", Categorical: []string{"a"}}
+		m.Resolve()
+		target, err := encode.NewTarget(&m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !IsPooled(target) {
+			t.Fatalf("%s is not pooled", task)
+		}
+		u, r := NewPooledUpdate(target), rand.New(rand.NewPCG(1, 2))
+		outputs, targets := make([]float64, NumForms), make([]float64, 1)
+		for f := range outputs {
+			outputs[f] = math.NaN()
+		}
+		sum := func(w *PooledWeights) float64 {
+			return w.Constant[0] + w.Factors[0]*outputs[FormFoldIn] + w.Factors[4]*outputs[FormTrees]
+		}
+		all := func(Variant) bool { return true }
+		miss := 0.0
+		for i := range 4000 {
+			a, b := r.NormFloat64(), r.NormFloat64()
+			outputs[FormFoldIn], outputs[FormTrees] = a, b
+			// Of numbers the truth is 2 + (a+b)/2, as weights have a sum near 1; of classes the log odds are 1 + 2a + b.
+			ev := event.Event{Label: 2 + (a+b)/2 + 0.1*r.NormFloat64()}
+			truth := ev.Label
+			if task == "binary" {
+				if truth, ev.Label = 1+2*a+b, 0; r.Float64() < 1/(1+math.Exp(-truth)) {
+					ev.Label = 1
+				}
+			}
+			target.Encode(targets, &ev)
+			w := u.Weights(func(f Variant) bool { return f == FormTrees })
+			if (w == nil) != (i < pooledEvents) {
+				t.Fatalf("weights %v after %d events", w, i)
+			}
+			said := u.Learn(outputs, ev.Label, targets)
+			if w == nil {
+				continue
+			}
+			if w.Factors[1]+w.Factors[2]+w.Factors[3] != 0 {
+				t.Fatalf("weights %v of forms that are not there", w.Factors)
+			}
+			if task == "regression" && math.Abs(said[0]-sum(w)) > 1e-9 {
+				t.Fatalf("the sum is %g, %g was said", sum(w), said[0])
+			}
+			if i >= 3000 {
+				miss += math.Abs(sum(w)-truth) / 1000
+			}
+		}
+		if miss > 0.25 {
+			t.Errorf("%s: outputs are %g off on average", task, miss)
+		}
+		with, without := u.Weights(func(f Variant) bool { return f == FormTrees }), u.Weights(func(Variant) bool { return false })
+		if math.Abs(with.Factors[0]+with.Factors[4]-without.Factors[0]) > 1e-12 || without.Factors[4] != 0 {
+			t.Errorf("weights %v, without trees %v", with.Factors, without.Factors)
+		}
+		u.Used = u.Weights(all)
+		if !u.Has(FormTrees) || u.Has(FormBlend) {
+			t.Error("forms of the sum")
+		}
+	}
+}

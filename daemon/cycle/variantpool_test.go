@@ -1,0 +1,47 @@
+package cycle
+
+import (
+	"math"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/updates"
+)
+
+// TestAskedAgainLessAndLess: consumers that are far behind a variant ask for an update, each time after twice as many
+// events; without a difference they do not. The variant is what they would get, as long as it is there.
+func TestAskedAgainLessAndLess(t *testing.T) {
+	var b behind
+	s := &updates.Score{}
+	s.Published.Loss, s.Forms[mixture.FormTrees] = 0.7, math.NaN()
+	var asked []int
+	for i := range 2000 {
+		if i >= 200 {
+			s.Forms[mixture.FormTrees] = 0.2 + 0.2*math.Sin(float64(i))
+		}
+		if b.add(s, math.NaN(), false); b.asks() {
+			asked = append(asked, i)
+		}
+	}
+	if len(asked) < 3 || len(asked) > 6 || asked[0] < 220 || asked[0] > 300 {
+		t.Errorf("asked at events %v", asked)
+	}
+	for i := 2; i < len(asked); i++ {
+		if asked[i]-asked[i-1] != 2*(asked[i-1]-asked[i-2]) {
+			t.Errorf("asked at events %v", asked)
+		}
+	}
+	if best, is := b.best(func(mixture.Variant) bool { return true }); !is || best != mixture.FormTrees {
+		t.Errorf("variant %d is best, %t", best, is)
+	}
+	if best, is := b.best(func(f mixture.Variant) bool { return f != mixture.FormTrees }); is {
+		t.Errorf("variant %d is best without trees", best)
+	}
+	for range 500 {
+		s.Forms[mixture.FormTrees] = s.Published.Loss
+		b.add(s, math.NaN(), false)
+	}
+	if b.asks() || b.wait != firstWait {
+		t.Errorf("asked without a difference; the next wait is %g", b.wait)
+	}
+}
