@@ -49,9 +49,9 @@ const (
 // coChoiceWay is one of the ways.
 type coChoiceWay struct{ halfLife, prior, weight float64 }
 
-// firstWay is the way in which co-choices count until others are shown to be better, or it worse than none: the weak
-// one of the middle half-life and the larger prior.
-const firstWay = (1*len(coChoiceHalfLives) + 1) * len(coChoiceWeights)
+// firstWay is the way in which co-choices count until others are shown to be better, or it worse than none: that of the
+// middle half-life, the larger prior and the middle weight. Chosen among four on lastfm with seed 5.
+const firstWay = (1*len(coChoiceHalfLives)+1)*len(coChoiceWeights) + 1
 
 // wayAt returns the way with a number.
 func wayAt(way int) coChoiceWay {

@@ -34,7 +34,7 @@ func TestCoChoices(t *testing.T) {
 	m := cycletest.ChoicesModel(t)
 	p := NewPopularity(m)
 	chooseInGroups(p, rand.New(rand.NewPCG(50, 1)), 8000, false)
-	if x := p.CoChoices(); x != nil && x.Weight > coChoiceWeights[0] {
+	if x := p.CoChoices(); x != nil && x.Weight > coChoiceWeights[1] {
 		t.Errorf("of choices without neighbours lists have co-choices of weight %g", x.Weight)
 	}
 	p = NewPopularity(m)
@@ -74,7 +74,7 @@ func TestCoChoices(t *testing.T) {
 // better before it. Where nobody chooses there is none.
 func TestCoChoiceWay(t *testing.T) {
 	c := coChoices{by: 0}
-	if by := wayAt(c.way()); by != (coChoiceWay{halfLife: 6, prior: 20, weight: 0.1}) {
+	if by := wayAt(c.way()); by != (coChoiceWay{halfLife: 6, prior: 20, weight: 0.3}) {
 		t.Errorf("before any choice the way is %+v", by)
 	}
 	c.gains[3], c.squares[3], c.gains[firstWay], c.squares[firstWay] = 1.5, 4, -0.9, 1
