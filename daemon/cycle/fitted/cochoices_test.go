@@ -71,7 +71,7 @@ func TestCoChoices(t *testing.T) {
 }
 
 // TestCoChoiceWay: the first way counts until it is shown to be worse than none, and the best one that is shown to be
-// better before it. Where nobody chooses there is none.
+// better before it. Where nobody chooses no way counts.
 func TestCoChoiceWay(t *testing.T) {
 	c := coChoices{by: 0}
 	if by := wayAt(c.way()); by != (coChoiceWay{halfLife: 6, prior: 20, weight: 0.3}) {

@@ -47,7 +47,7 @@ func (o *Options) defaults(ctx context.Context, changes []change) (*Report, erro
 	}
 	o.Progress.Stage("defaults", "backtests", int64(runs*(len(changes)+1)))
 	main := Table{
-		Title:  fmt.Sprintf("Losses with another value, in percent more than with the default; means of %d streams", len(streams)),
+		Title:  fmt.Sprintf("Losses with another value, in percent of those with the default, on %d streams", len(streams)),
 		Header: []string{"key", "value", "live", "published", "streams", "most and least, live", "published"},
 	}
 	base := make([][]*streamRun, len(streams))

@@ -29,8 +29,10 @@ func TestDefaults(t *testing.T) {
 			}
 		}
 	}
-	o := Options{Data: dir, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Log: slog.New(slog.DiscardHandler)}
-	r, err := o.defaults(t.Context(), []change{{"train.every_events", "half"}, {"train.degree", "7"}, {"publish.keep", "3"}})
+	now := func() time.Time { return time.Unix(1_700_000_000, 0) }
+	o := Options{Data: dir, Now: now, Log: slog.New(slog.DiscardHandler)}
+	changes := []change{{"train.every_events", "half"}, {"train.degree", "7"}, {"publish.keep", "3"}}
+	r, err := o.defaults(t.Context(), changes)
 	if err != nil {
 		t.Fatal(err)
 	}
