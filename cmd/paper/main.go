@@ -42,6 +42,8 @@ type cli struct {
 	Streams overSets   `cmd:"" name:"streams" help:"Live and published on streams, next to baselines and, where it is installed, the best of eight settings of vw: with --data that parts takes."`
 	Parts   overSets   `cmd:"" name:"parts"   help:"What each part of the learner gains on streams: --data has NAME.yaml and NAME-1.jsonl, NAME-2.jsonl … of each."`
 
+	Defaults overSets `cmd:"" name:"defaults" help:"How losses change on streams where one key has another value than its default: with --data that parts takes."`
+
 	Figure12016 struct{} `cmd:"" name:"2016-figure1" help:"2016, figure 1: the objective with fitted and fixed weights."`
 	Figure22016 struct{} `cmd:"" name:"2016-figure2" help:"2016, figure 2: lifted and direct coordinate descent against seconds."`
 	Figure32016 overSets `cmd:"" name:"2016-figure3" help:"2016, figure 3: error on tag counts and ratings."`
@@ -136,6 +138,8 @@ func (c *cli) experiment(ctx context.Context, name string, o experiment.Options,
 		"memory":  {run: experiment.Memory},
 		"streams": {overSplits{overSets: c.Streams}, experiment.Streams},
 		"parts":   {overSplits{overSets: c.Parts}, experiment.Parts},
+
+		"defaults": {overSplits{overSets: c.Defaults}, experiment.Defaults},
 
 		"2016-figure1": {run: experiment.Weights2016},
 		"2016-figure2": {run: experiment.Lifting2016},
