@@ -70,6 +70,7 @@ var attacks = []attack{
 		return ev
 	}},
 	{"log sent again", 5, func(clean []event.Event, i int) event.Event { return clean[i%len(clean)] }},
+	{"a hundred events sent again", 3, func(clean []event.Event, i int) event.Event { return clean[i%100] }},
 	{"no item, or one number", 3, func(clean []event.Event, i int) event.Event {
 		ev := clean[i%len(clean)]
 		if n := len(ev.Categorical); n > 0 {

@@ -90,7 +90,7 @@ func (l *learnedEvents) topic(name string) int32 {
 func (c *EntityCap) note(to *rows.Counted, ev *event.Event, position rows.Position, again bool) {
 	key := maphash.String(c.seed, ev.Identity)
 	switch {
-	case to.None && again:
+	case to.None && (again || c.lastCopy):
 	case to.None:
 		if to.Correction = c.correct(to, key, ev, position); to.Correction == nil {
 			c.Held[HeldIdentity].Add(1)

@@ -29,4 +29,5 @@
 //	residual.go      weights by recent loss (Weights)
 //	sleeper.go       experts that may keep events without predicting them (Sleeper)
 //	entitycap.go     what of an event is learned, so that no entity or name has too large a share (EntityCap)
+//	copies.go        floods of events that came before
 package experts

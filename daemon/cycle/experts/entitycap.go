@@ -33,19 +33,21 @@ const (
 // Held is why events were not learned in full.
 type Held int
 
-// The reasons: an entity had its share of the events, or of those of one name, or an identity came again.
+// The reasons: an entity had its share of the events, or of those of one name, an identity came again, or a flood of
+// copies.
 const (
 	HeldEntity Held = iota
 	HeldName
 	HeldIdentity
+	HeldCopy
 	NumHeld // how many there are
 )
 
 // String returns the value of the label of the metric.
-func (h Held) String() string { return [NumHeld]string{"entity", "name", "identity"}[h] }
+func (h Held) String() string { return [NumHeld]string{"entity", "name", "identity", "copy"}[h] }
 
 // HeldReasons are all of them.
-var HeldReasons = []Held{HeldEntity, HeldName, HeldIdentity}
+var HeldReasons = []Held{HeldEntity, HeldName, HeldIdentity, HeldCopy}
 
 // EntityCap decides what of each event is learned: a function of the events before it. It belongs to one goroutine.
 // O(names) an event.
@@ -62,9 +64,11 @@ type EntityCap struct {
 	names      recent[int32] // events that were learned, by name
 	pairs      recent[pairUse]
 	identities recent[struct{}]
+	copies     *copies // nil of choices: the same again is what they are
 	learned    *learnedEvents
 	last       rows.Position // of the event before, whose negatives share its place
 	lastNone   bool
+	lastCopy   bool // and is none for that
 	lastShared bool
 	Tables     *tables.Set // joined to an event that is corrected, as they are now; nil without tables
 
@@ -88,6 +92,9 @@ func NewEntityCap(m *config.Model, schema *event.Schema) *EntityCap {
 		share: m.Train.Cap.Share, window: float64(m.Evaluate.Window),
 		Own: make([]bool, len(schema.Categorical)), identity: schema.Identity != "", seed: maphash.MakeSeed(),
 		identities: newRecent[struct{}](RememberedIdentities)}
+	if m.ChosenField() < 0 {
+		c.copies = newCopies()
+	}
 	if c.identity {
 		c.learned = newLearnedEvents(m)
 	}
@@ -129,6 +136,10 @@ func (c *EntityCap) Take(to *rows.Counted, ev *event.Event, position rows.Positi
 func (c *EntityCap) take(to *rows.Counted, ev *event.Event, position rows.Position, again bool) {
 	if c.last = position; !again {
 		c.lastNone = c.identity && ev.Identity != "" && c.repeats(ev.Identity)
+		if c.lastCopy = c.copies != nil && !c.lastNone && c.copies.take(ev); c.lastCopy {
+			c.lastNone = true
+			c.Held[HeldCopy].Add(1)
+		}
 	}
 	if to.None = c.lastNone; to.None {
 		return

@@ -21,6 +21,8 @@ func (t *Trainer) logHeld() {
 		case experts.HeldIdentity:
 			t.log.Info("events came again under an identity that was learned", "note", "the live model leaves them out",
 				"field", t.settings.Schema.Identity, "key", "schema.identity")
+		case experts.HeldCopy:
+			t.log.Warn("a flood of copies of events that were learned", "note", "the live model leaves them out")
 		}
 	}
 }
