@@ -69,17 +69,17 @@ func TestKilledRunsEndAlike(t *testing.T) {
 func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	const n = 4000
+	n, every := tier.Size(2400, 4000), tier.Size("every_events: 800", "every_events: 1000")
 	b := daemontest.New(t)
 	b.ProduceRatings(5, n)
 	for name, edits := range map[string][]string{
-		"default":    {"every_events: 0", "every_events: 1000"},
-		"convex-fm":  {"every_events: 0", "every_events: 1000, algorithm: convex_fm"},
-		"coordinate": {"every_events: 0", "every_events: 1000, algorithm: coordinate_descent"},
-		"svm": {"every_events: 0, max_basis: 4", "every_events: 1000, algorithm: frank_wolfe_svm", "task: ordinal",
+		"default":    {"every_events: 0", every},
+		"convex-fm":  {"every_events: 0", every + ", algorithm: convex_fm"},
+		"coordinate": {"every_events: 0", every + ", algorithm: coordinate_descent"},
+		"svm": {"every_events: 0, max_basis: 4", every + ", algorithm: frank_wolfe_svm", "task: ordinal",
 			"task: multiclass", "levels: 5",
 			`classes: ["1", "2", "3", "4", "5"]`},
-		"degree-3": {"every_events: 0", "every_events: 1000, degree: 3, kernel: homogeneous"},
+		"degree-3": {"every_events: 0", every + ", degree: 3, kernel: homogeneous"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			edits = append(slices.Clone(edits), "update_every: 0s", "update_every: 0s, keep_sample: true")

@@ -18,7 +18,7 @@ func TestPeakMemory(t *testing.T) {
 	if tier.UnderRace() {
 		t.Skip("the race detector takes several times the memory of the program")
 	}
-	many, few, rows := 30_000, 120, 5000
+	many, few, rows := 8000, 80, 2000
 	switch {
 	case tier.Asked(tier.Long) && tier.Asked(tier.Load):
 		many, few, rows = 20_000_000, 10_000, 200_000

@@ -379,8 +379,8 @@ func TestScoringTogether(t *testing.T) {
 	}
 	total, seed := 900, uint64(60)
 	daemontest.Within(t, daemontest.Patience, "both at work", func() bool {
-		b.ProduceRatings(seed, 100)
-		total, seed = total+100, seed+1
+		b.ProduceRatings(seed, 20)
+		total, seed = total+20, seed+1
 		return answered(other) > 0
 	})
 	stop()

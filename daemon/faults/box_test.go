@@ -26,7 +26,7 @@ func TestBusyProcessors(t *testing.T) {
 	p.fill(20_000, ratings(1, 0)) // something to train on from the start
 	c.caughtUp(20*time.Second, "busy", p.ends())
 	g := watch(t, c, "busy", 8, 100*time.Millisecond)
-	rate, length := tier.Size(5000, 50_000), tier.Size(10*time.Second, 5*time.Minute)
+	rate, length := tier.Size(5000, 50_000), tier.Size(6*time.Second, 5*time.Minute)
 	p.load(rate, ratings(2, 0))
 	looks, late := 0, 0
 	for began := time.Now(); time.Since(began) < length; looks++ {

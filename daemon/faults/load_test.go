@@ -139,7 +139,7 @@ func TestSteadyLoad(t *testing.T) {
 	c := run(t, refitd, config, nil)
 	c.ready(20 * time.Second)
 	g := watch(t, c, "steady", 8, 20*time.Millisecond)
-	rate, length := tier.Size(50_000, 50_000), tier.Size(15*time.Second, 5*time.Minute)
+	rate, length := tier.Size(50_000, 50_000), tier.Size(8*time.Second, 5*time.Minute)
 	p.load(rate, badIn(100, 1, 200))
 	pause(t, length)
 	p.stop()
@@ -231,7 +231,7 @@ func TestCatchUp(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
 	a := admin(t, addr)
-	backlog, filling, long := tier.Size(300_000, 1_000_000), tier.Size(100_000, 500_000), tier.Size(0, 10_000_000)
+	backlog, filling, long := tier.Size(200_000, 1_000_000), tier.Size(50_000, 500_000), tier.Size(0, 10_000_000)
 	for topic, n := range map[string]int{"backlog": backlog, "filling": filling, "long": long} {
 		if n == 0 {
 			continue
@@ -329,7 +329,7 @@ func TestHostileLoad(t *testing.T) {
 		}
 		return hostile(r, i)
 	}
-	rate, length := tier.Size(20_000, 20_000), tier.Size(15*time.Second, 3*time.Minute)
+	rate, length := tier.Size(20_000, 20_000), tier.Size(8*time.Second, 3*time.Minute)
 	p.load(rate, value)
 	bomb(t, addr, "bombs")
 	pause(t, length)

@@ -109,7 +109,7 @@ func (c *team) bytesOf(topic string) (n int64) {
 func TestTeamOfProcesses(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
-	n := tier.Size(300_000, 10_000_000)
+	n := tier.Size(150_000, 10_000_000)
 	if text := os.Getenv("TEAM_EVENTS"); text != "" {
 		if _, err := fmt.Sscan(text, &n); err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestTeamOfProcesses(t *testing.T) {
 func TestShardsScale(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
-	each := tier.Size(100_000, 1_000_000)
+	each := tier.Size(50_000, 1_000_000)
 	var one, alone float64
 	for _, count := range tier.Size([]int{1, 4}, []int{1, 2, 4, 8}) {
 		topic := fmt.Sprint("scale-", count)

@@ -91,7 +91,7 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 			known, online := make(map[string]seenName), make(table)
 			var run []cycle.Observation
 			sum, n, share := 0.0, 0.0, 0.2
-			for i := range 12_000 {
+			for i := range tier.Size(5000, 12_000) {
 				item := choose(r, before)
 				before = append(before, item)
 				ev := event.Event{

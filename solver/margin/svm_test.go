@@ -105,8 +105,9 @@ var everyLoss = []Loss{{Kind: MaxHinge}, {Kind: MaxHinge, Moreau: 0.1},
 func TestFit(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, loss := range everyLoss {
-		p := planted(1, 300, 6, 4, loss)
-		p.Weights = make([]float64, 300)
+		n := tier.Size(120, 300)
+		p := planted(1, n, 6, 4, loss)
+		p.Weights = make([]float64, n)
 		for i := range p.Weights {
 			p.Weights[i] = float64(i % 4)
 		}

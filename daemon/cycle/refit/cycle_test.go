@@ -59,7 +59,8 @@ func mustRefit(t testing.TB, c *cycle.Cycle, s *encode.Sample) *fitted.Fitted {
 	return ch
 }
 
-// TestRefitDoesNotDependOnProcessors: nor does one by another algorithm.
+// TestRefitDoesNotDependOnProcessors: nor, in the long form, does one by another algorithm. In the plain form
+// isRepeated compares those by one worker and by as many as there are processors.
 func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	stages := []stage{
@@ -69,7 +70,7 @@ func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 			func(n int) []event.Event { return cycletest.Stream(5, n) },
 		},
 	}
-	if !tier.UnderRace() {
+	if tier.Asked(tier.Long) {
 		stages = append(stages, others...)
 	}
 	for _, s := range stages {

@@ -36,6 +36,10 @@ var moving = slices.Concat(stages, others, []stage{
 		func(n int) []event.Event { return cycletest.ClassStream(event.Multilabel, n) }},
 })
 
+// alike are those whose versions are as those of another, but for the solver or the fields.
+var alike = []string{"output, svrg, fixed lambda", "full", "fields that carry nothing", "convex_fm, numbers",
+	"coordinate_descent", "frank_wolfe_svm over a basis"}
+
 // TestRefitAfterAnOperatorsMove: whichever version an operator makes champion, a refit or an update, of every kernel,
 // task and algorithm, the refits after it end with a model. One that cannot continue from that version starts from
 // nothing and says why, and the one after it is warm again.
@@ -49,7 +53,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 	})
 	for _, s := range moving {
 		t.Run(s.name, func(t *testing.T) {
-			if s.name == "output, svrg, fixed lambda" { // as the stage "output, stochastic", but for the solver
+			if slices.Contains(alike, s.name) {
 				tier.Need(t, tier.Long)
 			}
 			t.Parallel()

@@ -103,7 +103,7 @@ func (s *stage) isRepeated(t *testing.T, check func(*fitted.Fitted)) {
 	m := s.model()
 	m.Publish.KeepSample = true
 	c := newCycle(t, m)
-	some := tier.Size(300, 600)
+	some := tier.Size(200, 600)
 	events := s.events(3 * some)
 	for round := range 3 {
 		observeAll(c, events[round*some:(round+1)*some])

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/publish"
 )
@@ -94,7 +95,7 @@ func TestEveryObjective(t *testing.T) {
 // TestEveryObjectiveOfNames publishes a model of names, lists and a number by every loss of every task with every
 // algorithm, twice: what is kept of the live model and the first version go with the second.
 func TestEveryObjectiveOfNames(t *testing.T) {
-	stream := cycletest.Stream(5, 700)
+	stream := cycletest.Stream(5, tier.Size(350, 700))
 	for _, task := range event.Tasks {
 		for _, loss := range config.Losses(task) {
 			for _, algorithm := range config.Algorithms() {
@@ -127,7 +128,7 @@ func TestEveryObjectiveOfNames(t *testing.T) {
 						events[i] = ev
 					}
 					c, store := newCycle(t, m), publish.NewStore(t.TempDir())
-					for _, n := range []int{400, len(events)} {
+					for _, n := range []int{len(events) * 4 / 7, len(events)} {
 						observeAll(c, events[:n])
 						contents := mustRefit(t, c, sampleOf(events[:n])).Contents(m)
 						contents.Meta.Created = time.Unix(1, 0)
