@@ -333,6 +333,7 @@ func TestRefitWithTablesIsRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rows := sample.Tables().AppendRecord(nil)
 	want, err := format.PayloadDigest(ch.Contents(m))
 	if err != nil {
 		t.Fatal(err)
@@ -340,6 +341,9 @@ func TestRefitWithTablesIsRepeated(t *testing.T) {
 	record, err := task.ReadRecord(ch.Kept)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if kept := record.Sample.Tables().AppendRecord(nil); !bytes.Equal(kept, rows) {
+		t.Error("the record has other rows")
 	}
 	named := 0
 	record.Sample.Tables().EachNamed(func([]byte) bool { named++; return true })
