@@ -153,6 +153,7 @@ func TestEndOfValues(t *testing.T) {
 			t.Errorf("%g at %d, want %g of two rows", got, time, want)
 		}
 	}
+	feed(s, "prices", 2, "i", []written{{50, 0, 4}, {60, 1, 0}}, 9, 1<<20)
 	if r := s.Find(Entity{0, "i"}); r == nil || r.Event.Numeric[0] != 3 {
 		t.Errorf("%+v counts of two rows", r)
 	}
