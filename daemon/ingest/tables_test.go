@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/refit"
@@ -452,5 +453,80 @@ func TestRowThatIsTooLarge(t *testing.T) {
 	}
 	if l := store.Ledger(); l[0].Rejected != 1 {
 		t.Errorf("%d records were rejected", l[0].Rejected)
+	}
+}
+
+// TestEndedRowsGoFirst: changes of a database table are values of the times that its envelope says; and rows of which
+// nothing but their history is left are given up before others, live as in the state.
+func TestEndedRowsGoFirst(t *testing.T) {
+	c, err := config.Parse("a.yaml", []byte(`
+kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
+models:
+- name: m
+  input: {topics: [t]}
+  schema: {task: regression, label: y, time: ts, categorical: [user, item]}
+  tables: [{name: prices, topics: [prices], of: item, key: id, numeric: [price], as_of: event, time: at, max_rows: 3,
+    mapping: {envelope: debezium, fields: [{name: at, path: source.ts_ms}]}}]
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &c.Models[0]
+	store, err := sketch.NewMemory(StoreOptions(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Begin("prices", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	of, err := cycle.New(m, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &consumer.Batch{Topic: "prices"}
+	change := func(id, price, at int) {
+		value := fmt.Sprintf(`{"op":"u","source":{"ts_ms":%d},"after":{"id":%d,"price":%d}}`, at, id, price)
+		if price == 0 {
+			value = fmt.Sprintf(`{"op":"d","source":{"ts_ms":%d},"before":{"id":%d},"after":null}`, at, id)
+		}
+		b.Records = append(b.Records, consumer.Record{Offset: b.Next, Timestamp: int64(at) + 5, CRC: uint32(b.Next),
+			Key: fmt.Appendf(nil, `{"id":%d}`, id), Value: []byte(value)})
+		b.Next++
+	}
+	change(1, 10, 1000)
+	change(2, 20, 1000)
+	change(2, 21, 2000)
+	change(3, 30, 1000)
+	change(2, 0, 3000)
+	change(4, 40, 4000)
+	change(3, 31, 500) // late
+	b.HighWatermark = b.Next
+	if err := New(m, store, of).Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	again := tables.New(m)
+	if err := LoadTables(m, store, again); err != nil {
+		t.Fatal(err)
+	}
+	for name, set := range map[string]*tables.Set{"live": of.Tables(), "state": again} {
+		for _, x := range []struct {
+			id, at int
+			want   float64
+		}{{1, 1500, 10}, {3, 700, 31}, {3, 1500, 30}, {3, 0, 30}, {4, 4000, 40}, {4, 1, 40}, {2, 1500, 0}} {
+			ev := event.Event{Time: int64(x.at), Categorical: []string{"u", fmt.Sprint(x.id)}, Numeric: []float64{0}}
+			if set.Join(&ev); ev.Numeric[0] != x.want && !(x.want == 0 && ev.Numeric[0] != ev.Numeric[0]) {
+				t.Errorf("%s: %g of item %d at %d, want %g", name, ev.Numeric[0], x.id, x.at, x.want)
+			}
+		}
+	}
+	change(2, 22, 5000)
+	change(2, 0, 6000)
+	b.Base, b.Records, b.HighWatermark = 7, b.Records[7:], b.Next
+	if err := New(m, store, of).Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := of.Tables().Count(0); n != 2 || of.Tables().Find(tables.Entity{Table: 0, Name: "1"}) != nil {
+		t.Errorf("%d rows, and the one that was written longest ago is there", n)
 	}
 }
