@@ -490,7 +490,7 @@ models:
 		if price == 0 {
 			value = fmt.Sprintf(`{"op":"d","source":{"ts_ms":%d},"before":{"id":%d},"after":null}`, at, id)
 		}
-		b.Records = append(b.Records, consumer.Record{Offset: b.Next, Timestamp: int64(at) + 5, CRC: uint32(b.Next),
+		b.Records = append(b.Records, consumer.Record{Offset: b.Next, Timestamp: 1_000_000 + b.Next, CRC: uint32(b.Next),
 			Key: fmt.Appendf(nil, `{"id":%d}`, id), Value: []byte(value)})
 		b.Next++
 	}
