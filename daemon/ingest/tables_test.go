@@ -384,6 +384,46 @@ func TestForgottenRowsOfTables(t *testing.T) {
 	}
 }
 
+// TestForgottenHistories: an erasure takes a history out that is left of a row that was removed.
+func TestForgottenHistories(t *testing.T) {
+	m := tableModel(t, true)
+	store, c := tableState(t, m)
+	name := c.Tables().Rows(2)[0].Name()
+	before, err := CountRows(m, store, "item", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(2) {
+		b := &consumer.Batch{Topic: "prices", Partition: p, Base: 80, Next: 81, Records: []consumer.Record{{Offset: 80,
+			Timestamp: 1_700_000_001_000, Key: []byte(name)}}}
+		if err := New(m, store, c).Apply(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := (tables.Entity{Table: 2, Name: name}); c.Tables().Find(e) != nil || !c.Tables().Knew(e) {
+		t.Fatal("no history is left of a row that was removed")
+	}
+	if n, err := CountRows(m, store, "item", name); err != nil || n != before {
+		t.Errorf("%d rows of %s, %d before one was removed: %v", n, name, before, err)
+	}
+	if _, err := store.ForgetSubject("item", []byte(name)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Erase(context.Background(), m, store); err != nil {
+		t.Fatal(err)
+	}
+	left := tables.New(m)
+	if err := LoadTables(m, store, left); err != nil {
+		t.Fatal(err)
+	}
+	if left.Knew(tables.Entity{Table: 2, Name: name}) {
+		t.Error("its history is left")
+	}
+	if n, err := CountRows(m, store, "item", name); err != nil || n != 0 {
+		t.Errorf("%d rows left: %v", n, err)
+	}
+}
+
 // TestCoverageOfTables: the share of events with a row is of those that have come, and changes with their entities.
 func TestCoverageOfTables(t *testing.T) {
 	m := tableModel(t, true)
