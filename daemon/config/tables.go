@@ -25,7 +25,7 @@ type Table struct {
 	Vector      []Vector `json:"vector,omitempty"`      // columns with a list of numbers, such as an embedding
 	Filter      []string `json:"filter,omitempty"`      // columns of names for conditions of lists, which nothing learns
 	Mapping     Mapping  `json:"mapping,omitzero"`      // where in records the columns are, as input.mapping
-	AsOf        string   `json:"as_of,omitempty"`       // event: joined as it was at the event's time; empty: as it is now
+	AsOf        string   `json:"as_of,omitempty"`       // latest; event: joined as it was at the event's time
 	History     int      `json:"history,omitempty"`     // with as_of: event, how many values of a key are kept
 	Time        string   `json:"time,omitempty"`        // of the value in a record; empty: the record's time stamp
 	TimeUnit    string   `json:"time_unit,omitempty"`   // of Time: s, ms, us or ns

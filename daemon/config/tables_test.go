@@ -45,6 +45,16 @@ func TestTables(t *testing.T) {
 	if err != nil || with.Models[0].Tables[0].MaxBytes != 16<<20+1000*384*4 {
 		t.Errorf("a table with vectors: %+v, %v", with, err)
 	}
+	same, err := Parse("a.yaml", []byte(strings.Replace(tablesText, "multi: [tags]", "multi: [tags], as_of: latest", 1)),
+		nil)
+	if err != nil || same.Models[0].SampleHash() != m.SampleHash() {
+		t.Errorf("as_of: latest is not the default: %v", err)
+	}
+	when, err := Parse("a.yaml", []byte(strings.Replace(tablesText, "multi: [tags]",
+		"multi: [tags], as_of: event, time: at", 1)), nil)
+	if err != nil || when.Models[0].Tables[0].History != 16 || when.Models[0].Tables[0].TimeUnit != "ms" {
+		t.Errorf("a table with a history: %+v, %v", when, err)
+	}
 	stored, err := DecodeStored(m.Stored())
 	if err != nil || stored.Hash() != m.Hash() || stored.SampleHash() != m.SampleHash() {
 		t.Errorf("a stored model has another hash: %v", err)
@@ -62,6 +72,13 @@ func TestTables(t *testing.T) {
 		{"multi: [tags]}]", "vector: [{name: text, dim: 3}]}]\n  train: {refit: output}", "models[0].tables[0].vector"},
 		{"multi: [tags]", "multi: [tags], max_rows: -1", "models[0].tables[0].max_rows"},
 		{"multi: [tags]", "multi: [tags], max_bytes: 1KiB", "models[0].tables[0].max_bytes"},
+		{"multi: [tags]", "multi: [tags], as_of: events", "models[0].tables[0].as_of"},
+		{"multi: [tags]", "multi: [tags], as_of: latest, history: 3", "models[0].tables[0].history"},
+		{"multi: [tags]", "multi: [tags], time: at", "models[0].tables[0].time"},
+		{"multi: [tags]", "multi: [tags], as_of: event, history: 1", "models[0].tables[0].history"},
+		{"multi: [tags]", "multi: [tags], as_of: event, time: price", "models[0].tables[0].time"},
+		{"multi: [tags]", "multi: [tags], as_of: event, time: at, time_unit: m", "models[0].tables[0].time_unit"},
+		{"multi: [tags]", "vector: [{name: text, dim: 3}], as_of: event", "models[0].tables[0].as_of"},
 		{"multi: [tags]", "multi: [tags], mapping: {fields: [{name: nil, path: a}]}",
 			"models[0].tables[0].mapping.fields[0].name"},
 	} {

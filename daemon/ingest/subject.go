@@ -139,7 +139,7 @@ func CountRows(m *config.Model, store *sketch.Store, field, value string) (n int
 		return 0, err
 	}
 	for i := range known.NumTables() {
-		if known.Config(i).Of == field && known.Find(tables.Entity{Table: i, Name: value}) != nil {
+		if known.Config(i).Of == field && known.Knew(tables.Entity{Table: i, Name: value}) {
 			n++
 		}
 	}

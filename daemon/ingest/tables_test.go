@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/refit"
@@ -333,6 +334,7 @@ func TestRefitWithTablesIsRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rows := sample.Tables().AppendRecord(nil)
 	want, err := format.PayloadDigest(ch.Contents(m))
 	if err != nil {
 		t.Fatal(err)
@@ -340,6 +342,9 @@ func TestRefitWithTablesIsRepeated(t *testing.T) {
 	record, err := task.ReadRecord(ch.Kept)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if kept := record.Sample.Tables().AppendRecord(nil); !bytes.Equal(kept, rows) {
+		t.Error("the record has other rows")
 	}
 	named := 0
 	record.Sample.Tables().EachNamed(func([]byte) bool { named++; return true })
@@ -375,6 +380,46 @@ func TestForgottenRowsOfTables(t *testing.T) {
 		t.Errorf("%d users and %d items left of %d and %d", now, n, users, items)
 	}
 	if n, err := CountRows(m, store, "user", name); err != nil || n != 0 {
+		t.Errorf("%d rows left: %v", n, err)
+	}
+}
+
+// TestForgottenHistories: an erasure takes a history out that is left of a row that was removed.
+func TestForgottenHistories(t *testing.T) {
+	m := tableModel(t, true)
+	store, c := tableState(t, m)
+	name := c.Tables().Rows(2)[0].Name()
+	before, err := CountRows(m, store, "item", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(2) {
+		b := &consumer.Batch{Topic: "prices", Partition: p, Base: 80, Next: 81, Records: []consumer.Record{{Offset: 80,
+			Timestamp: 1_700_000_001_000, Key: []byte(name)}}}
+		if err := New(m, store, c).Apply(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := (tables.Entity{Table: 2, Name: name}); c.Tables().Find(e) != nil || !c.Tables().Knew(e) {
+		t.Fatal("no history is left of a row that was removed")
+	}
+	if n, err := CountRows(m, store, "item", name); err != nil || n != before {
+		t.Errorf("%d rows of %s, %d before one was removed: %v", n, name, before, err)
+	}
+	if _, err := store.ForgetSubject("item", []byte(name)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Erase(context.Background(), m, store); err != nil {
+		t.Fatal(err)
+	}
+	left := tables.New(m)
+	if err := LoadTables(m, store, left); err != nil {
+		t.Fatal(err)
+	}
+	if left.Knew(tables.Entity{Table: 2, Name: name}) {
+		t.Error("its history is left")
+	}
+	if n, err := CountRows(m, store, "item", name); err != nil || n != 0 {
 		t.Errorf("%d rows left: %v", n, err)
 	}
 }
@@ -448,5 +493,80 @@ func TestRowThatIsTooLarge(t *testing.T) {
 	}
 	if l := store.Ledger(); l[0].Rejected != 1 {
 		t.Errorf("%d records were rejected", l[0].Rejected)
+	}
+}
+
+// TestEndedRowsGoFirst: changes of a database table are values of the times that its envelope says; and rows of which
+// nothing but their history is left are given up before others, live as in the state.
+func TestEndedRowsGoFirst(t *testing.T) {
+	c, err := config.Parse("a.yaml", []byte(`
+kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
+models:
+- name: m
+  input: {topics: [t]}
+  schema: {task: regression, label: y, time: ts, categorical: [user, item]}
+  tables: [{name: prices, topics: [prices], of: item, key: id, numeric: [price], as_of: event, time: at, max_rows: 3,
+    mapping: {envelope: debezium, fields: [{name: at, path: source.ts_ms}]}}]
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &c.Models[0]
+	store, err := sketch.NewMemory(StoreOptions(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Begin("prices", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	of, err := cycle.New(m, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &consumer.Batch{Topic: "prices"}
+	change := func(id, price, at int) {
+		value := fmt.Sprintf(`{"op":"u","source":{"ts_ms":%d},"after":{"id":%d,"price":%d}}`, at, id, price)
+		if price == 0 {
+			value = fmt.Sprintf(`{"op":"d","source":{"ts_ms":%d},"before":{"id":%d},"after":null}`, at, id)
+		}
+		b.Records = append(b.Records, consumer.Record{Offset: b.Next, Timestamp: 1_000_000 + b.Next, CRC: uint32(b.Next),
+			Key: fmt.Appendf(nil, `{"id":%d}`, id), Value: []byte(value)})
+		b.Next++
+	}
+	change(1, 10, 1000)
+	change(2, 20, 1000)
+	change(2, 21, 2000)
+	change(3, 30, 1000)
+	change(2, 0, 3000)
+	change(4, 40, 4000)
+	change(3, 31, 500) // late
+	b.HighWatermark = b.Next
+	if err := New(m, store, of).Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	again := tables.New(m)
+	if err := LoadTables(m, store, again); err != nil {
+		t.Fatal(err)
+	}
+	for name, set := range map[string]*tables.Set{"live": of.Tables(), "state": again} {
+		for _, x := range []struct {
+			id, at int
+			want   float64
+		}{{1, 1500, 10}, {3, 700, 31}, {3, 1500, 30}, {3, 0, 30}, {4, 4000, 40}, {4, 1, 40}, {2, 1500, 0}} {
+			ev := event.Event{Time: int64(x.at), Categorical: []string{"u", fmt.Sprint(x.id)}, Numeric: []float64{0}}
+			if set.Join(&ev); ev.Numeric[0] != x.want && !(x.want == 0 && ev.Numeric[0] != ev.Numeric[0]) {
+				t.Errorf("%s: %g of item %d at %d, want %g", name, ev.Numeric[0], x.id, x.at, x.want)
+			}
+		}
+	}
+	change(2, 22, 5000)
+	change(2, 0, 6000)
+	b.Base, b.Records, b.HighWatermark = 7, b.Records[7:], b.Next
+	if err := New(m, store, of).Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := of.Tables().Count(0); n != 2 || of.Tables().Find(tables.Entity{Table: 0, Name: "1"}) != nil {
+		t.Errorf("%d rows, and the one that was written longest ago is there", n)
 	}
 }

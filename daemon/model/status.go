@@ -258,8 +258,7 @@ func (m *Model) tableStatus() (list []statuspage.TableStatus) {
 	}
 	for i, known := 0, m.cycle.Tables(); i < known.NumTables(); i++ {
 		rows, _ := known.Count(i)
-		table := statuspage.TableStatus{Table: known.Config(i).Name, Of: known.Config(i).Of, Rows: rows,
-			Changing: known.Changing(i)}
+		table := statuspage.TableStatus{Table: known.Config(i).Name, Of: known.Config(i).Of, Rows: rows}
 		if share, ok := known.Coverage(i); ok {
 			table.Coverage = report.Known(share)
 		}

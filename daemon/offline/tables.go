@@ -8,7 +8,6 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	encoded "github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -20,8 +19,8 @@ type TableFiles struct {
 	Table map[string]string `placeholder:"NAME=FILE" help:"Rows of a table of the configuration, as CSV, JSON Lines or Parquet. Repeatable."`
 }
 
-// ReadTables reads the rows of tables, by the index of each: of a name the last one counts, of a table with as_of: event
-// all do, by time. Tables without a file have none, and topics that the configuration leaves out are called as their
+// ReadTables reads the rows of tables, by the index of each. Of a name the last one counts; with as_of: event
+// all do, by time. Tables without a file have none. Topics that the configuration leaves out are called as their
 // table.
 func (f TableFiles) ReadTables(m *config.Model) (map[int][]event.Event, error) {
 	rows := make(map[int][]event.Event)
@@ -99,7 +98,7 @@ func (f TableFiles) Join(m *config.Model, sets ...*dataset.Set) (*tables.Set, er
 			r := &tables.Row{Offset: int64(i), Event: list[i]}
 			if c.HasHistory() {
 				name := r.Name()
-				r.Follow(last[name], list[i].Time, &list[i], c.History, int(c.MaxBytes), make(encoded.Interner))
+				r.Follow(last[name], list[i].Time, &list[i], c.History, int(c.MaxBytes), nil)
 				last[name] = r
 				continue
 			}

@@ -64,7 +64,7 @@ func SetLabel(payload []byte, label float64) {
 	binary.LittleEndian.PutUint64(payload[1:], math.Float64bits(label))
 }
 
-// TimeAt is where in the bytes of a row its time is, a varint.
+// TimeAt is where in the bytes of a row its time is, a varint. payloadVersion defines it.
 const TimeAt = 1 + 8 + 8
 
 // TimeOf returns the time of the bytes of a row.

@@ -76,8 +76,8 @@ func (v *value) says() string {
 // Follow makes r, which has its offset, the row of a key after a record, given the row before it, which may be nil,
 // with at most keep values in at most limit bytes. A record without a value, whose event is nil, ends what the newest
 // one says. Values are ordered by time, then offset; but whether there is one follows from the last record alone, as in
-// a compacted topic. Of three values in a row that say the same the middle one is left out. It reports whether the
-// record changes anything.
+// a compacted topic. But for the newest, a value that says what the one before it says is left out. It reports whether
+// the record changes anything.
 func (r *Row) Follow(old *Row, time int64, ev *event.Event, keep, limit int, names rows.Interner) (changes bool) {
 	var list []value
 	if old != nil && (ev == nil || ev.Categorical[0] == old.Name()) {
@@ -102,7 +102,7 @@ func (r *Row) Follow(old *Row, time int64, ev *event.Event, keep, limit int, nam
 	}
 	list = slices.Insert(list, at, next)
 	for i := len(list) - 2; i > 0; i-- {
-		if said := list[i].says(); said == list[i-1].says() && said == list[i+1].says() {
+		if list[i].says() == list[i+1].says() {
 			list = slices.Delete(list, i, i+1)
 		}
 	}
@@ -148,9 +148,12 @@ func (r *Row) begin() {
 	r.History, r.since = appendValue(nil, &v), r.Offset
 }
 
-// newest reads the newest value of the history into the row.
+// newest reads the newest value of the history into the row, with names that others share unless it is nil.
 func (r *Row) newest(names rows.Interner) bool {
 	list, ok := r.values()
+	if names == nil {
+		names = make(rows.Interner)
+	}
 	if !ok || rows.DecodeEvent(&r.Event, list[0].event, names) != nil || len(r.Event.Categorical) == 0 {
 		return false
 	}

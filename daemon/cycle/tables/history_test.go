@@ -104,8 +104,14 @@ func TestHistoryAgainstSlowTwin(t *testing.T) {
 		var want []byte
 		for range 3 {
 			s, _ := historySet(t)
-			for _, p := range r.Perm(len(partitions)) {
-				feed(s, "prices", int32(p), "i", partitions[p], 1000, 1<<20)
+			for _, p := range r.Perm(2 * len(partitions)) { // two keys of each say something of the name
+				var of []written
+				for _, w := range partitions[p/2] {
+					if w.offset*7%3%2 == int64(p%2) {
+						of = append(of, w)
+					}
+				}
+				feed(s, "prices", int32(p/2), "i", of, 1000, 1<<20)
 			}
 			for time := range int64(14) {
 				if got := priceAt(s, "i", time); time > 0 && got != twin(time) || time == 0 && got != twin(math.MaxInt64) {
@@ -140,6 +146,16 @@ func TestEndOfValues(t *testing.T) {
 	named := 0
 	if s.EachNamed(func([]byte) bool { named++; return true }); named != 1 {
 		t.Errorf("a name with a history alone is named %d times", named)
+	}
+	feed(s, "prices", 1, "i", []written{{7, 0, 3}}, 9, 1<<20)
+	for time, want := range map[int64]float64{8: 3, 15: 1, 25: 3, 35: 2, 50: 3} {
+		if got := priceAt(s, "i", time); got != want {
+			t.Errorf("%g at %d, want %g of two rows", got, time, want)
+		}
+	}
+	feed(s, "prices", 2, "i", []written{{50, 0, 4}, {60, 1, 0}}, 9, 1<<20)
+	if r := s.Find(Entity{0, "i"}); r == nil || r.Event.Numeric[0] != 3 {
+		t.Errorf("%+v counts of two rows", r)
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
@@ -189,7 +205,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	for i := range int64(90) { // a dump a day, of which each tenth has another price
 		list = append(list, written{10 * (i + 1), i, float64(i/10 + 1)})
 	}
-	feed(s, "prices", 0, "i", list, 18, 1<<20)
+	feed(s, "prices", 0, "i", list, 11, 1<<20)
 	for time := int64(10); time <= 900; time += 5 {
 		if got, want := priceAt(s, "i", time), float64((time/10-1)/10+1); got != want {
 			t.Errorf("%g at %d, want %g", got, time, want)

@@ -374,6 +374,13 @@ func (s *Set) Find(e Entity) *Row {
 	return s.tables[e.Table].now(e.Name)
 }
 
+// Knew reports whether there is a row of an entity, or the history of one.
+func (s *Set) Knew(e Entity) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tables[e.Table].rows[e.Name] != nil
+}
+
 // NumTables returns how many tables there are.
 func (s *Set) NumTables() int {
 	if s == nil {

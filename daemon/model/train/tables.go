@@ -13,12 +13,12 @@ func (t *Trainer) logTables(sample *encode.Sample) {
 		table := known.Config(i)
 		if columns := known.Changing(i); len(columns) > 0 {
 			if said += fmt.Sprint(table.Name, columns); said != t.logged.tables {
-				t.log.Warn("columns of a table change too often to be joined by their latest value", "table", table.Name,
+				t.log.Warn("columns of a table change too often for their latest value", "table", table.Name,
 					"columns", columns, "key", "tables[].as_of")
 			}
 		}
 		if n := joined.Earlier(i); n > 0 {
-			t.log.Info("events are older than what a table keeps of their entities",
+			t.log.Info("events are older than all that a table keeps of names",
 				"note", "they are joined with the oldest value", "table", table.Name, "events", n, "key", "tables[].history")
 		}
 	}

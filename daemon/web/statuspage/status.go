@@ -93,8 +93,6 @@ type TableStatus struct {
 	Rows  int    `json:"rows"`  // of entities
 	// share of the last thousand events or more that have a row; null before there were so many
 	Coverage *report.Number `json:"coverage"`
-	// columns that change too often to be joined by their latest value; absent without any
-	Changing []string `json:"changing,omitempty"`
 }
 
 // ShardStatus is what a trainer has of a shard.
