@@ -132,7 +132,7 @@ func until(outcomes []sketch.Outcome, seen int64) []sketch.Outcome {
 
 // join gives the rows of a sample of events whose labels come later their labels, in their payloads, and leaves rows
 // whose label is not final out of the gate's. It returns which share of the outcomes of training and select rows have
-// come, nil where every label is final. Before the first outcome came there are no rows.
+// come, nil where every label is final. Before an outcome has met its event there are no rows.
 func join(m *config.Model, s *sketch.Sample, behind Behind) (*report.Outcomes, *encode.Open) {
 	if !m.Schema.LabelLater {
 		return nil, nil
@@ -178,11 +178,12 @@ func join(m *config.Model, s *sketch.Sample, behind Behind) (*report.Outcomes, *
 			}
 		}
 	}
-	if s.Gate = slices.DeleteFunc(s.Gate, func(r sketch.Row) bool { return isOpen(&r) }); now == sketch.NoTime {
-		s.Train, s.Select = nil, nil // of no row anything is known before the first outcome
+	out.Stubs += s.Unmatched
+	s.Gate = slices.DeleteFunc(s.Gate, func(r sketch.Row) bool { return isOpen(&r) })
+	if now == sketch.NoTime || out.Joined == 0 {
+		s.Train, s.Select = nil, nil // of no row anything is known before an outcome has met its event
 		return out, nil
 	}
-	out.Stubs += s.Unmatched
 	delays.fit()
 	expected := 0.0
 	for _, a := range ages {
