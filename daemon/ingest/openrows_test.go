@@ -183,9 +183,9 @@ func refitOfOpenRows(t *testing.T, seed uint64) (open, best fit) {
 	return open, best
 }
 
-// TestOutcomesThatWait: while outcomes wait in one partition for hours, events of that time are neither final nor judged,
-// and what other partitions say of them counts no more than what was not read. A partition that is read to its end and
-// silent holds nothing back.
+// TestOutcomesThatWait: while outcomes wait in one partition for hours, events of that time are neither final nor
+// judged, and what other partitions say of them counts no more than what was not read. A partition that is read to its
+// end and silent holds nothing back.
 func TestOutcomesThatWait(t *testing.T) {
 	m := clicks(1000)
 	m.Sample.Holdout.Fraction = 0
