@@ -17,20 +17,21 @@ import (
 type Label struct {
 	Value   float64
 	Counted int   // outcomes within the window
-	Late    int   // and beyond it
+	Late    int   // and outside it
 	Delay   int64 // of the first one that counts, milliseconds, at least 0
 }
 
 // LabelOf returns the label of an event from its outcomes, which are in their order: by time, topic, partition and
-// offset. Those from before the event, by the clocks of two producers, count as if they came with it.
+// offset. Those from before the event, by the clocks of two producers, count as if they came with it. Where they are
+// earlier than a window, or than clocks may differ, they are of another event that had the key before.
 func LabelOf(m *config.Model, at int64, outcomes []sketch.Outcome) Label {
 	o := &m.Input.Outcomes
 	l := Label{Value: o.Default}
-	end := at + o.Window.Std().Milliseconds()
+	from, end := at-max(o.Window, m.Input.MaxFutureSkew).Std().Milliseconds(), at+o.Window.Std().Milliseconds()
 	var reward float64
 	for i := range outcomes {
 		of := &outcomes[i]
-		if of.Time > end {
+		if of.Time > end || of.Time < from {
 			l.Late++
 			continue
 		}

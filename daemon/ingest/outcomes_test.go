@@ -167,6 +167,10 @@ func TestLabelOf(t *testing.T) {
 	if l := LabelOf(m, 100, outcomes[3:]); l.Value != 2 || l.Counted != 0 || l.Late != 1 {
 		t.Errorf("without an outcome: %+v", l)
 	}
+	day := int64(24 * time.Hour / time.Millisecond)
+	if l := LabelOf(m, 100+day, outcomes); l.Value != 2 || l.Counted != 0 || l.Late != 4 {
+		t.Errorf("of an event that had the key a day before: %+v", l)
+	}
 	m.Schema.Task = "binary"
 	if l := LabelOf(m, 100, outcomes[1:2]); l.Value != 0 || l.Counted != 1 {
 		t.Errorf("a binary reward below 0: %+v", l)
