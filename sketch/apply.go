@@ -231,7 +231,10 @@ func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 		return nil
 	}
 	if res.Refuse(rank, r.id) { // most of a long log: what the row costs need not be known
-		s.pending.Counted = s.pending.Counted || threshold != res.Threshold || evicted != res.Evicted
+		if threshold != res.Threshold || evicted != res.Evicted {
+			s.pending.Counted = true
+			s.align(r.Role)
+		}
 		return nil
 	}
 	e := reservoir.MakeEntry(

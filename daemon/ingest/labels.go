@@ -17,20 +17,21 @@ import (
 type Label struct {
 	Value   float64
 	Counted int   // outcomes within the window
-	Late    int   // and beyond it
+	Late    int   // and outside it
 	Delay   int64 // of the first one that counts, milliseconds, at least 0
 }
 
 // LabelOf returns the label of an event from its outcomes, which are in their order: by time, topic, partition and
-// offset. Those from before the event, by the clocks of two producers, count as if they came with it.
+// offset. Those from before the event, by the clocks of two producers, count as if they came with it. Where they are
+// earlier than a window, or than clocks may differ, they are of another event that had the key before.
 func LabelOf(m *config.Model, at int64, outcomes []sketch.Outcome) Label {
 	o := &m.Input.Outcomes
 	l := Label{Value: o.Default}
-	end := at + o.Window.Std().Milliseconds()
+	from, end := at-max(o.Window, m.Input.MaxFutureSkew).Std().Milliseconds(), at+o.Window.Std().Milliseconds()
 	var reward float64
 	for i := range outcomes {
 		of := &outcomes[i]
-		if of.Time > end {
+		if of.Time > end || of.Time < from {
 			l.Late++
 			continue
 		}
@@ -132,7 +133,7 @@ func until(outcomes []sketch.Outcome, seen int64) []sketch.Outcome {
 
 // join gives the rows of a sample of events whose labels come later their labels, in their payloads, and leaves rows
 // whose label is not final out of the gate's. It returns which share of the outcomes of training and select rows have
-// come, nil where every label is final. Before the first outcome came there are no rows.
+// come, nil where every label is final. Before an outcome has met its event there are no rows.
 func join(m *config.Model, s *sketch.Sample, behind Behind) (*report.Outcomes, *encode.Open) {
 	if !m.Schema.LabelLater {
 		return nil, nil
@@ -178,11 +179,12 @@ func join(m *config.Model, s *sketch.Sample, behind Behind) (*report.Outcomes, *
 			}
 		}
 	}
-	if s.Gate = slices.DeleteFunc(s.Gate, func(r sketch.Row) bool { return isOpen(&r) }); now == sketch.NoTime {
-		s.Train, s.Select = nil, nil // of no row anything is known before the first outcome
+	out.Stubs += s.Unmatched
+	s.Gate = slices.DeleteFunc(s.Gate, func(r sketch.Row) bool { return isOpen(&r) })
+	if now == sketch.NoTime || out.Joined == 0 {
+		s.Train, s.Select = nil, nil // of no row anything is known before an outcome has met its event
 		return out, nil
 	}
-	out.Stubs += s.Unmatched
 	delays.fit()
 	expected := 0.0
 	for _, a := range ages {

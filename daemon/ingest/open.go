@@ -417,7 +417,7 @@ func (h *dueHeap) Pop() any {
 const thinLimit = math.MaxUint64 / CatchUpShare
 
 // openRun is what is observed of a part of events or outcomes, in order. Of a thin part a share of the keys is, and how
-// many events of the others there are is returned. What is held already goes on.
+// many events of the others there are is returned. What is held already is not passed over.
 func (g *Ingest) openRun(p *sketch.Part, d *decoded, thin bool) (run []cycle.Observation, passed int64) {
 	run = g.run[:0]
 	for i := range p.Records {

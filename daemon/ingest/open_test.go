@@ -140,8 +140,8 @@ func TestOpenEventsAgain(t *testing.T) {
 	}
 }
 
-// TestManyOpenRowsAgain: after a restart as many open rows as there are go on, and the state is that without one. How
-// long the restart takes, and how much memory, is logged.
+// TestManyOpenRowsAgain: after a restart many open rows wait again, and the state is that without one. How long the
+// restart takes, and how much memory, is logged.
 func TestManyOpenRowsAgain(t *testing.T) {
 	n, step := tier.Size(int64(5000), 125_000), int64(1000)
 	m := clicks(int(2 * n))

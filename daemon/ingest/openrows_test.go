@@ -43,21 +43,27 @@ func (p *planted) draw() (user, item int, click float64) {
 }
 
 // TestRefitOfOpenRows: with half of the clicks still to come, a refit that counts events without one by the probability
-// that it would have come is as good as one that knows every label; with them as negatives it is not calibrated.
+// that it would have come is about as good as one that knows every label; with them as negatives it is not calibrated.
+// Of 12 streams the ECE is 0.0091 in the mean, and up to 0.0175; with every label 0.0068, and up to 0.0136.
 func TestRefitOfOpenRows(t *testing.T) {
-	sum, whole, n := 0.0, 0.0, tier.Size(1, 12)
+	var ece, bestECE, more float64 // means
+	n := tier.Size(1, 12)
 	for seed := range uint64(n) {
-		ece, best := refitOfOpenRows(t, 3+seed)
-		sum, whole = sum+ece/float64(n), whole+best/float64(n)
+		open, whole := refitOfOpenRows(t, 3+seed)
+		ece, bestECE = ece+open.ece/float64(n), bestECE+whole.ece/float64(n)
+		more += (open.loss/whole.loss - 1) / float64(n)
 	}
-	t.Logf("ECE %.4f in the mean of %d streams, %.4f with every label", sum, n, whole)
-	if !(sum <= 0.01) {
-		t.Errorf("ECE %.4f in the mean of %d streams, %.4f with every label", sum, n, whole)
+	t.Logf("means of %d streams: ECE %.4f, %.4f with every label, log loss %.4f above that", n, ece, bestECE, more)
+	if limit := tier.Size(0.02, 0.01); !(ece <= limit) || !(more <= 0.005) {
+		t.Errorf("ECE %.4f, log loss %.4f above that with every label", ece, more)
 	}
 }
 
-// refitOfOpenRows returns the ECE of open rows, and with every label.
-func refitOfOpenRows(t *testing.T, seed uint64) (ofOpen, ofWhole float64) {
+// fit is how good a model is, by the planted probabilities of events that it has not seen.
+type fit struct{ ece, loss float64 }
+
+// refitOfOpenRows returns how good a refit with open rows is, and one that knows every label.
+func refitOfOpenRows(t *testing.T, seed uint64) (open, best fit) {
 	const n, spacing, window = 24_000, int64(1000), int64(18_000_000)
 	m := clicks(n)
 	m.Input.Outcomes.Window = config.Duration(time.Duration(window) * time.Millisecond)
@@ -109,7 +115,7 @@ func refitOfOpenRows(t *testing.T, seed uint64) (ofOpen, ofWhole float64) {
 		}
 		return s
 	}
-	judge := func(samples ...*encode.Sample) (ece, loss float64) {
+	judge := func(samples ...*encode.Sample) (of fit) {
 		c, err := cycle.New(m, time.Now)
 		if err != nil {
 			t.Fatal(err)
@@ -140,14 +146,15 @@ func refitOfOpenRows(t *testing.T, seed uint64) (ofOpen, ofWhole float64) {
 		var bins [15][3]float64
 		e.Each(target, ch.Model, func(i int, outputs, _ []float64) {
 			said := 1 / (1 + math.Exp(-outputs[0]))
-			loss -= probability[i]*math.Log(said) + (1-probability[i])*math.Log(1-said)
+			of.loss -= probability[i]*math.Log(said) + (1-probability[i])*math.Log(1-said)
 			b := &bins[min(14, int(said*15))]
 			b[0], b[1], b[2] = b[0]+1, b[1]+said, b[2]+probability[i]
 		})
 		for _, b := range bins {
-			ece += math.Abs(b[1]-b[2]) / float64(len(unseen))
+			of.ece += math.Abs(b[1]-b[2]) / float64(len(unseen))
 		}
-		return ece, loss / float64(len(unseen))
+		of.loss /= float64(len(unseen))
+		return of
 	}
 	whole := take()
 	whole.SetOutcomes(nil, nil)
@@ -160,27 +167,25 @@ func refitOfOpenRows(t *testing.T, seed uint64) (ofOpen, ofWhole float64) {
 			rows.SetLabel(payload, truth[ev.Time])
 		}
 	}
-	bestECE, best := judge(whole)
+	best = judge(whole)
 	naive := take()
 	naive.SetOutcomes(nil, nil)
-	naiveECE, naiveLoss := judge(naive)
-	first, _ := judge(take())
-	ece, loss := judge(take(), take(), take())
-	t.Logf("log loss %.4f with every label, %.4f with open rows, %.4f with open rows as negatives; ECE %.4f (first "+
-		"refit %.4f) and %.4f", best, loss, naiveLoss, ece, first, naiveECE)
-	t.Logf("ECE with every label %.4f", bestECE)
-	if ece > 0.02 || loss > 1.005*best {
-		t.Errorf("ECE %.4f, log loss %.4f, with every label %.4f", ece, loss, best)
+	asNone, first := judge(naive), judge(take())
+	open = judge(take(), take(), take())
+	t.Logf("seed %d: log loss %.4f with every label, %.4f with open rows, %.4f with open rows as negatives; ECE %.4f, "+
+		"%.4f (first refit %.4f), %.4f", seed, best.loss, open.loss, asNone.loss, best.ece, open.ece, first.ece, asNone.ece)
+	if open.ece > 0.02 || open.loss > 1.01*best.loss {
+		t.Errorf("%+v, with every label %+v", open, best)
 	}
-	if naiveECE < 0.03 {
-		t.Errorf("open rows as negatives are not seen to fail: ECE %.4f", naiveECE)
+	if asNone.ece < 0.03 {
+		t.Errorf("open rows as negatives are not seen to fail: ECE %.4f", asNone.ece)
 	}
-	return ece, bestECE
+	return open, best
 }
 
-// TestOutcomesThatWait: while outcomes wait in one partition for hours, events of that time are neither final nor judged,
-// and what other partitions say of them counts no more than what was not read. A partition that is read to its end and
-// silent holds nothing back.
+// TestOutcomesThatWait: while outcomes wait in one partition for hours, events of that time are neither final nor
+// judged, and what other partitions say of them counts no more than what was not read. A partition that is read to its
+// end and silent holds nothing back.
 func TestOutcomesThatWait(t *testing.T) {
 	m := clicks(1000)
 	m.Sample.Holdout.Fraction = 0

@@ -167,6 +167,10 @@ func TestLabelOf(t *testing.T) {
 	if l := LabelOf(m, 100, outcomes[3:]); l.Value != 2 || l.Counted != 0 || l.Late != 1 {
 		t.Errorf("without an outcome: %+v", l)
 	}
+	day := int64(24 * time.Hour / time.Millisecond)
+	if l := LabelOf(m, 100+day, outcomes); l.Value != 2 || l.Counted != 0 || l.Late != 4 {
+		t.Errorf("of an event that had the key a day before: %+v", l)
+	}
 	m.Schema.Task = "binary"
 	if l := LabelOf(m, 100, outcomes[1:2]); l.Value != 0 || l.Counted != 1 {
 		t.Errorf("a binary reward below 0: %+v", l)
@@ -250,5 +254,38 @@ func TestOutcomesWithoutModel(t *testing.T) {
 	}
 	if s := string(b); strings.Contains(s, "outcomes") || strings.Contains(s, "label_later") {
 		t.Error(s)
+	}
+}
+
+// TestOutcomesOfOtherKeys: where no outcome names an event, nothing is trained: as written, no event had one.
+func TestOutcomesOfOtherKeys(t *testing.T) {
+	m := clicks(100)
+	g, store := joinedStore(t, m)
+	at := int64(1_700_000_000_000)
+	rows := func() int {
+		s, err := TakeSample(m, store, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(s.Train)
+	}
+	for i := range int64(40) {
+		for _, b := range []*consumer.Batch{
+			written("seen", i, "", fmt.Sprintf(`{"id":%d,"user":"u","item":"i","ts":%d}`, i, at+i*1000)),
+			written("clicked", i, "", fmt.Sprintf(`{"of":"%d.0","ts":%d}`, i, at+i*1000)),
+		} {
+			if err := g.Apply(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := rows(); n != 0 {
+		t.Errorf("%d rows are trained on", n)
+	}
+	if err := g.Apply(t.Context(), written("clicked", 40, "", fmt.Sprintf(`{"of":1,"ts":%d}`, at+1500))); err != nil {
+		t.Fatal(err)
+	}
+	if n := rows(); n == 0 {
+		t.Error("nothing is trained on once an outcome has met its event")
 	}
 }

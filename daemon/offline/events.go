@@ -105,25 +105,27 @@ func ReadSet(m *config.Model, path string, format dataset.Format, table TableOpt
 	return readSet(m, path, format, table, flag, meter)
 }
 
-// ReadJoined reads events without a label, and their outcomes by time. The format of these is detected.
-func ReadJoined(m *config.Model, path, outcomes string, format dataset.Format, table TableOptions,
-	meter *progress.Meter) (events, of *dataset.Set, err error) {
+// ReadShown reads events without a label.
+func ReadShown(m *config.Model, path string, format dataset.Format, table TableOptions,
+	meter *progress.Meter) (*dataset.Set, error) {
 	if m.Schema.Time == "" || !m.Schema.LabelLater {
-		return nil, nil, Usage("--outcomes",
-			"the model needs input.outcomes, and schema.time by which both files are played")
+		return nil, Usage("--outcomes", "the model needs input.outcomes, and schema.time by which the files are played")
 	}
-	if events, err = readSet(m, path, format, table, "--data", meter); err != nil {
-		return nil, nil, err
-	}
+	return readSet(m, path, format, table, "--data", meter)
+}
+
+// ReadOutcomes reads the outcomes of events, by time. Their format is detected.
+func ReadOutcomes(m *config.Model, path string, meter *progress.Meter) (*dataset.Set, error) {
 	var plain TableOptions
-	found, err := plain.FormatOf("", outcomes)
+	found, err := plain.FormatOf("", path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if of, err = readSet(m.OutcomeModel(), outcomes, found, plain, "--outcomes", meter); err != nil {
-		return nil, nil, err
+	of, err := readSet(m.OutcomeModel(), path, found, plain, "--outcomes", meter)
+	if err != nil {
+		return nil, err
 	}
-	return events, of, of.Arrange(dataset.TimeOrder, 0, 0)
+	return of, of.Arrange(dataset.TimeOrder, 0, 0)
 }
 
 func readSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string,

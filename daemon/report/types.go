@@ -80,7 +80,7 @@ type Outcomes struct {
 	Open      int     `json:"open"`          // rows without one whose window is not over
 	Stubs     int     `json:"stubs"`         // keys with outcomes, whether or not their event is in the sample
 	Unmatched int     `json:"unmatched"`     // those of them whose event is not
-	Late      int     `json:"late"`          // outcomes of rows that came after the window
+	Late      int     `json:"late"`          // outcomes of rows outside their window
 	Rate      float64 `json:"rate"`          // share of the events that will have an outcome, as estimated
 	Delays    Delays  `json:"delay_seconds"` // between event and outcome, of those that come at all, as estimated
 }

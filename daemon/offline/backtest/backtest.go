@@ -33,7 +33,7 @@ type Options struct {
 	Model    *config.Model        `kong:"-"`
 	Data     string               `         required:"" placeholder:"FILE"   help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
 	Format   dataset.Format       `                     placeholder:"FORMAT" help:"${formats}"                                                                                             enum:",${formatNames}" default:""`
-	Outcomes string               `                     placeholder:"FILE"   help:"What came of the events, of a model with input.outcomes: both files are played by time."`
+	Outcomes []string             `placeholder:"FILE" sep:"none" help:"What came of the events, of a model with input.outcomes: both files are played by time. TOPIC=FILE for each of several topics. Repeatable."`
 	Files    offline.TableFiles   `embed:""`
 	Table    offline.TableOptions `                                                                                                                                                                                                                        embed:""`
 	Order    dataset.Order        `                                          help:"Order of the events: file, time or shuffle."                                                            enum:"file,time,shuffle"                   default:"file"`
@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options, out *report.Emitter) error {
 	if o.Format, err = o.Table.FormatOf(o.Format, o.Data); err != nil {
 		return err
 	}
-	set, outcomes, err := o.read()
+	set, outcomes, err := o.read(out)
 	if err != nil {
 		return err
 	}

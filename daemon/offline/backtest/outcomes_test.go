@@ -55,7 +55,7 @@ func TestOutcomesOfFiles(t *testing.T) {
 			want++
 		}
 	}
-	run := func(name, input, identity, outcomes string) (of report.BacktestSummary) {
+	run := func(name, input, identity string, outcomes ...string) (of report.BacktestSummary) {
 		c, err := config.Parse("a.yaml", []byte(`
 kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
 models:
@@ -89,7 +89,7 @@ models:
 	}
 	joined := run("seen", ", outcomes: {topics: [c], key: {impression: id, outcome: of}, window: 5m}", "",
 		filepath.Join(dir, "clicks.csv"))
-	whole := run("labelled", "", ", identity: id", "")
+	whole := run("labelled", "", ", identity: id")
 	if joined.Events != n || joined.Progressive.N != want || joined.UpdatesPublished == 0 {
 		t.Errorf("%d events, %d judged, %d updates", joined.Events, joined.Progressive.N, joined.UpdatesPublished)
 	}
@@ -103,5 +103,86 @@ models:
 	if !(live < 1.04*best) || !(published < 0.9*majority) {
 		t.Errorf("live %.4f, published %.4f, majority %.4f; with every label at once live %.4f", live, published, majority,
 			best)
+	}
+}
+
+// TestOutcomesOfSeveralTopics: outcomes in a file for each topic have the values of their topics. Files that join no
+// event, or of which nothing says the topic, are refused.
+func TestOutcomesOfSeveralTopics(t *testing.T) {
+	dir := t.TempDir()
+	start := int64(1_700_000_000_000)
+	files := map[string]*strings.Builder{}
+	for _, name := range []string{"seen", "click", "buy", "points"} {
+		files[name] = new(strings.Builder)
+	}
+	for k := range int64(900) {
+		at := start + k*1000
+		fmt.Fprintf(files["seen"], `{"id":%d,"item":"i%d","ts":%d}`+"\n", k, k%3, at)
+		fmt.Fprintf(files["points"], `{"of":"%d.0","ts":%d}`+"\n", k, at)
+		if k%3 > 0 {
+			fmt.Fprintf(files["click"], `{"of":%d,"ts":%d}`+"\n", k, at+10)
+		}
+		if k%3 > 1 {
+			fmt.Fprintf(files["buy"], `{"of":"%d","ts":%d}`+"\n", k, at+5)
+		}
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := config.Parse("a.yaml", []byte(`
+kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
+models:
+- name: m
+  input:
+    topics: [t]
+    outcomes: {topics: [clicks, buys], values: [{topic: buys, value: 5}], key: {impression: id, outcome: of}, window: 1m, reward: max}
+  schema: {task: regression, label: worth, time: ts, time_unit: ms, categorical: [item]}
+  sample: {seed: 1}
+  train: {every: 0s, every_events: 300}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(files ...string) ([]offlinetest.Line, error) {
+		for i, file := range files {
+			if topic, name, ok := strings.Cut(file, "="); ok {
+				files[i] = topic + "=" + filepath.Join(dir, name)
+			} else {
+				files[i] = filepath.Join(dir, file)
+			}
+		}
+		return offlinetest.Collect(t, func(out *report.Emitter) error {
+			m := c.Models[0]
+			return Run(t.Context(), Options{Model: &m, Data: filepath.Join(dir, "seen"), Format: dataset.JSONL,
+				Outcomes: files, Order: dataset.FileOrder, Seed: 1, Now: offlinetest.Clock}, out)
+		})
+	}
+	lines, err := run("clicks=click", "buys=buy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of report.BacktestSummary
+	b, err := json.Marshal(offlinetest.Last(lines))
+	if err == nil {
+		err = json.Unmarshal(b, &of)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Labels are 0, 1 and 5, each of a third of the events.
+	if mean := float64(*of.Progressive.Baselines.GlobalMean.RMSE); mean < 2.1 || mean > 2.3 {
+		t.Errorf("the mean label is off by %.3f, want about 2.16", mean)
+	}
+	for want, files := range map[string][]string{
+		"write TOPIC=FILE":          {"click"},
+		"a topic has one file":      {"clicks=click", "clicks=buy"},
+		`is of "0.0", the first`:    {"clicks=points"},
+		"model has the topics of o": {"carts=buy"},
+	} {
+		if _, err := run(files...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", files, err, want)
+		}
 	}
 }

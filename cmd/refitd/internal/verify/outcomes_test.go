@@ -113,7 +113,7 @@ func (b *joinedBench) state() (out *sketch.State, outcomes *report.Outcomes) {
 		if out, err = s.State(); err != nil {
 			b.t.Fatal(err)
 		}
-		if outcomes, err = ingest.OutcomesOf(b.model, s); err != nil {
+		if outcomes, err = ingest.OutcomesOf(b.model, s, nil); err != nil {
 			b.t.Fatal(err)
 		}
 	})
