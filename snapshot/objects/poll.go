@@ -19,8 +19,8 @@ const (
 	kinds
 )
 
-// round is how many polls there are for one that asks for an alias in place of the head. A writer that is killed between
-// the two changes the head when it starts again; one that moved an alias and knows no head is found so.
+// round is how many polls there are for one that asks for an alias in place of the head. A writer that is killed
+// between the two changes the head when it starts again; one that moved an alias and knows no head is found so.
 const round = 16
 
 const maxHeadBytes = 1024
