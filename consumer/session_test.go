@@ -2,8 +2,10 @@ package consumer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,8 +31,9 @@ import (
 // door is in front of a broker that knows no tokens: it carries the sign-in out and ends connections that ask for
 // anything outside a session, as brokers with connections.max.reauth.ms do.
 type door struct {
-	lifetime time.Duration
-	valid    func(first string) bool // what a client sent to sign in
+	mechanism string // OAUTHBEARER if empty
+	lifetime  time.Duration
+	valid     func(first string) bool // what a client sent to sign in
 
 	signIns, renewals, cutOff atomic.Int64
 	mu                        sync.Mutex
@@ -72,7 +76,7 @@ func (c *doorConn) take(frame []byte) error {
 	switch {
 	case key == kmsg.SASLHandshake:
 		res := kmsg.NewPtrSASLHandshakeResponse()
-		res.Version, res.SupportedMechanisms = version, []string{signin.OAuthBearer}
+		res.Version, res.SupportedMechanisms = version, []string{cmp.Or(c.gate.mechanism, signin.OAuthBearer)}
 		return c.reply(frame, res.AppendTo(nil), false)
 	case key == kmsg.SASLAuthenticate:
 		return c.authenticate(frame, version)
@@ -108,6 +112,9 @@ func (c *doorConn) authenticate(frame []byte, version int16) error {
 		}
 		c.ends = time.Now().Add(c.gate.lifetime)
 		res.SessionLifetimeMillis = c.gate.lifetime.Milliseconds()
+		if c.gate.mechanism == signin.AWSMSKIAM {
+			res.SASLAuthBytes = []byte(`{"version":"2020_10_22","request-id":"1"}`)
+		}
 	} else {
 		res.SASLAuthBytes = []byte(`{"status":"invalid_token"}`)
 	}
@@ -178,6 +185,34 @@ func TestSessionsAreRenewed(t *testing.T) {
 	}
 	if text := r.log.String(); strings.Contains(text, "WARN") || strings.Contains(text, "canary") {
 		t.Errorf("log: %s", text)
+	}
+}
+
+// TestKeysOfAWS: a consumer signs in to brokers of Amazon with keys of the environment, again before its session ends,
+// and sends no secret.
+func TestKeysOfAWS(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "access")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret-canary")
+	t.Setenv("AWS_SESSION_TOKEN", "session")
+	t.Setenv("AWS_REGION", "eu-central-1")
+	g := &door{mechanism: signin.AWSMSKIAM, lifetime: 2 * time.Second, valid: func(first string) bool {
+		var sent map[string]string
+		err := json.Unmarshal([]byte(first), &sent)
+		return err == nil && sent["version"] == "2020_10_22" && sent["host"] == "127.0.0.1" &&
+			sent["action"] == "kafka-cluster:Connect" && sent["user-agent"] == "refitd" &&
+			sent["x-amz-security-token"] == "session" && len(sent["x-amz-signature"]) == 64 &&
+			regexp.MustCompile(`^access/\d{8}/eu-central-1/kafka-cluster/aws4_request$`).MatchString(sent["x-amz-credential"])
+	}}
+	cluster := tokenCluster(t, g, "t")
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{"t"}, func(o *Options) {
+		o.SASL = signin.Credentials{Mechanism: signin.AWSMSKIAM, Keys: signin.AWSKeys(false)}
+	})
+	await(t, "two renewals", func() bool { return r.Status().Ready && g.renewals.Load() >= 2 })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if text := r.log.String() + strings.Join(g.seen, "\n"); strings.Contains(text, "canary") || g.cutOff.Load() > 0 ||
+		strings.Contains(text, "WARN") {
+		t.Errorf("%d connections cut off, sent and logged: %s", g.cutOff.Load(), text)
 	}
 }
 

@@ -186,13 +186,14 @@ func TestHeadIsNotTrusted(t *testing.T) {
 	for name, change := range map[string]func(o map[string][]byte){
 		"stale":   func(map[string][]byte) {},
 		"none":    func(o map[string][]byte) { delete(o, head) },
+		"refused": func(map[string][]byte) {},
 		"garbage": func(o map[string][]byte) { o[head] = bytes.Repeat([]byte("x"), 1<<20) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := objectstest.New(t)
 			var older atomic.Bool
 			server.Before = func(method, key string) int {
-				if older.Load() && method == "PUT" && key == head {
+				if older.Load() && key == head && (method == "PUT" || name == "refused") { // without the right to list, too
 					return 403
 				}
 				return 0

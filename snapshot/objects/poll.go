@@ -2,8 +2,6 @@ package objects
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"math/rand/v2"
 	"time"
 
@@ -19,8 +17,8 @@ const (
 	kinds
 )
 
-// round is how many polls there are for one that asks for an alias in place of the head. A writer that is killed between
-// the two changes the head when it starts again; one that moved an alias and knows no head is found so.
+// round is how many polls there are for one that asks for an alias in place of the head. A writer that is killed
+// between the two changes the head when it starts again; one that moved an alias and knows no head is found so.
 const round = 16
 
 const maxHeadBytes = 1024
@@ -28,7 +26,7 @@ const maxHeadBytes = 1024
 // poll has what is known of the head of a model. Of those that wait, one asks for all.
 type poll struct {
 	tag    string
-	absent bool          // the writer knows no head: each poll looks at all, and once a round for the head as well
+	absent bool          // no head can be read: each poll looks at all, and once a round for the head as well
 	audit  bool          // an alias that changes now does so without the head
 	number int64         // polls so far
 	due    time.Time     // of the next one
@@ -127,15 +125,14 @@ func (s *Source) ask(ctx context.Context, model string, p *poll, due time.Durati
 	_, tag, err := s.Bucket.Get(ctx, model+"/"+disk.HeadFile, before, maxHeadBytes)
 	s.mu.Lock()
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case err != nil: // what keeps all from being read is said of the alias
 		p.absent, p.tag = true, ""
 		p.all()
-		return nil
-	case err == nil && tag != before:
+	case tag != before:
 		p.absent, p.tag = false, tag
 		p.all()
 	}
-	return err
+	return ctx.Err()
 }
 
 // unannounced notes that an alias has changed, if the head did not say so. The next poll asks for the head again.

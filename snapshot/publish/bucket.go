@@ -281,8 +281,8 @@ func (s *Store) claim(ctx context.Context, model string, version int64) (int64, 
 	return reserved.Version, err
 }
 
-// testConditions tries once to write over an object as its conditions forbid it. A store that writes all the same would
-// let two writers in.
+// testConditions tries to write over an object as its conditions forbid it, until the bucket has refused both. A store
+// that writes all the same would let two writers in.
 func (s *Store) testConditions(ctx context.Context, key string) error {
 	s.mirror.mu.Lock()
 	tested := s.mirror.conditional
@@ -290,19 +290,20 @@ func (s *Store) testConditions(ctx context.Context, key string) error {
 	if tested {
 		return nil
 	}
+	refused := true
 	for condition, write := range map[string]func() (string, error){
 		"If-None-Match": func() (string, error) { return s.Bucket.PutAbsent(ctx, key, nil) },
 		"If-Match":      func() (string, error) { return s.Bucket.Replace(ctx, key, "another", nil) },
 	} {
-		if _, err := write(); err == nil {
+		_, err := write()
+		if err == nil {
 			return fmt.Errorf("the bucket does not look at %s of a PUT: two writers would not notice each other", condition)
-		} else if !errors.Is(err, disk.ErrConflict) {
-			return err
 		}
+		refused = refused && errors.Is(err, disk.ErrConflict)
 	}
 	s.mirror.mu.Lock()
 	defer s.mirror.mu.Unlock()
-	s.mirror.conditional = true
+	s.mirror.conditional = refused
 	return nil
 }
 

@@ -148,6 +148,7 @@ public abstract class Scorer {
         Contents c = contents;
         int m = manifest.numOutputs;
         System.arraycopy(c.bias, 0, o, 0, m);
+        s.touched = touch(c.basis, s);
         if (c.linear != null) {
             for (int i = 0; i < s.count; i++) {
                 add(o, s.value[i], c.linear, s.index[i] * m, m);
@@ -168,6 +169,18 @@ public abstract class Scorer {
         for (int v = 0; v < manifest.numBasis; v++) {
             add(o, s.triples[v], c.weights, v * m, m);
         }
+    }
+
+    /** Reads each cache line of the rows in s, so that all come from memory at the same time, and not one by one. */
+    private double touch(double[] basis, Scratch s) {
+        double sum = 0;
+        int k = manifest.numBasis;
+        for (int i = 0; i < s.count; i++) {
+            for (int v = 0; v < k; v += 8) {
+                sum += basis[s.index[i] * k + v];
+            }
+        }
+        return sum;
     }
 
     private static void add(double[] o, double factor, double[] from, int at, int m) {

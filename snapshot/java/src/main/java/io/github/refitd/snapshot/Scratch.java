@@ -11,6 +11,7 @@ public final class Scratch {
     double[] scaled = {}; // the numbers of a feature map
     double[] mapped = {};
     boolean hasMapped;
+    double touched; // keeps what only has to be read
 
     void add(int column, double v) {
         if (count == index.length) {
