@@ -45,6 +45,9 @@ func (id ID) String() string {
 	return fmt.Sprintf("schema %x-%x-%x-%x-%x", g[:4], g[4:6], g[6:8], g[8:10], g[10:])
 }
 
+// isNone reports whether no registry has a schema of the ID: their numbers begin at 1.
+func (id ID) isNone() bool { return id.Number == 0 && id.Kind != GUIDID && id.Kind != GlueID }
+
 // Style is how a frame is written.
 type Style uint8
 

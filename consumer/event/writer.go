@@ -117,7 +117,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	case format == FormatJSONSchema && !hasRegistry: // the value says itself what it has
 		r.note(FormatJSONSchema, isKey)
 		return f.Data, nil, nil
-	case f.ID == (ID{}) && hasRegistry:
+	case hasRegistry && f.ID.isNone():
 		return nil, &Rejection{Reason: notReasons[format], Expected: "the frame of a schema registry, or its headers",
 			Got: "neither"}, nil
 	}

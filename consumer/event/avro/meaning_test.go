@@ -1,6 +1,7 @@
 package avro
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -359,6 +360,13 @@ func TestReferences(t *testing.T) {
 	if _, wait = decoderOf(place(t), known{}, nil).
 		DecodeRecord(&ev, &event.Record{Value: value, Time: 5}); wait == nil || wait.ID != seven {
 		t.Error("a record does not wait for its schema")
+	}
+	for n := range 20 { // frames that nobody writes, and what is no frame
+		value := bytes.Repeat([]byte{0}, n+1)
+		r, wait := decoderOf(place(t), known{}, nil).DecodeRecord(&ev, &event.Record{Value: value, Time: 5})
+		if wait != nil || reason(r) != "not_avro" {
+			t.Errorf("%d zeroes: %v, %v", n+1, r, wait)
+		}
 	}
 }
 
