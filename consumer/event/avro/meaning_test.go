@@ -106,8 +106,8 @@ func TestDebeziumInJSON(t *testing.T) {
 		{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal","parameters":{"scale":"2"},"field":"rating"},
 		{"type":"struct","name":"io.debezium.data.VariableScaleDecimal","field":"price"},
 		{"type":"int64","name":"io.debezium.time.MicroTimestamp","field":"at"}]`
-	const around = `{"type":"struct","fields":[{"type":"struct","field":"before",` + row + `},{"type":"struct","field":"after",` +
-		row + `}]}`
+	const around = `{"type":"struct","fields":[{"type":"struct","field":"before",` + row + `},
+		{"type":"struct","field":"after",` + row + `}]}`
 	m := place(t, "ts=after.at")
 	m.Envelope = event.Debezium
 	for _, text := range []string{`source.table == "ratings"`, `after.rating >= 0.5`} {
@@ -126,8 +126,8 @@ func TestDebeziumInJSON(t *testing.T) {
 		return b
 	}
 	newRow := func() any {
-		row := map[string]any{"user": r.Int64() - r.Int64(), "rating": unscaled(r.Int64N(800) - 100), "item": nil, "price": nil,
-			"at": 1_700_000_000_000_000 + r.Int64N(1e12)}
+		row := map[string]any{"user": r.Int64() - r.Int64(), "rating": unscaled(r.Int64N(800) - 100), "item": nil,
+			"price": nil, "at": 1_700_000_000_000_000 + r.Int64N(1e12)}
 		if r.IntN(10) > 0 {
 			row["item"] = fmt.Sprint("i", r.IntN(9))
 		}
