@@ -89,16 +89,16 @@ func CutFrame(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
 
 // cut is CutFrame into a frame that is there.
 func (f *Frame) cut(value, headers []byte, isKey bool, limit int) (ok bool) {
-	*f = Frame{Data: value}
+	f.ID, f.Style, f.Head, f.Message, f.Data = ID{}, NoFrame, nil, nil, value
 	if len(headers) > 0 && headers[0] != 0 && f.fromHeaders(headers, isKey) {
 		return true
 	}
 	switch {
 	case len(value) >= 9 && value[0] == magicNumber && binary.BigEndian.Uint32(value[1:]) == 0:
-		f.Style, f.ID = ApicurioFrame, ID{Kind: GlobalID, Number: binary.BigEndian.Uint64(value[1:])}
+		f.Style, f.ID.Kind, f.ID.Number = ApicurioFrame, GlobalID, binary.BigEndian.Uint64(value[1:])
 		f.Data = value[9:]
 	case len(value) >= 5 && value[0] == magicNumber:
-		f.Style, f.ID = ConfluentFrame, ID{Kind: NumberID, Number: uint64(binary.BigEndian.Uint32(value[1:]))}
+		f.Style, f.ID.Kind, f.ID.Number = ConfluentFrame, NumberID, uint64(binary.BigEndian.Uint32(value[1:]))
 		f.Data = value[5:]
 	case len(value) >= 18 && value[0] == magicGlue && (value[1] == glueStored || value[1] == glueZlib):
 		f.Style, f.ID = GlueFrame, ID{Kind: GlueID, GUID: [16]byte(value[2:18])}
