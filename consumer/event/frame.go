@@ -45,6 +45,9 @@ func (id ID) String() string {
 	return fmt.Sprintf("schema %x-%x-%x-%x-%x", g[:4], g[4:6], g[6:8], g[8:10], g[10:])
 }
 
+// isNone reports whether no registry has a schema of the ID: their numbers begin at 1.
+func (id ID) isNone() bool { return id.Number == 0 && id.Kind != GUIDID && id.Kind != GlueID }
+
 // Style is how a frame is written.
 type Style uint8
 
@@ -86,16 +89,16 @@ func CutFrame(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
 
 // cut is CutFrame into a frame that is there.
 func (f *Frame) cut(value, headers []byte, isKey bool, limit int) (ok bool) {
-	*f = Frame{Data: value}
+	f.ID, f.Style, f.Head, f.Message, f.Data = ID{}, NoFrame, nil, nil, value
 	if len(headers) > 0 && headers[0] != 0 && f.fromHeaders(headers, isKey) {
 		return true
 	}
 	switch {
 	case len(value) >= 9 && value[0] == magicNumber && binary.BigEndian.Uint32(value[1:]) == 0:
-		f.Style, f.ID = ApicurioFrame, ID{Kind: GlobalID, Number: binary.BigEndian.Uint64(value[1:])}
+		f.Style, f.ID.Kind, f.ID.Number = ApicurioFrame, GlobalID, binary.BigEndian.Uint64(value[1:])
 		f.Data = value[9:]
 	case len(value) >= 5 && value[0] == magicNumber:
-		f.Style, f.ID = ConfluentFrame, ID{Kind: NumberID, Number: uint64(binary.BigEndian.Uint32(value[1:]))}
+		f.Style, f.ID.Kind, f.ID.Number = ConfluentFrame, NumberID, uint64(binary.BigEndian.Uint32(value[1:]))
 		f.Data = value[5:]
 	case len(value) >= 18 && value[0] == magicGlue && (value[1] == glueStored || value[1] == glueZlib):
 		f.Style, f.ID = GlueFrame, ID{Kind: GlueID, GUID: [16]byte(value[2:18])}

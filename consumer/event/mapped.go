@@ -282,7 +282,6 @@ func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
 
 // readAny finds what is asked for in a value or a key of a format.
 func (d *Mapped) readAny(format string, value, headers []byte, isKey bool, root *Member) (*Rejection, *Wait) {
-	d.reading.note(FormatJSON, isKey)
 	d.says = nil
 	if format != "" && format != FormatJSON {
 		object, rejection, wait := d.framed(format, value, headers, isKey, root)
@@ -290,6 +289,8 @@ func (d *Mapped) readAny(format string, value, headers []byte, isKey bool, root 
 			return rejection, wait
 		}
 		value = object
+	} else {
+		d.reading.note(FormatJSON, isKey)
 	}
 	if !utf8.Valid(value) {
 		return d.json.rejection(NotUTF8), nil
@@ -399,7 +400,9 @@ func (d *Mapped) fill(ev *Event, r *Record, borrows bool) *Rejection {
 			}
 			continue
 		}
-		if reason := p.put(f.to, v, &d.slots); reason != "" {
+		if f.to.turn = j.turn; v.kind != '[' && v.kind != '{' {
+			p.scalars(f.to, v)
+		} else if reason := p.put(f.to, v, &d.slots); reason != "" {
 			return j.rejection(reason)
 		}
 	}

@@ -101,22 +101,9 @@ func (p *parse) takesList(f *field) bool {
 		(t.role == roleMulti || t.role == roleVector || t.role == roleLabel && p.d.schema.Task == Multilabel)
 }
 
-// put stores a value of any format wherever a field goes.
+// put stores a list or an object of any format where a field goes.
 func (p *parse) put(f *field, v *Value, slots *Slots) Reason {
-	switch {
-	case v.kind == 0:
-		return ""
-	case v.kind == 'n':
-		f.null = p.d.turn
-		return ""
-	}
-	f.turn = p.d.turn
-	isList := v.kind == '[' || v.kind == '{'
-	switch {
-	case !isList:
-		p.scalars(f, v)
-		return ""
-	case v.form == formJSON:
+	if v.form == formJSON {
 		p.d.src = *bytes.NewBuffer(v.raw)
 		p.d.json.Reset(&p.d.src, HalfPairs)
 		return p.value(f, v.kind)

@@ -89,18 +89,26 @@ func plainValue(text []byte) Value {
 	return Value{kind: '"', form: formPlain, raw: text}
 }
 
+// set makes it a value without bytes: field by field, as a Value is not made in registers.
+func (v *Value) set(kind jsontext.Kind, form form, unit Unit, bits uint64) {
+	v.kind, v.form, v.unit, v.bits = kind, form, unit, bits
+	if v.raw != nil {
+		v.raw = nil
+	}
+}
+
 // Null makes it null.
-func (v *Value) Null() { *v = Value{kind: 'n'} }
+func (v *Value) Null() { v.set('n', formJSON, ModelUnit, 0) }
 
 // Text makes it a string of text, which must be UTF-8.
-func (v *Value) Text(text []byte) { *v = Value{kind: '"', form: formString, raw: text} }
+func (v *Value) Text(text []byte) { v.kind, v.form, v.unit, v.raw = '"', formString, ModelUnit, text }
 
 // Digits makes it a decimal number, written out: a number where a number is asked for, else that text.
-func (v *Value) Digits(text []byte) { *v = Value{kind: '"', form: formPlain, raw: text} }
+func (v *Value) Digits(text []byte) { v.kind, v.form, v.unit, v.raw = '"', formPlain, ModelUnit, text }
 
 // Whole makes it a whole number, a time of a unit where it is one.
 func (v *Value) Whole(n int64, unit Unit) {
-	*v = Value{kind: '0', form: formWhole, unit: unit, bits: uint64(n)}
+	v.set('0', formWhole, unit, uint64(n))
 }
 
 // Unsigned makes it a whole number, which may be above those of int64.
@@ -110,21 +118,24 @@ func (v *Value) Unsigned(n uint64) {
 	}
 }
 
+// IsNothing reports whether it is not set.
+func (v *Value) IsNothing() bool { return v.kind == 0 }
+
 // IsFilled reports whether it is a list with elements.
 func (v *Value) IsFilled() bool { return v.form == formList && v.bits>>32 < v.bits&math.MaxUint32 }
 
 // Real makes it a number that need not be whole.
-func (v *Value) Real(x float64) { *v = Value{kind: '0', form: formReal, bits: math.Float64bits(x)} }
+func (v *Value) Real(x float64) { v.set('0', formReal, ModelUnit, math.Float64bits(x)) }
 
 // Bool makes it true or false.
 func (v *Value) Bool(b bool) {
-	if *v = (Value{kind: 'f'}); b {
+	if v.set('f', formJSON, ModelUnit, 0); b {
 		v.kind = 't'
 	}
 }
 
 // Object makes it an object, of which nothing is asked but its members.
-func (v *Value) Object() { *v = Value{kind: '{', form: formString} }
+func (v *Value) Object() { v.set('{', formString, ModelUnit, 0) }
 
 // isNone reports whether there is no value, or null.
 func (v *Value) isNone() bool { return v.kind == 0 || v.kind == 'n' }
@@ -201,9 +212,13 @@ type Slots struct {
 
 // reset empties them.
 func (s *Slots) reset() {
-	clear(s.values)
+	for i := range s.values {
+		s.values[i].kind, s.values[i].form = 0, formJSON
+	}
 	clear(s.ofText)
-	clear(s.elements)
+	if len(s.elements) > 0 {
+		clear(s.elements)
+	}
 	s.elements, s.scratch, s.texts, s.inText = s.elements[:0], s.scratch[:0], s.texts[:0], false
 	s.over = false
 }
@@ -230,7 +245,7 @@ func (s *Slots) Add(from int) *Value {
 
 // End makes a value the list that was begun at from.
 func (s *Slots) End(v *Value, from int) {
-	*v = Value{kind: '[', form: formList, bits: uint64(from)<<32 | uint64(len(s.elements))}
+	v.set('[', formList, ModelUnit, uint64(from)<<32|uint64(len(s.elements)))
 }
 
 // list returns the elements of a formList.

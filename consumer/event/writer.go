@@ -113,11 +113,12 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	hasRegistry := r.Writers != nil
 	switch {
 	case f.ID == (ID{}) && (format == FormatAuto || format == FormatJSONSchema) && looksLikeJSON(value):
+		r.note(FormatJSON, isKey)
 		return value, nil, nil
 	case format == FormatJSONSchema && !hasRegistry: // the value says itself what it has
 		r.note(FormatJSONSchema, isKey)
 		return f.Data, nil, nil
-	case f.ID == (ID{}) && hasRegistry:
+	case hasRegistry && f.ID.isNone():
 		return nil, &Rejection{Reason: notReasons[format], Expected: "the frame of a schema registry, or its headers",
 			Got: "neither"}, nil
 	}
@@ -125,7 +126,11 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	if !hasRegistry {
 		id = ID{}
 	}
-	c, wait := d.compiled(id, root)
+	var wait *Wait
+	c := r.recent
+	if c == nil || r.Changed != nil || r.recentOf.root != root || r.recentOf.id != id {
+		c, wait = d.compiled(id, root)
+	}
 	switch {
 	case wait != nil:
 		return nil, nil, wait
@@ -149,7 +154,9 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		*f = Frame{Data: value}
 		_, ok = program.Run(&d.slots, f)
 	}
-	d.judge(id, c, root)
+	if !c.judged {
+		d.judge(id, c, root)
+	}
 	if d.slots.over {
 		return nil, d.json.rejection(TooLarge), nil
 	}
@@ -167,7 +174,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 
 // note notes of which format a value is.
 func (r *reading) note(format string, isKey bool) {
-	if !isKey {
+	if !isKey && r.last != format {
 		r.last = format
 	}
 }

@@ -1,6 +1,7 @@
 package avro
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -105,8 +106,8 @@ func TestDebeziumInJSON(t *testing.T) {
 		{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal","parameters":{"scale":"2"},"field":"rating"},
 		{"type":"struct","name":"io.debezium.data.VariableScaleDecimal","field":"price"},
 		{"type":"int64","name":"io.debezium.time.MicroTimestamp","field":"at"}]`
-	const around = `{"type":"struct","fields":[{"type":"struct","field":"before",` + row + `},{"type":"struct","field":"after",` +
-		row + `}]}`
+	const around = `{"type":"struct","fields":[{"type":"struct","field":"before",` + row + `},
+		{"type":"struct","field":"after",` + row + `}]}`
 	m := place(t, "ts=after.at")
 	m.Envelope = event.Debezium
 	for _, text := range []string{`source.table == "ratings"`, `after.rating >= 0.5`} {
@@ -125,8 +126,8 @@ func TestDebeziumInJSON(t *testing.T) {
 		return b
 	}
 	newRow := func() any {
-		row := map[string]any{"user": r.Int64() - r.Int64(), "rating": unscaled(r.Int64N(800) - 100), "item": nil, "price": nil,
-			"at": 1_700_000_000_000_000 + r.Int64N(1e12)}
+		row := map[string]any{"user": r.Int64() - r.Int64(), "rating": unscaled(r.Int64N(800) - 100), "item": nil,
+			"price": nil, "at": 1_700_000_000_000_000 + r.Int64N(1e12)}
 		if r.IntN(10) > 0 {
 			row["item"] = fmt.Sprint("i", r.IntN(9))
 		}
@@ -359,6 +360,13 @@ func TestReferences(t *testing.T) {
 	if _, wait = decoderOf(place(t), known{}, nil).
 		DecodeRecord(&ev, &event.Record{Value: value, Time: 5}); wait == nil || wait.ID != seven {
 		t.Error("a record does not wait for its schema")
+	}
+	for n := range 20 { // frames that nobody writes, and what is no frame
+		value := bytes.Repeat([]byte{0}, n+1)
+		r, wait := decoderOf(place(t), known{}, nil).DecodeRecord(&ev, &event.Record{Value: value, Time: 5})
+		if wait != nil || reason(r) != "not_avro" {
+			t.Errorf("%d zeroes: %v, %v", n+1, r, wait)
+		}
 	}
 }
 

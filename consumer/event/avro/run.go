@@ -150,7 +150,13 @@ func (p *program) record(n *node) bool {
 		if f.slot >= 0 {
 			v = p.slots.At(f.slot)
 		}
-		if !p.walk(f.node, v) {
+		ok := false
+		if f.node.op == opString { // as most fields
+			ok = p.text(f.node, v)
+		} else {
+			ok = p.walk(f.node, v)
+		}
+		if !ok {
 			p.path = append(p.path, f)
 			return false
 		}
@@ -284,6 +290,13 @@ func (p *program) block() (count int64, ok bool) {
 
 // sized reads bytes behind their length.
 func (p *program) sized() ([]byte, bool) {
+	if i := p.i; i < len(p.data) && p.data[i] < 0x80 && p.data[i]&1 == 0 { // most are short
+		if end := i + 1 + int(p.data[i]>>1); end <= len(p.data) {
+			p.i = end
+			return p.data[i+1 : end : end], true
+		}
+		return nil, false
+	}
 	n, ok := p.long()
 	if !ok || uint64(n) > uint64(len(p.data)-p.i) { // or negative
 		return nil, false

@@ -84,7 +84,8 @@ func isOdd(err error) bool {
 func Outline(w *event.Writer, _ *event.Frame, maxDepth int) ([]event.Leaf, error) {
 	o := outline{maxDepth: maxDepth, others: make(map[string]*schema)}
 	for _, r := range w.References {
-		if other := new(schema); json.Unmarshal([]byte(r.Text), other) == nil {
+		other := new(schema)
+		if err := json.Unmarshal([]byte(r.Text), other); err == nil || isOdd(err) {
 			o.others[r.Name], o.others[other.ID] = other, other
 		}
 	}

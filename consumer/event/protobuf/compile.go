@@ -15,6 +15,20 @@ type node struct {
 	special special
 	fields  map[protowire.Number]*field // those that are asked for, or lead to one
 	list    []*field                    // the same
+	numbers []protowire.Number          // of list
+}
+
+// field returns the field of a number, nil if it is not asked for.
+func (n *node) field(number protowire.Number) *field {
+	if len(n.numbers) > 10 {
+		return n.fields[number]
+	}
+	for i, one := range n.numbers { // few are found sooner so
+		if one == number {
+			return n.list[i]
+		}
+	}
+	return nil
 }
 
 // special is a type of messages that stand for a value.
@@ -135,7 +149,7 @@ func (c *compiler) message(m, read protoreflect.MessageDescriptor, at *event.Mem
 			return nil, err
 		}
 		n.fields[made.number] = made
-		n.list = append(n.list, made)
+		n.list, n.numbers = append(n.list, made), append(n.numbers, made.number)
 	}
 	return n, nil
 }

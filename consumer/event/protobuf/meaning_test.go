@@ -149,3 +149,35 @@ message Rating { double rating = 1; int64 ts = 2; What what = 3; message What { 
 		}
 	}
 }
+
+// TestMerged: of a message that is there several times members are merged, as the library does; what is in none has its
+// default.
+func TestMerged(t *testing.T) {
+	w := &event.Writer{Format: event.FormatProtobuf, Text: `syntax = "proto3"; message R { double rating = 1; int64 ts = 2;
+string user = 3; What what = 4; } message What { string item = 1; double price = 2; int32 more = 3; repeated string tags = 5; }`}
+	mapping := new(event.Mapping)
+	for _, name := range []string{"item", "price", "tags"} {
+		from, err := event.ParseSource("what." + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mapping.Fields = append(mapping.Fields, event.MappedField{Name: name, From: from})
+	}
+	d := event.NewMapped(ratings, event.DefaultLimits(), mapping, nil)
+	d.Read(event.Reading{Format: event.FormatProtobuf, Writers: known{seven: w},
+		Compilers: map[string]event.Compiler{event.FormatProtobuf: Compile}})
+	const rest = `"rating":4,"ts":5,"user":"u"`
+	for _, c := range []struct{ one, two, want string }{
+		{`{` + rest + `,"what":{"item":"i","price":2.5,"tags":["a"]}}`, `{"what":{"item":"j"}}`, "[u j] [2.5] [[a]]"},
+		{`{"what":{"price":2.5}}`, `{` + rest + `,"what":{"tags":["a"]}}`, "[u ] [2.5] [[a]]"},
+		{`{` + rest + `}`, `{"what":{}}`, "[u ] [0] [[]]"},
+		{`{` + rest + `}`, `{}`, "[u ] [NaN] [[]]"},
+	} {
+		value := append(encoded(t, w, 0, c.one), encoded(t, w, 0, c.two)[len(eventtest.Seven)+2:]...)
+		var ev event.Event
+		r, wait := d.DecodeRecord(&ev, &event.Record{Value: value, Time: 10})
+		if got := fmt.Sprint(ev.Categorical, " ", ev.Numeric, " ", ev.Multi); r != nil || wait != nil || got != c.want {
+			t.Errorf("%s, %s: %v, %v, %s", c.one, c.two, r, wait, got)
+		}
+	}
+}

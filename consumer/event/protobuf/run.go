@@ -184,40 +184,86 @@ func (p *program) describe(path []int) *node {
 	return n
 }
 
-// message reads the fields of a message. Of one that is there several times the last counts.
+// message reads the fields of a message.
 func (p *program) message(n *node, data []byte, depth int) bool {
 	if depth > p.maxDepth {
 		return false
 	}
-	for _, f := range n.list {
-		p.imply(f)
-	}
 	for rest := data; len(rest) > 0; {
-		number, wire, tag := protowire.ConsumeTag(rest)
-		if tag < 0 {
-			return false
-		}
-		size := protowire.ConsumeFieldValue(number, wire, rest[tag:])
+		number, wire, w, size := next(rest)
 		if size < 0 {
 			return false
 		}
-		raw := rest[tag : tag+size]
-		if f := n.fields[number]; f != nil && !p.field(f, wire, raw, rest, depth) {
+		if f := n.field(number); f != nil && !p.field(f, wire, w, rest, depth) {
 			if p.bad == nil {
 				p.bad = f
 			}
 			return false
 		}
-		rest = rest[tag+size:]
+		rest = rest[size:]
+	}
+	for _, f := range n.list {
+		p.imply(f)
 	}
 	return true
+}
+
+// written is a value as it is written: the bits of a number, or the bytes of anything else, a group among it.
+type written struct {
+	bits uint64
+	data []byte
+}
+
+// next reads the field at the beginning of data, and returns how many bytes it has, fewer than 0 for none.
+func next(data []byte) (number protowire.Number, wire protowire.Type, w written, size int) {
+	tag := 1
+	if first := data[0]; 8 <= first && first < 0x80 { // as most tags
+		number, wire = protowire.Number(first>>3), protowire.Type(first&7)
+	} else if number, wire, tag = protowire.ConsumeTag(data); tag < 0 {
+		return 0, 0, w, tag
+	}
+	if w, size = untagged(number, wire, data[tag:]); size >= 0 {
+		size += tag
+	}
+	return number, wire, w, size
+}
+
+// untagged is next for the value behind a tag.
+func untagged(number protowire.Number, wire protowire.Type, data []byte) (w written, size int) {
+	if len(data) > 0 && data[0] < 0x80 { // most numbers and lengths have one byte
+		switch n := int(data[0]); {
+		case wire == protowire.VarintType:
+			return written{bits: uint64(n)}, 1
+		case wire == protowire.BytesType && n < len(data):
+			return written{data: data[1 : 1+n : 1+n]}, 1 + n
+		}
+	}
+	switch wire {
+	case protowire.VarintType:
+		w.bits, size = protowire.ConsumeVarint(data)
+	case protowire.Fixed32Type:
+		var x uint32
+		x, size = protowire.ConsumeFixed32(data)
+		w.bits = uint64(x)
+	case protowire.Fixed64Type:
+		w.bits, size = protowire.ConsumeFixed64(data)
+	case protowire.BytesType:
+		w.data, size = protowire.ConsumeBytes(data)
+	case protowire.StartGroupType:
+		w.data, size = protowire.ConsumeGroup(number, data)
+	default:
+		size = -1
+	}
+	return w, size
 }
 
 // imply gives a field the value that it has where it is absent, as the syntax of the schema says: none if presence is
 // explicit, and none for text, since an empty name is no name.
 func (p *program) imply(f *field) {
 	if f.slot >= 0 && f.implied {
-		p.zero(f, p.slots.At(f.slot))
+		if v := p.slots.At(f.slot); v.IsNothing() {
+			p.zero(f, v)
+		}
 	}
 }
 
@@ -238,14 +284,14 @@ func (p *program) zero(f *field, v *event.Value) {
 }
 
 // field reads a field that is asked for. rest begins with it.
-func (p *program) field(f *field, wire protowire.Type, raw, rest []byte, depth int) bool {
+func (p *program) field(f *field, wire protowire.Type, w written, rest []byte, depth int) bool {
 	var v *event.Value
 	if f.slot >= 0 {
 		v = p.slots.At(f.slot)
 	}
 	switch {
 	case f.isMap:
-		return wire != protowire.BytesType || p.entry(f, v, raw, depth)
+		return wire != protowire.BytesType || p.entry(f, v, w.data, depth)
 	case f.isList:
 		if v == nil || v.IsFilled() {
 			return true // all of them were read with the first one
@@ -254,38 +300,32 @@ func (p *program) field(f *field, wire protowire.Type, raw, rest []byte, depth i
 	case wire != f.wire:
 		return true // as a field that is not known
 	}
-	return p.value(f, v, raw, depth)
+	return p.value(f, v, w, depth)
 }
 
 // list reads all the elements of a list from a message, from the first one on.
 func (p *program) list(f *field, v *event.Value, rest []byte) bool {
 	from := p.slots.Begin()
-	one := func(raw []byte) bool {
+	one := func(w written) bool {
 		element := p.slots.Add(from)
-		return element == nil || p.value(f, element, raw, p.maxDepth)
+		return element == nil || p.value(f, element, w, p.maxDepth)
 	}
 	for len(rest) > 0 {
-		number, wire, tag := protowire.ConsumeTag(rest)
-		if tag < 0 {
-			return false
-		}
-		size := protowire.ConsumeFieldValue(number, wire, rest[tag:])
+		number, wire, w, size := next(rest)
 		if size < 0 {
 			return false
 		}
-		raw := rest[tag : tag+size]
-		rest = rest[tag+size:]
+		rest = rest[size:]
 		switch {
 		case number != f.number:
 		case wire == f.wire:
-			if !one(raw) {
+			if !one(w) {
 				return false
 			}
 		case wire == protowire.BytesType: // packed
-			packed, n := protowire.ConsumeBytes(raw)
-			for n >= 0 && len(packed) > 0 {
-				size := protowire.ConsumeFieldValue(f.number, f.wire, packed)
-				if size < 0 || !one(packed[:size]) {
+			for packed := w.data; len(packed) > 0; {
+				w, size := untagged(f.number, f.wire, packed)
+				if size < 0 || !one(w) {
 					return false
 				}
 				packed = packed[size:]
@@ -297,49 +337,31 @@ func (p *program) list(f *field, v *event.Value, rest []byte) bool {
 }
 
 // entry reads an entry of a map.
-func (p *program) entry(f *field, v *event.Value, raw []byte, depth int) bool {
+func (p *program) entry(f *field, v *event.Value, data []byte, depth int) bool {
 	if v != nil {
 		v.Object()
 	}
-	data, _ := protowire.ConsumeBytes(raw)
-	var key, value []byte
-	var bits uint64
+	var key, value written
 	wireOfValue := protowire.Type(-1)
 	for len(data) > 0 {
-		number, wire, tag := protowire.ConsumeTag(data)
-		if tag < 0 {
-			return false
-		}
-		size := protowire.ConsumeFieldValue(number, wire, data[tag:])
+		number, wire, w, size := next(data)
 		if size < 0 {
 			return false
 		}
-		switch {
-		case number == 2:
-			value, wireOfValue = data[tag:tag+size], wire
-		case number != 1:
-		case wire == protowire.BytesType:
-			key, _ = protowire.ConsumeBytes(data[tag:])
-		case wire == protowire.Fixed32Type:
-			x, _ := protowire.ConsumeFixed32(data[tag:])
-			bits = uint64(x)
-		case wire == protowire.Fixed64Type:
-			bits, _ = protowire.ConsumeFixed64(data[tag:])
-		case wire == protowire.VarintType:
-			bits, _ = protowire.ConsumeVarint(data[tag:])
+		switch number {
+		case 1:
+			key = w
+		case 2:
+			value, wireOfValue = w, wire
 		}
-		data = data[tag+size:]
+		data = data[size:]
 	}
 	for i := range f.entries {
 		e := &f.entries[i]
-		if e.key != string(key) || e.bits != bits || value != nil && e.value.wire != wireOfValue {
+		if e.key != string(key.data) || e.bits != key.bits || wireOfValue >= 0 && e.value.wire != wireOfValue {
 			continue
 		}
-		switch { // a value may be left out where it is its default
-		case value != nil:
-		case e.value.node != nil:
-			value = []byte{0}
-		default:
+		if wireOfValue < 0 && e.value.node == nil { // a value may be left out where it is its default
 			p.imply(e.value)
 			return true
 		}
@@ -353,64 +375,38 @@ func (p *program) entry(f *field, v *event.Value, raw []byte, depth int) bool {
 }
 
 // value reads one value, whose wire type is that of the field, into v, which is nil if only members are asked for.
-func (p *program) value(f *field, v *event.Value, raw []byte, depth int) bool {
-	switch f.wire {
-	case protowire.StartGroupType:
-		body, n := protowire.ConsumeGroup(f.number, raw)
-		if n < 0 {
+func (p *program) value(f *field, v *event.Value, w written, depth int) bool {
+	switch f.kind {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return p.inner(f, v, w.data, depth)
+	case protoreflect.StringKind:
+		if !utf8.Valid(w.data) {
 			return false
 		}
-		return p.inner(f, v, body, depth)
-	case protowire.BytesType:
-		b, _ := protowire.ConsumeBytes(raw)
-		switch f.kind {
-		case protoreflect.MessageKind:
-			return p.inner(f, v, b, depth)
-		case protoreflect.StringKind:
-			if !utf8.Valid(b) {
-				return false
-			}
-			if f.at.Leads() {
-				p.slots.Document(b, f.at)
-			}
-			if v == nil || f.implied && len(b) == 0 && !f.isList {
-				return true
-			}
-			v.Text(b)
-		case protoreflect.BytesKind:
-			if v != nil {
-				p.slots.Base64(v, b)
-			}
+		if f.at.Leads() {
+			p.slots.Document(w.data, f.at)
+		}
+		if v != nil && (!f.implied || len(w.data) > 0 || f.isList) {
+			v.Text(w.data)
 		}
 		return true
 	}
 	if v == nil {
 		return true
 	}
-	switch f.wire {
-	case protowire.Fixed32Type:
-		x, _ := protowire.ConsumeFixed32(raw)
-		switch f.kind {
-		case protoreflect.FloatKind:
-			v.Real(float64(math.Float32frombits(x)))
-		case protoreflect.Sfixed32Kind:
-			v.Whole(int64(int32(x)), event.ModelUnit)
-		default:
-			v.Whole(int64(x), event.ModelUnit)
-		}
-	case protowire.Fixed64Type:
-		x, _ := protowire.ConsumeFixed64(raw)
-		switch f.kind {
-		case protoreflect.DoubleKind:
-			v.Real(math.Float64frombits(x))
-		case protoreflect.Sfixed64Kind:
-			v.Whole(int64(x), event.ModelUnit)
-		default:
-			v.Unsigned(x)
-		}
+	switch f.kind {
+	case protoreflect.BytesKind:
+		p.slots.Base64(v, w.data)
+	case protoreflect.FloatKind:
+		v.Real(float64(math.Float32frombits(uint32(w.bits))))
+	case protoreflect.Sfixed32Kind:
+		v.Whole(int64(int32(w.bits)), event.ModelUnit)
+	case protoreflect.DoubleKind:
+		v.Real(math.Float64frombits(w.bits))
+	case protoreflect.Fixed64Kind:
+		v.Unsigned(w.bits)
 	default:
-		x, _ := protowire.ConsumeVarint(raw)
-		p.varint(f, v, x)
+		p.varint(f, v, w.bits)
 	}
 	return true
 }
@@ -454,33 +450,27 @@ func (p *program) inner(f *field, v *event.Value, data []byte, depth int) bool {
 		}
 		return f.isList || p.message(f.node, data, depth+1)
 	}
-	var a, b, c uint64
-	var text, one []byte // one is the first field, as the one of a wrapper
-	rest := data
-	for len(rest) > 0 {
-		number, wire, tag := protowire.ConsumeTag(rest)
-		if tag < 0 {
-			return false
-		}
-		size := protowire.ConsumeFieldValue(number, wire, rest[tag:])
+	var numbers [3]uint64
+	var text []byte
+	var one written // the first field, as the one of a wrapper
+	hasOne := false
+	for rest := data; len(rest) > 0; {
+		number, wire, w, size := next(rest)
 		if size < 0 {
 			return false
 		}
 		if number == 1 && len(f.node.list) > 0 && wire == f.node.list[0].wire {
-			one = rest[tag : tag+size]
+			one, hasOne = w, true
 		}
 		switch {
-		case wire == protowire.BytesType:
-			if number == 1 {
-				text, _ = protowire.ConsumeBytes(rest[tag:])
-			}
+		case wire == protowire.BytesType && number == 1:
+			text = w.data
 		case wire == protowire.VarintType && number <= 3:
-			x, _ := protowire.ConsumeVarint(rest[tag:])
-			*[...]*uint64{&a, &b, &c}[number-1] = x
+			numbers[number-1] = w.bits
 		}
-		rest = rest[tag+size:]
+		rest = rest[size:]
 	}
-	switch f.node.special {
+	switch a, b, c := numbers[0], numbers[1], numbers[2]; f.node.special {
 	case timestamp:
 		moment(v, int64(a), int64(int32(b)))
 	case date:
@@ -494,7 +484,7 @@ func (p *program) inner(f *field, v *event.Value, data []byte, depth int) bool {
 	default: // a wrapper that is there without a value has its default, which of text is no name
 		v.Text(nil)
 		for _, inner := range f.node.list {
-			if p.zero(inner, v); one != nil {
+			if p.zero(inner, v); hasOne {
 				return p.value(inner, v, one, depth)
 			}
 		}
