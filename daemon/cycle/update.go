@@ -112,7 +112,6 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 		c.publisher.updates = c.publisher.updates && !variants[now].apart
 	}
 	x.Live, x.Form = c.update(&x.Forms), c.publisher.race.Chosen
-	dbg(c, x, heldBack)
 	if c.Stored != nil {
 		x.Live.Version.Cut, x.Live.Watermark, x.Live.Events = stored.Cut, stored.Watermark, stored.Events
 	}

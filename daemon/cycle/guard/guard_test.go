@@ -15,10 +15,10 @@ import (
 func TestReservoirIsCappedByEntity(t *testing.T) {
 	var r fitted.Reservoir
 	for i := range 10_000 {
-		add(&r, fitted.GuardRow{Entity: fmt.Sprint(i % 200), Payload: []byte{1}})
+		add(&r, fitted.GuardRow{Entity: fmt.Sprint(i % 200), Payload: []byte{1}}, GuardSize)
 	}
 	for range 10_000 {
-		add(&r, fitted.GuardRow{Entity: "one", Payload: []byte{2}})
+		add(&r, fitted.GuardRow{Entity: "one", Payload: []byte{2}}, GuardSize)
 	}
 	count := make(map[string]int)
 	for _, row := range r.Rows {
@@ -32,7 +32,7 @@ func TestReservoirIsCappedByEntity(t *testing.T) {
 			t.Errorf("entity %s has %d rows, counted %d", entity, count[entity], n)
 		}
 	}
-	if add(&r, fitted.GuardRow{Entity: "large", Payload: make([]byte, guardRowBytes+1)}); r.Count["large"] != 0 {
+	if add(&r, fitted.GuardRow{Entity: "large", Payload: make([]byte, guardRowBytes+1)}, GuardSize); r.Count["large"] != 0 {
 		t.Error("a row above the limit was kept")
 	}
 }
@@ -120,7 +120,7 @@ func TestReservoirReplacesTheOldest(t *testing.T) {
 			added = append(added, 0)
 		}
 		added[at] = float64(n)
-		if add(&r, fitted.GuardRow{Entity: entity, Label: float64(n)}); r.Rows[at].Label != float64(n) {
+		if add(&r, fitted.GuardRow{Entity: entity, Label: float64(n)}, GuardSize); r.Rows[at].Label != float64(n) {
 			t.Fatalf("row %d of %s is not in place %d, the oldest", n, entity, at)
 		}
 	}
@@ -182,7 +182,7 @@ func TestFindFlood(t *testing.T) {
 		g := New(&encode.Target{}, -1, GuardSize)
 		for i := range GuardSize {
 			ev := test.held(i)
-			add(&g.Held[0], fitted.GuardRow{Label: ev.Label, Payload: rows.AppendEvent(nil, &ev)})
+			add(&g.Held[0], fitted.GuardRow{Label: ev.Label, Payload: rows.AppendEvent(nil, &ev)}, GuardSize)
 			g.Held[0].Seen++
 		}
 		for i := range guardLatest + 100 {
