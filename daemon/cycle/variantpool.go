@@ -268,13 +268,10 @@ func (b *behind) best(chosen mixture.Variant, there func(mixture.Variant) bool) 
 	return best, is
 }
 
-// asks reports whether an update is asked for: soon where consumers have come to be behind, then after waits.
+// asks reports whether an update is asked for: at once where consumers have come to be behind, then after waits until
+// they have another one.
 func (b *behind) asks() bool {
-	if _, is := b.best(mixture.FormFoldIn, func(mixture.Variant) bool { return true }); !is {
-		b.wait = firstWait
-		return false
-	}
-	if b.since < b.wait {
+	if _, is := b.best(mixture.FormFoldIn, func(mixture.Variant) bool { return true }); !is || b.since < b.wait {
 		return false
 	}
 	b.wait, b.since = max(2*b.wait, firstWait), 0
