@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -191,6 +192,28 @@ func TestFindFlood(t *testing.T) {
 		}
 		if got := g.findFlood(g.heldLabels()); got.name != test.want.name || got.stuck != test.want.stuck {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestLatestEventsAreFew: the latest events are guardLatest, of a binary label too, unless one is rare.
+func TestLatestEventsAreFew(t *testing.T) {
+	for _, every := range []int{2, 100} {
+		g := New(&encode.Target{Objective: config.Objective{Task: event.Binary}}, -1, GuardSize)
+		for i := range 5000 {
+			ev := event.Event{Weight: 1, Numeric: []float64{float64(i)}}
+			if i%every == 0 {
+				ev.Label = 1
+			}
+			g.Observe(&ev, &evaluate.EventOutcome{Present: true})
+		}
+		if n := len(g.latest[0].Rows) + len(g.latest[1].Rows); n > guardLatest {
+			t.Errorf("%d latest events, want %d", n, guardLatest)
+		}
+		var oldest float64 = 5000
+		g.each(&g.latest, 1, func(ev *event.Event) { oldest = min(oldest, ev.Numeric[0]) })
+		if every == 2 && oldest < 5000-guardLatest {
+			t.Errorf("event %g is among the latest", oldest)
 		}
 	}
 }
