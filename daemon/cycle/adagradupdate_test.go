@@ -60,6 +60,7 @@ func TestUpdateFromAdaGrad(t *testing.T) {
 	for _, numbers := range []int{2, 25} {
 		t.Run(fmt.Sprint(numbers), func(t *testing.T) {
 			m := ruledModel(numbers)
+			m.Without = append(m.Without, pooledVariant.name)
 			c := newCycle(t, m)
 			list := ruled(1, 4000, numbers)
 			observeAll(c, list[:1500])

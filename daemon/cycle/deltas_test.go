@@ -248,7 +248,8 @@ func deltaCases() map[string]deltaCase {
 func fewDeltaCases() map[string]deltaCase {
 	cases := deltaCases()
 	if !tier.Asked(tier.Long) {
-		for _, alike := range []string{"f32", "of numbers", "blend of numbers", "pairs of names", "gradient on name"} {
+		for _, alike := range []string{"f32", "of numbers", "blend of numbers", "pairs of names", "gradient on name",
+			"pool of classes", "pool of numbers"} {
 			delete(cases, alike)
 		}
 	}
@@ -265,7 +266,6 @@ func blended(c *Cycle) {
 // pooled makes updates sums whose weights are as they were at the first.
 func pooled(c *Cycle) {
 	prefer(mixture.FormPool)(c)
-	c.publisher.behind = behind{}
 	m, r := c.target.Outputs(), rand.New(rand.NewPCG(1, 9))
 	outputs, targets := make([]float64, int(mixture.NumForms)*m), make([]float64, m)
 	for i := 0; i < 200 && c.ensemble.pooled.Used == nil; i++ {
@@ -281,7 +281,7 @@ func pooled(c *Cycle) {
 // prefer makes updates those of a form, whatever the guard says of it.
 func prefer(form mixture.Variant) func(c *Cycle) {
 	return func(c *Cycle) {
-		c.publisher.race = updates.NewVariantSelector()
+		c.publisher.race, c.publisher.behind = updates.NewVariantSelector(), behind{}
 		c.publisher.race.Chosen, c.publisher.guard = form, guard.New(c.target, -1, guard.GuardSize)
 	}
 }

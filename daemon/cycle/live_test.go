@@ -28,7 +28,7 @@ func TestLiveShares(t *testing.T) {
 			// a copy is made where numbers come to mean something else
 			calls, shared, links := 0, 0, map[*encode.LevelLink]bool{}
 			c := test.play(t, func(c *Cycle, consumer *snapshot.Model, since []event.Event) {
-				if test.form == mixture.FormNewton || test.form == mixture.FormAdaGrad {
+				if test.form == mixture.FormNewton || test.form == mixture.FormAdaGrad || test.form == mixture.FormPool {
 					return // on another feature map than the copy
 				}
 				at := time.UnixMilli(int64(1000 + calls))
@@ -70,7 +70,7 @@ func TestLiveShares(t *testing.T) {
 				}
 			})
 			switch {
-			case test.form == mixture.FormNewton, test.form == mixture.FormAdaGrad:
+			case test.form == mixture.FormNewton, test.form == mixture.FormAdaGrad, test.form == mixture.FormPool:
 			case test.form == mixture.FormNames:
 				if shared > 0 {
 					t.Error("pairs of names are listed for two")

@@ -26,6 +26,7 @@ func TestUpdateFromNewton(t *testing.T) {
 	regression.Resolve()
 	for name, m := range map[string]*config.Model{"classes": chessModel("none"), "regression": regression} {
 		t.Run(name, func(t *testing.T) {
+			m.Without = append(m.Without, pooledVariant.name)
 			events := make([]event.Event, 0, 4000)
 			for _, ev := range chess(6, 4000, 1, false) {
 				if ev.Classes[0] == "none" {

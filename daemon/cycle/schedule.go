@@ -74,7 +74,7 @@ func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int
 	every := publish.UpdateEvery.Std()
 	wait := every
 	if s.asked && publish.Deltas.Every > 0 {
-		wait = min(every, max(askedAfter*publish.Deltas.Every.Std(), askedTimes*s.took))
+		wait = min(every, max(publish.Deltas.Every.Std(), askedTimes*s.took))
 	}
 	if s.lists && applied-s.updateEvents >= s.updateEvents/listGrowth {
 		wait = min(wait, max(every/listGrowth, askedTimes*s.took))
@@ -82,13 +82,9 @@ func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int
 	return every > 0 && now.Sub(s.UpdateAt) >= wait && applied > s.updateEvents
 }
 
-// How many times publish.deltas.every, and how many times as long as the last update took, has to be over since then
-// before deltas have another one made:
-// a whole version costs as much as many deltas. Chosen by hand.
-const (
-	askedAfter = 2
-	askedTimes = 10
-)
+// askedTimes is how many times as long as the last update took, and publish.deltas.every at the least, has to be over
+// since then before deltas have another one made: a whole version costs as much as many deltas. Chosen by hand.
+const askedTimes = 10
 
 // listGrowth is the part of the choices that is new when an update of choices is due sooner, and the part of
 // publish.update_every that has to be over then. Chosen by hand: of the pairs of lastfm in six orders, lists of

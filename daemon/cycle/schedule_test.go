@@ -75,8 +75,8 @@ func TestSchedule(t *testing.T) {
 	s.AskUpdate()
 	wants("an update that is asked for without deltas",
 		s.UpdateDue(&config.Publish{UpdateEvery: withDeltas.UpdateEvery}, at(159), 11), false)
-	wants("an update that is asked for, before two deltas", s.UpdateDue(withDeltas, at(103), 11), false)
-	wants("an update that is asked for, after two deltas", s.UpdateDue(withDeltas, at(104), 11), true)
+	wants("an update that is asked for, before a delta", s.UpdateDue(withDeltas, at(101), 11), false)
+	wants("an update that is asked for, after a delta", s.UpdateDue(withDeltas, at(102), 11), true)
 	s.UpdateEnded(at(103))
 	wants("an update that is asked for, after one that took long", s.UpdateDue(withDeltas, at(129), 11), false)
 	wants("an update that is asked for, ten times as long after it", s.UpdateDue(withDeltas, at(130), 11), true)

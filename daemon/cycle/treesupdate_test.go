@@ -65,6 +65,7 @@ func branchedModel(isNumber bool) *config.Model {
 func TestUpdateFromTrees(t *testing.T) {
 	for _, isNumber := range []bool{false, true} {
 		m := branchedModel(isNumber)
+		m.Without = append(m.Without, pooledVariant.name)
 		c := newCycle(t, m)
 		list := branched(1, 4000, isNumber)
 		observeAll(c, list[:1000])

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/guard"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
@@ -316,7 +315,7 @@ func (c *publisher) PublishUpdate(u *fitted.Fitted) {
 		}
 		f.InstallTo(&next)
 	}
-	c.chainEnded, c.behind.lags = false, [mixture.NumForms]experts.Lag{}
+	c.chainEnded, c.behind = false, behind{}
 	c.published.Store(&next)
 }
 

@@ -34,6 +34,9 @@ var pooledVariant = variant{
 		sum := newPooledSum(made)
 		w := e.pooled.Used
 		if next {
+			for i, f := range mixture.PooledForms {
+				e.pooled.Out[i] = sum.offsets[f] < 0 && made[f].Model != nil
+			}
 			w = e.pooled.Weights(func(f mixture.Variant) bool { return sum.offsets[f] >= 0 })
 		}
 		if w == nil {
@@ -70,9 +73,11 @@ func newPooledSum(made *candidates) *pooledSum {
 	for f := range s.offsets {
 		s.offsets[f] = -1
 	}
+	newton := made[mixture.FormNewton].Model != nil
 	for _, f := range mixture.PooledForms {
 		x := &made[f]
-		if x.Model == nil || x.Model.NumFeatures != made[mixture.FormFoldIn].Model.NumFeatures {
+		if x.Model == nil || x.Model.NumFeatures != made[mixture.FormFoldIn].Model.NumFeatures ||
+			newton && x.Model.Map != nil && x.Vocab.Map.Kind != format.Fourier { // Newton's is better with fewer than these
 			continue
 		}
 		switch own := x.Vocab.Map; {
@@ -93,10 +98,13 @@ func newPooledSum(made *candidates) *pooledSum {
 func (s *pooledSum) of(w *mixture.PooledWeights) (*solver.Model, *encode.Vocabulary) {
 	base := &s.made[mixture.FormFoldIn]
 	m, n := base.Model.NumOutputs, 0
-	model, vocab := base.Model.Clone(), *base.Vocab
-	model.Bias, model.Linear, model.Map = append([]float64(nil), w.Constant...), make([]float64,
-		base.Model.NumFeatures*m), nil
-	floats.Scale(w.Factors[0], model.Weights)
+	model, vocab := solver.NewModel(base.Model.Kernel, base.Model.NumFeatures, m, true), *base.Vocab
+	copy(model.Bias, w.Constant)
+	if w.Factors[0] != 0 {
+		model.NumBasis, model.Basis = base.Model.NumBasis, base.Model.Basis
+		model.Weights = append([]float64(nil), base.Model.Weights...)
+		floats.Scale(w.Factors[0], model.Weights)
+	}
 	if vocab.Map = s.maps; s.maps != nil {
 		model.Map = make([]float64, s.maps.NumColumns()*m)
 	}
@@ -155,7 +163,7 @@ func followPooled(e *ensemble, v *variant, of *updates.DeltaStream, made *update
 	for i, f := range mixture.PooledForms {
 		part := &w.Of[f]
 		switch {
-		case part.Model == nil || w.Factors[i] == 0 && i > 0:
+		case part.Model == nil || w.Factors[i] == 0:
 			continue
 		case part.Vocab.Trees != nil:
 			floats.AddScaled(rows.Constant, w.Factors[i], part.Model.Bias)
@@ -219,6 +227,9 @@ type behind struct {
 // firstWait is the first of the waits, each of which is twice the last. Chosen by hand.
 const firstWait = 100
 
+// behindMargin is how many times as much as the chosen variant another one has to gain. Chosen by hand.
+const behindMargin = 1.25
+
 // add takes up the losses of what consumers have, of the newest update in each variant, and of a sum of these by the
 // weights of now. Those of numbers are not bounded.
 func (b *behind) add(s *updates.Score, sum float64, isNumber bool) {
@@ -237,24 +248,30 @@ func (b *behind) add(s *updates.Score, sum float64, isNumber bool) {
 	}
 }
 
-// best returns the variant by which consumers would lose least, of those that there are and lose much less. It reports
-// false where no variant does.
-func (b *behind) best(there func(mixture.Variant) bool) (best mixture.Variant, is bool) {
+// best returns the variant by which consumers would lose least, of those that there are and lose much less. That is the
+// chosen one unless another gains clearly more. It reports false where no variant does.
+func (b *behind) best(chosen mixture.Variant, there func(mixture.Variant) bool) (best mixture.Variant, is bool) {
+	most := 0.0
 	for f := range mixture.NumForms {
-		if x := &b.lags[f]; x.IsLarge() && there(f) && (!is || x.Gain() > b.lags[best].Gain()) {
-			best, is = f, true
+		x := &b.lags[f]
+		if !x.IsLarge() || !there(f) {
+			continue
+		}
+		gain := x.Gain()
+		if f == chosen {
+			gain *= behindMargin
+		}
+		if gain > most {
+			best, is, most = f, true, gain
 		}
 	}
 	return best, is
 }
 
-// asks reports whether an update is asked for: soon where consumers have come to be behind, then after waits.
+// asks reports whether an update is asked for: at once where consumers have come to be behind, then after waits until
+// they have another one.
 func (b *behind) asks() bool {
-	if _, is := b.best(func(mixture.Variant) bool { return true }); !is {
-		b.wait = firstWait
-		return false
-	}
-	if b.since < b.wait {
+	if _, is := b.best(mixture.FormFoldIn, func(mixture.Variant) bool { return true }); !is || b.since < b.wait {
 		return false
 	}
 	b.wait, b.since = max(2*b.wait, firstWait), 0

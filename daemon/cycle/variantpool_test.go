@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
@@ -13,7 +14,10 @@ import (
 func TestAskedAgainLessAndLess(t *testing.T) {
 	var b behind
 	s := &updates.Score{}
-	s.Published.Loss, s.Forms[mixture.FormTrees] = 0.7, math.NaN()
+	for f := range s.Forms {
+		s.Forms[f] = math.NaN()
+	}
+	s.Published.Loss = 0.7
 	var asked []int
 	for i := range 2000 {
 		if i >= 200 {
@@ -31,17 +35,24 @@ func TestAskedAgainLessAndLess(t *testing.T) {
 			t.Errorf("asked at events %v", asked)
 		}
 	}
-	if best, is := b.best(func(mixture.Variant) bool { return true }); !is || best != mixture.FormTrees {
+	if best, is := b.best(mixture.FormFoldIn, func(mixture.Variant) bool { return true }); !is || best != mixture.FormTrees {
 		t.Errorf("variant %d is best, %t", best, is)
 	}
-	if best, is := b.best(func(f mixture.Variant) bool { return f != mixture.FormTrees }); is {
+	if best, is := b.best(mixture.FormFoldIn, func(f mixture.Variant) bool { return f != mixture.FormTrees }); is {
 		t.Errorf("variant %d is best without trees", best)
 	}
+	b.lags[mixture.FormBayes] = b.lags[mixture.FormTrees]
+	for _, chosen := range []mixture.Variant{mixture.FormBayes, mixture.FormTrees} {
+		if best, _ := b.best(chosen, func(mixture.Variant) bool { return true }); best != chosen {
+			t.Errorf("variant %d is no better than %d", best, chosen)
+		}
+	}
+	b.lags[mixture.FormBayes] = experts.Lag{}
 	for range 500 {
 		s.Forms[mixture.FormTrees] = s.Published.Loss
 		b.add(s, math.NaN(), false)
 	}
-	if b.asks() || b.wait != firstWait {
-		t.Errorf("asked without a difference; the next wait is %g", b.wait)
+	if b.asks() {
+		t.Error("asked without a difference")
 	}
 }

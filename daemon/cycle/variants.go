@@ -80,8 +80,8 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	u.reportMu.Lock()
 	defer u.reportMu.Unlock()
 	u.race.Choose(there)
-	if f, is := u.behind.best(there); is && f != u.race.Chosen {
-		u.race = updates.NewVariantSelector() // what was better before is not any more
+	if f, is := u.behind.best(u.race.Chosen, there); is && f != u.race.Chosen {
+		u.race.Forget() // what was better before is not any more
 		u.race.Chosen = f
 	}
 }
@@ -90,7 +90,8 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 func (u *publisher) prefersUpdates() bool {
 	is := u.comparison.Prefers(u.updates, variants[u.race.Chosen].apart)
 	if !is && u.behind.lags[u.race.Chosen].IsLarge() {
-		u.comparison, is = updates.NewUpdateComparison(), true
+		u.comparison.Forget()
+		return true
 	}
 	return is
 }

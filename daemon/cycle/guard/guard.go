@@ -135,11 +135,19 @@ func (g *Guard) Observe(ev *event.Event, published *evaluate.EventOutcome) {
 		Unseen:  fitted.RowLoss{Loss: published.Loss, Square: published.Square},
 	}
 	if latest {
-		add(&g.latest[at], row)
+		add(&g.latest[at], row, guardLatest/g.strata())
 	}
 	if recent {
-		add(&g.recent[at], row)
+		add(&g.recent[at], row, GuardSize)
 	}
+}
+
+// strata returns how many reservoirs of a set are in use.
+func (g *Guard) strata() int {
+	if g.target.Task == event.Binary {
+		return 2
+	}
+	return 1
 }
 
 // takes reports whether an event of a stratum is kept: so few are that a full reservoir spans a window of all events.
@@ -186,21 +194,23 @@ func (g *Guard) Holdout(ch *fitted.Fitted, payloads [][]byte, ages []float64,
 				Payload: payloads[i],
 				Unseen:  fitted.RowLoss{Loss: o.Loss, Square: o.Square},
 			},
+			GuardSize,
 		)
 	}
 	return held
 }
 
-// add keeps a row. It takes the place of the oldest, or of the oldest of its entity where that has its share.
-func add(r *fitted.Reservoir, row fitted.GuardRow) {
+// add keeps a row, of so many at most. It takes the place of the oldest, or of the oldest of its entity where that has
+// its share.
+func add(r *fitted.Reservoir, row fitted.GuardRow, most int) {
 	if len(row.Payload) > guardRowBytes {
 		return
 	}
 	if r.Count == nil {
 		r.Count = make(map[string]int)
 	}
-	own := row.Entity != "" && r.Count[row.Entity] >= max(guardOfEntity, GuardSize/max(len(r.Count), 1))
-	if !own && len(r.Rows) < GuardSize {
+	own := row.Entity != "" && r.Count[row.Entity] >= max(guardOfEntity, most/max(len(r.Count), 1))
+	if !own && len(r.Rows) < most {
 		r.Append(row)
 		r.Count[row.Entity]++
 		return

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -15,10 +16,10 @@ import (
 func TestReservoirIsCappedByEntity(t *testing.T) {
 	var r fitted.Reservoir
 	for i := range 10_000 {
-		add(&r, fitted.GuardRow{Entity: fmt.Sprint(i % 200), Payload: []byte{1}})
+		add(&r, fitted.GuardRow{Entity: fmt.Sprint(i % 200), Payload: []byte{1}}, GuardSize)
 	}
 	for range 10_000 {
-		add(&r, fitted.GuardRow{Entity: "one", Payload: []byte{2}})
+		add(&r, fitted.GuardRow{Entity: "one", Payload: []byte{2}}, GuardSize)
 	}
 	count := make(map[string]int)
 	for _, row := range r.Rows {
@@ -32,7 +33,7 @@ func TestReservoirIsCappedByEntity(t *testing.T) {
 			t.Errorf("entity %s has %d rows, counted %d", entity, count[entity], n)
 		}
 	}
-	if add(&r, fitted.GuardRow{Entity: "large", Payload: make([]byte, guardRowBytes+1)}); r.Count["large"] != 0 {
+	if add(&r, fitted.GuardRow{Entity: "large", Payload: make([]byte, guardRowBytes+1)}, GuardSize); r.Count["large"] != 0 {
 		t.Error("a row above the limit was kept")
 	}
 }
@@ -120,7 +121,7 @@ func TestReservoirReplacesTheOldest(t *testing.T) {
 			added = append(added, 0)
 		}
 		added[at] = float64(n)
-		if add(&r, fitted.GuardRow{Entity: entity, Label: float64(n)}); r.Rows[at].Label != float64(n) {
+		if add(&r, fitted.GuardRow{Entity: entity, Label: float64(n)}, GuardSize); r.Rows[at].Label != float64(n) {
 			t.Fatalf("row %d of %s is not in place %d, the oldest", n, entity, at)
 		}
 	}
@@ -182,7 +183,7 @@ func TestFindFlood(t *testing.T) {
 		g := New(&encode.Target{}, -1, GuardSize)
 		for i := range GuardSize {
 			ev := test.held(i)
-			add(&g.Held[0], fitted.GuardRow{Label: ev.Label, Payload: rows.AppendEvent(nil, &ev)})
+			add(&g.Held[0], fitted.GuardRow{Label: ev.Label, Payload: rows.AppendEvent(nil, &ev)}, GuardSize)
 			g.Held[0].Seen++
 		}
 		for i := range guardLatest + 100 {
@@ -191,6 +192,28 @@ func TestFindFlood(t *testing.T) {
 		}
 		if got := g.findFlood(g.heldLabels()); got.name != test.want.name || got.stuck != test.want.stuck {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestLatestEventsAreFew: the latest events are guardLatest, of a binary label too, unless one is rare.
+func TestLatestEventsAreFew(t *testing.T) {
+	for _, every := range []int{2, 100} {
+		g := New(&encode.Target{Objective: config.Objective{Task: event.Binary}}, -1, GuardSize)
+		for i := range 5000 {
+			ev := event.Event{Weight: 1, Numeric: []float64{float64(i)}}
+			if i%every == 0 {
+				ev.Label = 1
+			}
+			g.Observe(&ev, &evaluate.EventOutcome{Present: true})
+		}
+		if n := len(g.latest[0].Rows) + len(g.latest[1].Rows); n > guardLatest {
+			t.Errorf("%d latest events, want %d", n, guardLatest)
+		}
+		var oldest float64 = 5000
+		g.each(&g.latest, 1, func(ev *event.Event) { oldest = min(oldest, ev.Numeric[0]) })
+		if every == 2 && oldest < 5000-guardLatest {
+			t.Errorf("event %g is among the latest", oldest)
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 // consumers. Outputs are summed, so that versions can hold the sum: of classes as LogitPool does, of numbers as
 // Stacking does. O(forms²·m) an event.
 type PooledUpdate struct {
-	Used   *PooledWeights // of the newest update; nil without
+	Used   *PooledWeights         // of the newest update; nil without
+	Out    [len(PooledForms)]bool // cannot be in a sum with the others: not there
 	target *encode.Target
 	parts  []part
 	pool   *LogitPool // of classes
@@ -28,7 +29,7 @@ type PooledUpdate struct {
 // PooledWeights are the factor of each form and what all of them together lack in each output. They do not change.
 type PooledWeights struct{ Factors, Constant []float64 }
 
-// PooledForms are those that are pooled. One that there is none of counts as the first.
+// PooledForms are those that are pooled. One that there is none of counts as the first that there is.
 var PooledForms = [...]Variant{FormFoldIn, FormNewton, FormAdaGrad, FormBayes, FormTrees}
 
 // pooledEvents is how many events are learned before there are weights. Chosen by hand.
@@ -59,16 +60,24 @@ func NewPooledUpdate(t *encode.Target) *PooledUpdate {
 // Learn takes up an event that nothing has learned, given the outputs of every form, m each, NaN of one that there is
 // none of. It returns the outputs of the sum by the weights before, nil while there are none.
 func (u *PooledUpdate) Learn(outputs []float64, label float64, targets []float64) (sum []float64) {
-	m := u.target.Outputs()
+	m, first := u.target.Outputs(), -1
 	for i, f := range PooledForms {
 		own := outputs[int(f)*m : int(f+1)*m]
-		if math.IsNaN(own[0]) {
+		if u.Out[i] || math.IsNaN(own[0]) {
 			own = nil
 		}
-		take(&u.parts[i], u.target, own)
+		if take(&u.parts[i], u.target, own); u.parts[i].Present && first < 0 {
+			first = i
+		}
 	}
-	if !u.parts[0].Present {
+	if first < 0 {
 		return nil
+	}
+	for i := range u.parts {
+		if p := &u.parts[i]; !p.Present {
+			copy(p.Value, u.parts[first].Value)
+			p.Present = true
+		}
 	}
 	if u.stack != nil {
 		u.outputs[0], _ = u.stack.predict(u.parts)
@@ -100,10 +109,11 @@ func (u *PooledUpdate) Weights(there func(Variant) bool) *PooledWeights {
 			floats.AddScaled(w.Constant, u.pool.experts.Weights[e], b)
 		}
 	}
-	for i, f := range PooledForms[1:] {
-		if !there(f) {
-			w.Factors[0] += w.Factors[i+1]
-			w.Factors[i+1] = 0
+	first := slices.IndexFunc(PooledForms[:], there)
+	for i, f := range PooledForms {
+		if first >= 0 && !there(f) {
+			w.Factors[first] += w.Factors[i]
+			w.Factors[i] = 0
 		}
 	}
 	return w

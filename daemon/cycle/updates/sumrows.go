@@ -10,7 +10,7 @@ import (
 // SumRows are the rows of a sum of forms. Rows of numeric fields and the constant change with every event: they are not
 // asked for one by one.
 type SumRows struct {
-	Parts    []SumPart // the first is that of the vectors
+	Parts    []SumPart // the first is that of the vectors, if there are any
 	Constant []float64 // m, what does not change
 	Map      []float64 // weights on the joint feature map, as the update has them
 	Named    int       // fields of names

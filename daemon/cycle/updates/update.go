@@ -37,6 +37,9 @@ func NewUpdateComparison() UpdateComparison {
 	return UpdateComparison{Scale: evaluate.Fading{Rate: UpdateFade}}
 }
 
+// Forget has the comparison begin anew, in the same units.
+func (l *UpdateComparison) Forget() { *l = UpdateComparison{Scale: l.Scale} }
+
 // Add takes up the losses of both on one event. limit is the largest loss that one event counts as. It is 0 for
 // squares, which have no such limit and are bounded by the mean: those of classes are not, for with a rare one the mean
 // is a hundredth of what one event of it costs.

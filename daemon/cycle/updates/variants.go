@@ -33,6 +33,16 @@ func NewVariantSelector() VariantSelector {
 	return r
 }
 
+// Forget has all comparisons begin anew.
+func (r *VariantSelector) Forget() {
+	for a := range mixture.NumForms {
+		r.Refits[a].Forget()
+		for b := range a {
+			r.Pairs[a][b].Forget()
+		}
+	}
+}
+
 // Add takes up the losses of every form, NaN for a form without a model, and of the refit on one event. limit is that
 // of UpdateComparison.Add.
 func (r *VariantSelector) Add(losses *[mixture.NumForms]float64, refit, limit float64) {
