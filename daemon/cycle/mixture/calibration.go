@@ -18,7 +18,7 @@ var (
 )
 
 const (
-	calibrationShare = 1e-4
+	calibrationShare = 1e-5
 	numCalibrations  = len(calibrationFactors) * len(calibrationSpreads)
 	notCalibrated    = 2 * len(calibrationSpreads) // factor 1, nothing spread
 )
@@ -26,17 +26,23 @@ const (
 // calibration corrects probabilities that are too sure or not sure enough. A mean of probabilities is less sure than
 // its parts (Gneiting and Ranjan 2013), and one that errs seldom and badly asks for a share that is spread. The ways
 // are mixed by Bayes' rule on what came, with a fixed share; half of what is shared goes to the mixture as it is. So in
-// any stretch of events the log loss is at most ln 20,000 and 0.0001 an event above that of the mixture, times the
+// any stretch of events the log loss is at most ln 200,000 and 0.00001 an event above that of the mixture, times the
 // number of labels. O(m) an event.
 type calibration struct {
 	exclusive bool    // classes, not labels
 	rate      float64 // of the losses of all labels together: their geometric mean is concave
 	weights   [numCalibrations]float64
+	outputs   []float64 // of the mixture, as what follows
 	each      []float64 // numCalibrations × m, of the event
 }
 
 func newCalibration(outputs int, exclusive bool) *calibration {
-	c := &calibration{exclusive: exclusive, rate: 1, each: make([]float64, numCalibrations*outputs)}
+	c := &calibration{
+		exclusive: exclusive,
+		rate:      1,
+		outputs:   make([]float64, outputs),
+		each:      make([]float64, numCalibrations*outputs),
+	}
 	if !exclusive {
 		c.rate = 1 / float64(outputs)
 	}
@@ -61,18 +67,21 @@ func (c *calibration) apply(mixed []float64) {
 	if c.exclusive {
 		even = 1 / float64(m)
 	}
+	for k, p := range mixed {
+		p = min(max(p, evaluate.LeastProbability), 1-evaluate.LeastProbability)
+		if c.outputs[k] = math.Log(p); !c.exclusive {
+			c.outputs[k] -= math.Log1p(-p)
+		}
+	}
 	for f, factor := range calibrationFactors {
 		first := c.each[f*len(calibrationSpreads)*m:][:m]
-		sum := 0.0
-		for k, p := range mixed {
-			p = min(max(p, evaluate.LeastProbability), 1-evaluate.LeastProbability)
-			if first[k] = math.Pow(p, factor); !c.exclusive {
-				first[k] /= first[k] + math.Pow(1-p, factor)
-			}
-			sum += first[k]
-		}
+		floats.ScaleTo(first, factor, c.outputs)
 		if c.exclusive {
-			floats.Scale(1/sum, first)
+			evaluate.SoftmaxTo(first, first)
+		} else {
+			for k, o := range first {
+				first[k] = 1 / (1 + math.Exp(-o))
+			}
 		}
 		for s, spread := range calibrationSpreads[1:] {
 			own := c.each[(f*len(calibrationSpreads)+s+1)*m:][:m]
@@ -89,18 +98,22 @@ func (c *calibration) apply(mixed []float64) {
 
 // learn takes up what came of the event that apply was called with last.
 func (c *calibration) learn(targets []float64) {
-	m, sum := len(c.each)/numCalibrations, 0.0
+	m, sum := len(c.outputs), 0.0
 	for w := range c.weights {
-		loss := 0.0
+		likely := 1.0
 		for k, p := range c.each[w*m : (w+1)*m] {
-			switch {
-			case targets[k] > 0:
-				loss -= math.Log(max(p, evaluate.LeastProbability))
-			case !c.exclusive:
-				loss -= math.Log(max(1-p, evaluate.LeastProbability))
+			if targets[k] <= 0 {
+				if c.exclusive {
+					continue
+				}
+				p = 1 - p
 			}
+			if p = max(p, evaluate.LeastProbability); c.rate < 1 {
+				p = math.Pow(p, c.rate)
+			}
+			likely *= p
 		}
-		c.weights[w] *= math.Exp(-c.rate * loss)
+		c.weights[w] *= likely
 		sum += c.weights[w]
 	}
 	for w := range c.weights {

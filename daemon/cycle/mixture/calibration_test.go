@@ -79,7 +79,7 @@ func TestCalibrationBound(t *testing.T) {
 			}
 			labels := 1 / c.rate
 			all, half := plain+labels*(math.Ln2+calibrationShare*events),
-				plain-since[0]+labels*(math.Log(20_000)+calibrationShare*events/2)
+				plain-since[0]+labels*(math.Log(200_000)+calibrationShare*events/2)
 			if own > all+1e-9 || own-since[1] > half+1e-9 {
 				t.Errorf("%d outputs, adverse %t: loss %g, at most %g; of the second half %g, at most %g", m, adverse, own, all,
 					own-since[1], half)
