@@ -88,8 +88,8 @@ func TestCalibrationBound(t *testing.T) {
 	}
 }
 
-// TestCalibration: outputs that should be 0.7 times what they are, and a twentieth of events that comes out of the blue,
-// are found from what came.
+// TestCalibration: that outputs should be 0.7 times what they are, or that one event in twenty comes out of the blue, is
+// found from what came.
 func TestCalibration(t *testing.T) {
 	for name, truth := range map[string]func(p float64) float64{
 		"too sure": func(p float64) float64 { return 1 / (1 + math.Pow(1/p-1, 0.7)) },
