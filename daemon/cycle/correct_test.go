@@ -172,10 +172,10 @@ func TestCorrectedLabelIsSeenAtOnce(t *testing.T) {
 // correctedBound is by how much what is predicted after 20,000 corrections of one event may differ from what is
 // predicted after the last of them alone, in log odds or levels: rounding where nothing comes between, and where other
 // events do, what the steps and scales of gradient experts have become since, and which label boosted trees were fitted
-// to last: 0.144 was measured.
+// to last, times what calibrates the mixture: 0.215 was measured.
 const (
 	correctedBound        = 1e-6
-	correctedBoundBetween = 0.2
+	correctedBoundBetween = 0.3
 )
 
 // TestManyCorrectionsAreTheLast: one identity that comes 20,000 times with labels in turn leaves what the last label

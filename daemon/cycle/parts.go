@@ -17,7 +17,7 @@ func Parts() []string {
 	for i := range experts.Baselines {
 		parts = append(parts, experts.Baselines[i].Name)
 	}
-	parts = append(parts, mixture.PartStack, mixture.PartPool, mixture.PartLevels)
+	parts = append(parts, mixture.PartStack, mixture.PartPool, mixture.PartCalibration, mixture.PartLevels)
 	for f := range variants[1:] {
 		parts = append(parts, variants[1+f].name)
 	}

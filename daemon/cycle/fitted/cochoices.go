@@ -49,10 +49,6 @@ const (
 // coChoiceWay is one of the ways.
 type coChoiceWay struct{ halfLife, prior, weight float64 }
 
-// firstWay is the way in which co-choices count until others are shown to be better, or it worse than none: that of the
-// middle half-life, the larger prior and the middle weight. Chosen among four on lastfm with seed 5.
-const firstWay = (1*len(coChoiceHalfLives)+1)*len(coChoiceWeights) + 1
-
 // wayAt returns the way with a number.
 func wayAt(way int) coChoiceWay {
 	sum := way / len(coChoiceWeights)
@@ -72,7 +68,7 @@ const (
 	judgedPlaces = 100
 	// judgedFade is how what such choices say fades from one to the next.
 	judgedFade = 0.9995
-	// judgedErrors is by how many standard errors a way has to list better than none, or firstWay worse.
+	// judgedErrors is by how many standard errors a way has to list better than none.
 	judgedErrors = 1
 )
 
@@ -341,17 +337,13 @@ func (c *NameCounts) lifted(to *[numCoChoiceWays]float64, share float64, mark in
 	}
 }
 
-// way returns the way that has listed best, of those that are shown to list better than none. Without such a way it is
-// firstWay, or none, -1, where that is shown to list worse.
+// way returns the way that has listed best, -1 for none.
 func (c *coChoices) way() int {
 	best := -1
 	for way, gain := range c.gains {
 		if gain > judgedErrors*math.Sqrt(c.squares[way]) && (best < 0 || gain > c.gains[best]) {
 			best = way
 		}
-	}
-	if best < 0 && c.by >= 0 && !(c.gains[firstWay] < -judgedErrors*math.Sqrt(c.squares[firstWay])) {
-		return firstWay
 	}
 	return best
 }

@@ -43,8 +43,9 @@ type Mixture struct {
 	by        int // the categorical field with separate losses for each entity, or -1
 	Learned   int // the first parts: fold-in, refit and experts
 	Baselines []experts.Baseline
-	Stack     *Stacking  // of numbers, the last part
-	Pool      *LogitPool // of classes, the last part
+	Stack     *Stacking    // of numbers, the last part
+	Pool      *LogitPool   // of classes, the last part
+	calibrate *calibration // of classes, nil without
 	Parts     []part
 	Entities  *rows.Slots
 	losses    []float64       // by slot of the entity, one per part
@@ -143,6 +144,9 @@ func MixtureOf(t *encode.Target, others []string, baselines []experts.Baseline, 
 		m.Pool = newLogitPool(learned, width, t.Link)
 		names = append(names, PartPool)
 	}
+	if !t.IsNumeric() && !slices.Contains(without, PartCalibration) {
+		m.calibrate = newCalibration(width, t.Link == format.Softmax)
+	}
 	for _, name := range names {
 		m.Parts = append(
 			m.Parts,
@@ -229,6 +233,9 @@ func (m *Mixture) combine(ev *event.Event) {
 				m.Mixed[c] += w * v
 			}
 		}
+	}
+	if m.calibrate != nil {
+		m.calibrate.apply(m.Mixed)
 	}
 }
 
@@ -321,6 +328,9 @@ func (m *Mixture) Judge(ev *event.Event, targets []float64, shared bool) {
 	}
 	if m.Pool != nil {
 		m.Pool.learn(targets)
+	}
+	if m.calibrate != nil {
+		m.calibrate.learn(targets)
 	}
 }
 

@@ -20,7 +20,7 @@ type change struct{ key, value string }
 
 // changes are what Defaults tries, each alone: what is thought to matter most comes first.
 var changes = []change{
-	{"train.every_events", "half"}, {"train.every_events", "twice"}, {"train.refit", "output"},
+	{"train.first_events", "half"}, {"train.every_events", "twice"}, {"train.refit", "output"},
 	{"train.fold_in.enabled", "false"}, {"publish.deltas.every", "0s"}, {"train.degree", "3"},
 	{"train.feature_map", "none"}, {"train.max_basis", "10"}, {"train.variational_basis", "3"},
 	{"sample.holdout.fraction", "0.2"}, {"publish.gate.tolerance", "0.02"}, {"sample.size", "1000"},
@@ -28,7 +28,7 @@ var changes = []change{
 	{"sample.holdout.entities", "0"}, {"train.cap.share", "0"}, {"train.penalty", "l1l2"},
 	{"train.variational_basis", "10"}, {"sample.holdout.fraction", "0.05"}, {"train.linear", "ridge:0.05"},
 	{"publish.gate.tolerance", "0"}, {"train.lambda", "1"}, {"train.feature_map", "bins:16"},
-	{"train.max_basis", "40"}, {"train.new_basis", "8"}, {"train.sweeps", "2"}, {"train.first_events", "0"},
+	{"train.max_basis", "40"}, {"train.new_basis", "8"}, {"train.sweeps", "2"},
 	{"publish.deltas.every", "10s"}, {"publish.update_every", "2s"}, {"publish.gate.min_rows", "50"},
 }
 
