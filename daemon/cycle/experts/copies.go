@@ -30,30 +30,40 @@ type copies struct {
 	row     []byte
 	keys    []uint32 // of the last events that counted; their oldest is at next once there are copiesMemory
 	next    int
-	count   map[uint32]int32 // of keys
-	single  int              // keys that came once
+	count   map[uint32]counted
+	single  int // keys that came once
 	isNew   [copiesWindow]bool
 	events  int // of all
 	news    int // in isNew
 	leftOut int // in this flood
 }
 
-func newCopies() *copies {
-	return &copies{seed: maphash.MakeSeed(), count: make(map[uint32]int32)}
+// counted is what is known of a key.
+type counted struct {
+	events  uint16 // in keys
+	flooded bool   // copies were left out
 }
 
-// key returns what copies of an event have in common: all but their time and weight.
+func newCopies() *copies {
+	return &copies{seed: maphash.MakeSeed(), count: make(map[uint32]counted)}
+}
+
+// key returns what copies of an event have in common: its fields. Copies with other labels would teach the more the
+// fewer of the right ones count.
 func (c *copies) key(ev *event.Event) uint32 {
-	same := *ev
-	same.Time, same.Weight = 0, 1
-	c.row = rows.AppendEvent(c.row[:0], &same)
-	return uint32(maphash.Bytes(c.seed, c.row))
+	c.row = rows.AppendEvent(c.row[:0], ev)
+	return keyOf(c.seed, c.row)
+}
+
+func keyOf(seed maphash.Seed, row []byte) uint32 {
+	return uint32(maphash.Bytes(seed, rows.Fields(row)))
 }
 
 // take takes up an event and reports whether it is a copy in a flood.
 func (c *copies) take(ev *event.Event) bool {
 	key := c.key(ev)
-	before := c.count[key] > 0
+	known := c.count[key]
+	before := known.events > 0
 	at := &c.isNew[c.events%copiesWindow]
 	c.events++
 	if *at {
@@ -67,9 +77,11 @@ func (c *copies) take(ev *event.Event) bool {
 		c.leftOut = 0
 	case before && c.leftOut < copiesMemory:
 		c.leftOut++
+		known.flooded = true
+		c.count[key] = known
 		return true
 	case before:
-		*c = copies{seed: c.seed, row: c.row, count: make(map[uint32]int32)}
+		*c = copies{seed: c.seed, row: c.row, count: make(map[uint32]counted)}
 	}
 	c.remember(key)
 	return false
@@ -98,14 +110,60 @@ func (c *copies) remember(key uint32) {
 }
 
 // add adds one event of a key, or takes it away.
-func (c *copies) add(key uint32, n int32) {
-	if c.count[key] == 1 {
+func (c *copies) add(key uint32, n int) {
+	of := c.count[key]
+	if of.events == 1 {
 		c.single--
 	}
-	switch c.count[key] += n; c.count[key] {
-	case 0:
+	of.events = uint16(int(of.events) + n)
+	if c.count[key] = of; of.events == 0 {
 		delete(c.count, key)
-	case 1:
+	}
+	if of.events == 1 {
 		c.single++
 	}
+}
+
+// Floods are the events of which copies were left out. It does not change.
+type Floods struct {
+	seed maphash.Seed
+	most map[uint32]int // events of a key that counted
+}
+
+// Floods returns those that are remembered, nil for none.
+func (c *EntityCap) Floods() *Floods {
+	if c.copies == nil || c.Held[HeldCopy].Load() == 0 {
+		return nil
+	}
+	f := &Floods{seed: c.copies.seed, most: make(map[uint32]int)}
+	for key, of := range c.copies.count {
+		if of.flooded {
+			f.most[key] = int(of.events)
+		}
+	}
+	return f
+}
+
+// Find returns which rows of the parts of a sample do not count: of an event of which copies were left out, as many do
+// as were learned. Those of one event are of any part alike, so that floods fill none, and no event that was learned
+// once is both trained on and held out.
+func (f *Floods) Find(parts ...[][]byte) (copies [][]bool) {
+	type place struct{ part, row int }
+	places := make(map[uint32][]place)
+	copies = make([][]bool, len(parts))
+	for p, payloads := range parts {
+		copies[p] = make([]bool, len(payloads))
+		for i, payload := range payloads {
+			if key := keyOf(f.seed, payload); f.most[key] > 0 {
+				places[key] = append(places[key], place{p, i})
+			}
+		}
+	}
+	for key, of := range places {
+		for k := f.most[key]; k < len(of); k++ {
+			at := of[(int(key)+k)%len(of)]
+			copies[at.part][at.row] = true
+		}
+	}
+	return copies
 }

@@ -46,7 +46,7 @@ func TestCopies(t *testing.T) {
 			learned := 0
 			for i := range 5000 {
 				kind := sent(i)
-				isNew := c.count[c.key(of(kind))] == 0
+				isNew := c.count[c.key(of(kind))].events == 0
 				switch isCopy := c.take(of(kind)); {
 				case isCopy && isNew:
 					t.Fatalf("%s, %s: a new event is taken for a copy", name, flood)
