@@ -340,8 +340,8 @@ func TestInstallLearnsWhatCounted(t *testing.T) {
 // share.
 func TestCapOverRestarts(t *testing.T) {
 	events := cycletest.Public(7, 2000)
-	for range 200 {
-		events = append(events, event.Event{Label: 1, Weight: 1, Categorical: []string{"stuck", "i3"}})
+	for i := range 200 {
+		events = append(events, event.Event{Label: 1, Weight: 1, Categorical: []string{"stuck", fmt.Sprint("new", i)}})
 	}
 	c := newCycle(t, cycletest.PublicModel(nil))
 	for i := range events {

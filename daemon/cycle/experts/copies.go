@@ -124,6 +124,9 @@ func (c *copies) add(key uint32, n int) {
 	}
 }
 
+// IsFlooded reports whether copies are left out at present.
+func (c *EntityCap) IsFlooded() bool { return c.copies != nil && c.copies.isFlood() }
+
 // Floods are the events of which copies were left out. It does not change.
 type Floods struct {
 	seed maphash.Seed
