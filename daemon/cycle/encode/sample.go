@@ -56,7 +56,8 @@ func (s *Sample) Heaviest() float64 {
 	return s.WeightLimit
 }
 
-// LeaveOut removes rows of the training, select and gate rows, and has the weights of the training rows a mean of 1 again.
+// LeaveOut removes marked rows of the training, select and gate rows. The weights of the training rows have a mean of 1
+// again.
 func (s *Sample) LeaveOut(train, selected, gate []bool) {
 	s.Weights, s.TrainAge = without(s.Weights, train), without(s.TrainAge, train)
 	s.HeldOutWeights = without(s.HeldOutWeights, slices.Concat(selected, gate))
@@ -68,7 +69,7 @@ func (s *Sample) LeaveOut(train, selected, gate []bool) {
 	}
 }
 
-// without returns the items that are not marked; nil, which stands for all alike, stays.
+// without returns the items that are not marked, nil of nil.
 func without[T any](items []T, leave []bool) []T {
 	if items == nil {
 		return nil

@@ -59,8 +59,8 @@ func usualSize(ev *event.Event) int {
 	return size
 }
 
-// Fields returns what rows say of the fields of an event. Those of copies have it in common, whatever their label, weight
-// and time.
+// Fields returns what rows say of the fields of an event. Those of copies have it in common, whatever their label,
+// weight and time.
 func Fields(payload []byte) []byte {
 	const header = 1 + 8 + 8
 	r := payloadReader{rest: payload}
