@@ -26,8 +26,7 @@ const CopiesFootprint = copiesMemory * copyEntryBytes
 // far fewer of the last ones are new, a copy counts as the event that it is a copy of. A flood of more events than are
 // remembered is what the stream has become. O(1) an event.
 type copies struct {
-	seed    maphash.Seed
-	row     []byte
+	fields  *givenFields
 	keys    []uint32 // of the last events that counted; their oldest is at next once there are copiesMemory
 	next    int
 	count   map[uint32]counted
@@ -44,24 +43,62 @@ type counted struct {
 	flooded bool   // copies were left out
 }
 
-func newCopies() *copies {
-	return &copies{seed: maphash.MakeSeed(), count: make(map[uint32]counted)}
+func newCopies(schema *event.Schema) *copies {
+	return &copies{fields: givenFieldsOf(schema), count: make(map[uint32]counted)}
 }
 
-// key returns what copies of an event have in common: its fields. Copies with other labels would teach the more the
-// fewer of the right ones count.
-func (c *copies) key(ev *event.Event) uint32 {
-	c.row = rows.AppendEvent(c.row[:0], ev)
-	return keyOf(c.seed, c.row)
+// givenFields are what copies of an event have in common: the fields that it came with. Copies with other labels would
+// teach the more the fewer of the right ones count. Those that are derived or joined may be others by then.
+type givenFields struct {
+	seed                        maphash.Seed
+	categorical, numeric, multi []int
 }
 
-func keyOf(seed maphash.Seed, row []byte) uint32 {
-	return uint32(maphash.Bytes(seed, rows.Fields(row)))
+func givenFieldsOf(s *event.Schema) *givenFields {
+	f := &givenFields{seed: maphash.MakeSeed()}
+	for i := range s.NumGiven() {
+		if s.IsGivenName(i, false) {
+			f.categorical = append(f.categorical, i)
+		}
+	}
+	for i := range s.Numeric {
+		if s.IsGivenNumber(i) {
+			f.numeric = append(f.numeric, i)
+		}
+	}
+	for i := range s.Multi {
+		if s.IsGivenName(i, true) {
+			f.multi = append(f.multi, i)
+		}
+	}
+	return f
+}
+
+// key returns the key of an event.
+func (f *givenFields) key(ev *event.Event) uint32 {
+	var h maphash.Hash
+	h.SetSeed(f.seed)
+	end := func() { h.WriteByte(0xff) } // in no UTF-8
+	for _, i := range f.categorical {
+		h.WriteString(ev.Categorical[i])
+		end()
+	}
+	for _, i := range f.numeric {
+		maphash.WriteComparable(&h, math.Float64bits(ev.Numeric[i]))
+	}
+	for _, i := range f.multi {
+		for _, name := range ev.Multi[i] {
+			h.WriteString(name)
+			end()
+		}
+		end()
+	}
+	return uint32(h.Sum64())
 }
 
 // take takes up an event and reports whether it is a copy in a flood.
 func (c *copies) take(ev *event.Event) bool {
-	key := c.key(ev)
+	key := c.fields.key(ev)
 	known := c.count[key]
 	before := known.events > 0
 	at := &c.isNew[c.events%copiesWindow]
@@ -81,7 +118,7 @@ func (c *copies) take(ev *event.Event) bool {
 		c.count[key] = known
 		return true
 	case before:
-		*c = copies{seed: c.seed, row: c.row, count: make(map[uint32]counted)}
+		*c = copies{fields: c.fields, count: make(map[uint32]counted)}
 	}
 	c.remember(key)
 	return false
@@ -129,8 +166,8 @@ func (c *EntityCap) IsFlooded() bool { return c.copies != nil && c.copies.isFloo
 
 // Floods are the events of which copies were left out. It does not change.
 type Floods struct {
-	seed maphash.Seed
-	most map[uint32]int // events of a key that counted
+	fields *givenFields
+	most   map[uint32]int // events of a key that counted
 }
 
 // Floods returns those that are remembered, nil for none.
@@ -138,7 +175,7 @@ func (c *EntityCap) Floods() *Floods {
 	if c.copies == nil || c.Held[HeldCopy].Load() == 0 {
 		return nil
 	}
-	f := &Floods{seed: c.copies.seed, most: make(map[uint32]int)}
+	f := &Floods{fields: c.copies.fields, most: make(map[uint32]int)}
 	for key, of := range c.copies.count {
 		if of.flooded {
 			f.most[key] = int(of.events)
@@ -154,10 +191,15 @@ func (f *Floods) Find(parts ...[][]byte) (copies [][]bool) {
 	type place struct{ part, row int }
 	places := make(map[uint32][]place)
 	copies = make([][]bool, len(parts))
+	var ev event.Event
+	names := make(rows.Interner)
 	for p, payloads := range parts {
 		copies[p] = make([]bool, len(payloads))
 		for i, payload := range payloads {
-			if key := keyOf(f.seed, payload); f.most[key] > 0 {
+			if rows.DecodeEvent(&ev, payload, names) != nil {
+				continue // the refit finds it, too
+			}
+			if key := f.fields.key(&ev); f.most[key] > 0 {
 				places[key] = append(places[key], place{p, i})
 			}
 		}

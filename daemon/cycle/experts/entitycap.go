@@ -93,7 +93,7 @@ func NewEntityCap(m *config.Model, schema *event.Schema) *EntityCap {
 		Own: make([]bool, len(schema.Categorical)), identity: schema.Identity != "", seed: maphash.MakeSeed(),
 		identities: newRecent[struct{}](RememberedIdentities)}
 	if m.ChosenField() < 0 {
-		c.copies = newCopies()
+		c.copies = newCopies(schema)
 	}
 	if c.identity {
 		c.learned = newLearnedEvents(m)

@@ -59,18 +59,6 @@ func usualSize(ev *event.Event) int {
 	return size
 }
 
-// Fields returns what rows say of the fields of an event. Those of copies have it in common, whatever their label,
-// weight and time.
-func Fields(payload []byte) []byte {
-	const header = 1 + 8 + 8
-	r := payloadReader{rest: payload}
-	r.take(header)
-	_, n := binary.Varint(r.rest)
-	r.take(max(n, 0))
-	r.skip() // classes
-	return r.rest
-}
-
 // SetLabel replaces the label of a row.
 func SetLabel(payload []byte, label float64) {
 	binary.LittleEndian.PutUint64(payload[1:], math.Float64bits(label))
