@@ -5,21 +5,30 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // How floods of copies are found. All are chosen by hand, on seventeen kinds of streams: of none but the flood is an
-// event left out, and no 512 events have less than 0.94 times as many new ones as is expected.
+// event left out, and no 512 events have less than 0.89 times as many new ones as is expected. Where fewer than copiesOf
+// of the events are new, what comes again says nothing.
 const (
 	copiesWindow   = 512     // events that are compared with those before
 	copiesShare    = 0.25    // of the new events that are expected, which has to be missing
-	copiesErrors   = 4       // standard errors by which they have to be missing
+	copiesOf       = 0.125   // of all events, as which so many have to be missing, too: 64 are six standard errors
 	copiesMemory   = 1 << 15 // events that are remembered
 	copyEntryBytes = 24      // of an event that is remembered; measured, a test compares it
 )
 
-// CopiesFootprint bounds the bytes of the events that are remembered.
-const CopiesFootprint = copiesMemory * copyEntryBytes
+// CopiesFootprint bounds the bytes of the events that a model remembers to find copies.
+func CopiesFootprint(m *config.Model) int64 {
+	if !hasCopies(m) {
+		return 0
+	}
+	return copiesMemory * copyEntryBytes
+}
+
+func hasCopies(m *config.Model) bool { return m.Train.Cap.Share > 0 && m.ChosenField() < 0 }
 
 // copies finds events that come again in a flood, as where a log is sent again or a producer is stuck. Of n events of
 // which s came once, the next one is new with a chance of about s/n, in whatever way events repeat (Good 1953). Where
@@ -129,10 +138,8 @@ func (c *copies) isFlood() bool {
 	if len(c.keys) < copiesWindow {
 		return false
 	}
-	chance := float64(c.single) / float64(len(c.keys))
-	expected := copiesWindow * chance
-	missing := expected - float64(c.news)
-	return missing > copiesShare*expected && missing > copiesErrors*math.Sqrt(expected*(1-chance)+1)
+	expected := copiesWindow * float64(c.single) / float64(len(c.keys))
+	return expected-float64(c.news) > max(copiesShare*expected, copiesOf*copiesWindow)
 }
 
 func (c *copies) remember(key uint32) {
