@@ -86,6 +86,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	baselines := baselineSetting(setting)
 	c.publisher.guard = guard.New(target, baselines.By, m.Evaluate.Window)
 	c.publisher.guard.Tables, c.ensemble.cap.Tables = c.tables, c.tables
+	c.publisher.guard.Flooded = c.ensemble.cap.IsFlooded
 	c.ensemble.experts = c.ensemble.newExperts(nil, setting.NewLasting())
 	c.ensemble.linear = setting.NewLinear()
 	c.ensemble.mixture = mixture.NewMixture(setting.Names(), baselines)

@@ -113,9 +113,7 @@ const (
 // CapFootprint returns the bytes of what bounds how much an entity counts, with names of at most maxName bytes, and of
 // the identities and the contents that came last.
 func CapFootprint(m *config.Model, maxName int) (bytes int64) {
-	if m.ChosenField() < 0 {
-		bytes += experts.CopiesFootprint
-	}
+	bytes = experts.CopiesFootprint(m)
 	if m.Train.Cap.By != "" && m.Train.Cap.Share > 0 {
 		bytes += int64(m.Train.FoldIn.MaxRows) * int64(rows.SlotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
 	}

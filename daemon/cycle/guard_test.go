@@ -71,6 +71,11 @@ var attacks = []attack{
 	}},
 	{"log sent again", 5, func(clean []event.Event, i int) event.Event { return clean[i%len(clean)] }},
 	{"a hundred events sent again", 3, func(clean []event.Event, i int) event.Event { return clean[i%100] }},
+	{"events sent again, labels of others", 6, func(clean []event.Event, i int) event.Event {
+		ev := clean[i%300]
+		ev.Label = clean[(i%300+1+i/300*17)%len(clean)].Label
+		return ev
+	}},
 	{"no item, or one number", 3, func(clean []event.Event, i int) event.Event {
 		ev := clean[i%len(clean)]
 		if n := len(ev.Categorical); n > 0 {
@@ -368,5 +373,29 @@ func TestOutputLimit(t *testing.T) {
 	if limit := guard.OutputLimit(&fitted.Fitted{Target: regression.target,
 		Version: report.Version{Rows: 1}}); limit != nil {
 		t.Errorf("limit %v of numbers", *limit)
+	}
+}
+
+// TestRefitOfALogSentAgain: a refit of a sample with copies of a flood in all of its parts has each event once, so that
+// none that is held out is trained on.
+func TestRefitOfALogSentAgain(t *testing.T) {
+	events := halves(3, 4000)
+	events, clean := events[:3000], events[3000:]
+	c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "binary", 0 }))
+	lossOf := func(sample []event.Event) (loss float64, rows int64) {
+		ch := mustRefit(t, c, sampleOf(sample))
+		c.Install(ch)
+		loss, _ = cleanLoss(c, clean)
+		return loss, ch.Version.Rows
+	}
+	observeAll(c, events)
+	once, rows := lossOf(events)
+	var again []event.Event
+	for i := range 8 {
+		again = append(again, events[i:]...) // the sample has copies of an event in any part
+	}
+	observeAll(c, again[len(events):])
+	if loss, of := lossOf(again); loss > 1.1*once || float64(of) > 1.2*float64(rows) {
+		t.Errorf("log sent eight times: loss %.4f of %d rows, once %.4f of %d", loss, of, once, rows)
 	}
 }

@@ -88,7 +88,12 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 	if j.Criteria.AlarmAge = math.Inf(1); c.watch.drift.Alarm > 0 {
 		j.Criteria.AlarmAge = float64(c.watch.drift.Events - c.watch.drift.Alarm)
 	}
+	floods := c.ensemble.cap.Floods()
 	c.mu.Unlock()
+	if floods != nil && sample.Outcomes() == nil {
+		copies := floods.Find(sample.Train, sample.Select, sample.Gate)
+		sample.LeaveOut(copies[0], copies[1], copies[2])
+	}
 	budget := time.Duration(j.Model.Train.TimeBudget)
 	if budget > 0 {
 		j.Budget.Deadline = time.Now().Add(budget)

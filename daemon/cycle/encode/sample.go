@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
+	"gonum.org/v1/gonum/floats"
 )
 
 // ErrNoRows is returned by a refit whose sample has no rows to train on.
@@ -53,6 +54,33 @@ func (s *Sample) Heaviest() float64 {
 		return math.Inf(1)
 	}
 	return s.WeightLimit
+}
+
+// LeaveOut removes marked rows of the training, select and gate rows. The weights of the training rows have a mean of 1
+// again.
+func (s *Sample) LeaveOut(train, selected, gate []bool) {
+	s.Weights, s.TrainAge = without(s.Weights, train), without(s.TrainAge, train)
+	s.HeldOutWeights = without(s.HeldOutWeights, slices.Concat(selected, gate))
+	s.SelectAge, s.GateAge = without(s.SelectAge, selected), without(s.GateAge, gate)
+	s.Train, s.Select, s.Gate = without(s.Train, train), without(s.Select, selected), without(s.Gate, gate)
+	if sum := floats.Sum(s.Weights); sum > 0 {
+		floats.Scale(float64(len(s.Weights))/sum, s.HeldOutWeights)
+		floats.Scale(float64(len(s.Weights))/sum, s.Weights)
+	}
+}
+
+// without returns the items that are not marked, nil of nil.
+func without[T any](items []T, leave []bool) []T {
+	if items == nil {
+		return nil
+	}
+	kept := make([]T, 0, len(items))
+	for i, item := range items {
+		if !leave[i] {
+			kept = append(kept, item)
+		}
+	}
+	return kept
 }
 
 // Encoded is a part of a sample as the solver wants it.

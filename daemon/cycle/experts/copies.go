@@ -5,55 +5,111 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // How floods of copies are found. All are chosen by hand, on seventeen kinds of streams: of none but the flood is an
-// event left out, and no 512 events have less than 0.94 times as many new ones as is expected.
+// event left out, and no 512 events have less than 0.89 times as many new ones as is expected. Where fewer than copiesOf
+// of the events are new, what comes again says nothing.
 const (
 	copiesWindow   = 512     // events that are compared with those before
 	copiesShare    = 0.25    // of the new events that are expected, which has to be missing
-	copiesErrors   = 4       // standard errors by which they have to be missing
+	copiesOf       = 0.125   // of all events, as which so many have to be missing, too: 64 are six standard errors
 	copiesMemory   = 1 << 15 // events that are remembered
 	copyEntryBytes = 24      // of an event that is remembered; measured, a test compares it
 )
 
-// CopiesFootprint bounds the bytes of the events that are remembered.
-const CopiesFootprint = copiesMemory * copyEntryBytes
+// CopiesFootprint bounds the bytes of the events that a model remembers to find copies.
+func CopiesFootprint(m *config.Model) int64 {
+	if !hasCopies(m) {
+		return 0
+	}
+	return copiesMemory * copyEntryBytes
+}
+
+func hasCopies(m *config.Model) bool { return m.Train.Cap.Share > 0 && m.ChosenField() < 0 }
 
 // copies finds events that come again in a flood, as where a log is sent again or a producer is stuck. Of n events of
 // which s came once, the next one is new with a chance of about s/n, in whatever way events repeat (Good 1953). Where
 // far fewer of the last ones are new, a copy counts as the event that it is a copy of. A flood of more events than are
 // remembered is what the stream has become. O(1) an event.
 type copies struct {
-	seed    maphash.Seed
-	row     []byte
+	fields  *givenFields
 	keys    []uint32 // of the last events that counted; their oldest is at next once there are copiesMemory
 	next    int
-	count   map[uint32]int32 // of keys
-	single  int              // keys that came once
+	count   map[uint32]counted
+	single  int // keys that came once
 	isNew   [copiesWindow]bool
 	events  int // of all
 	news    int // in isNew
 	leftOut int // in this flood
 }
 
-func newCopies() *copies {
-	return &copies{seed: maphash.MakeSeed(), count: make(map[uint32]int32)}
+// counted is what is known of a key.
+type counted struct {
+	events  uint16 // in keys
+	flooded bool   // copies were left out
 }
 
-// key returns what copies of an event have in common: all but their time and weight.
-func (c *copies) key(ev *event.Event) uint32 {
-	same := *ev
-	same.Time, same.Weight = 0, 1
-	c.row = rows.AppendEvent(c.row[:0], &same)
-	return uint32(maphash.Bytes(c.seed, c.row))
+func newCopies(schema *event.Schema) *copies {
+	return &copies{fields: givenFieldsOf(schema), count: make(map[uint32]counted)}
+}
+
+// givenFields are what copies of an event have in common: the fields that it came with. Copies with other labels would
+// teach the more the fewer of the right ones count. Those that are derived or joined may be others by then.
+type givenFields struct {
+	seed                        maphash.Seed
+	categorical, numeric, multi []int
+}
+
+func givenFieldsOf(s *event.Schema) *givenFields {
+	f := &givenFields{seed: maphash.MakeSeed()}
+	for i := range s.NumGiven() {
+		if s.IsGivenName(i, false) {
+			f.categorical = append(f.categorical, i)
+		}
+	}
+	for i := range s.Numeric {
+		if s.IsGivenNumber(i) {
+			f.numeric = append(f.numeric, i)
+		}
+	}
+	for i := range s.Multi {
+		if s.IsGivenName(i, true) {
+			f.multi = append(f.multi, i)
+		}
+	}
+	return f
+}
+
+// key returns the key of an event.
+func (f *givenFields) key(ev *event.Event) uint32 {
+	var h maphash.Hash
+	h.SetSeed(f.seed)
+	end := func() { h.WriteByte(0xff) } // in no UTF-8
+	for _, i := range f.categorical {
+		h.WriteString(ev.Categorical[i])
+		end()
+	}
+	for _, i := range f.numeric {
+		maphash.WriteComparable(&h, math.Float64bits(ev.Numeric[i]))
+	}
+	for _, i := range f.multi {
+		for _, name := range ev.Multi[i] {
+			h.WriteString(name)
+			end()
+		}
+		end()
+	}
+	return uint32(h.Sum64())
 }
 
 // take takes up an event and reports whether it is a copy in a flood.
 func (c *copies) take(ev *event.Event) bool {
-	key := c.key(ev)
-	before := c.count[key] > 0
+	key := c.fields.key(ev)
+	known := c.count[key]
+	before := known.events > 0
 	at := &c.isNew[c.events%copiesWindow]
 	c.events++
 	if *at {
@@ -67,9 +123,11 @@ func (c *copies) take(ev *event.Event) bool {
 		c.leftOut = 0
 	case before && c.leftOut < copiesMemory:
 		c.leftOut++
+		known.flooded = true
+		c.count[key] = known
 		return true
 	case before:
-		*c = copies{seed: c.seed, row: c.row, count: make(map[uint32]int32)}
+		*c = copies{fields: c.fields, count: make(map[uint32]counted)}
 	}
 	c.remember(key)
 	return false
@@ -80,10 +138,8 @@ func (c *copies) isFlood() bool {
 	if len(c.keys) < copiesWindow {
 		return false
 	}
-	chance := float64(c.single) / float64(len(c.keys))
-	expected := copiesWindow * chance
-	missing := expected - float64(c.news)
-	return missing > copiesShare*expected && missing > copiesErrors*math.Sqrt(expected*(1-chance)+1)
+	expected := copiesWindow * float64(c.single) / float64(len(c.keys))
+	return expected-float64(c.news) > max(copiesShare*expected, copiesOf*copiesWindow)
 }
 
 func (c *copies) remember(key uint32) {
@@ -98,14 +154,68 @@ func (c *copies) remember(key uint32) {
 }
 
 // add adds one event of a key, or takes it away.
-func (c *copies) add(key uint32, n int32) {
-	if c.count[key] == 1 {
+func (c *copies) add(key uint32, n int) {
+	of := c.count[key]
+	if of.events == 1 {
 		c.single--
 	}
-	switch c.count[key] += n; c.count[key] {
-	case 0:
+	of.events = uint16(int(of.events) + n)
+	if c.count[key] = of; of.events == 0 {
 		delete(c.count, key)
-	case 1:
+	}
+	if of.events == 1 {
 		c.single++
 	}
+}
+
+// IsFlooded reports whether copies are left out at present.
+func (c *EntityCap) IsFlooded() bool { return c.copies != nil && c.copies.isFlood() }
+
+// Floods are the events of which copies were left out. It does not change.
+type Floods struct {
+	fields *givenFields
+	most   map[uint32]int // events of a key that counted
+}
+
+// Floods returns those that are remembered, nil for none.
+func (c *EntityCap) Floods() *Floods {
+	if c.copies == nil || c.Held[HeldCopy].Load() == 0 {
+		return nil
+	}
+	f := &Floods{fields: c.copies.fields, most: make(map[uint32]int)}
+	for key, of := range c.copies.count {
+		if of.flooded {
+			f.most[key] = int(of.events)
+		}
+	}
+	return f
+}
+
+// Find returns which rows of the parts of a sample do not count: of an event of which copies were left out, as many do
+// as were learned. Those of one event are of any part alike, so that floods fill none, and no event that was learned
+// once is both trained on and held out.
+func (f *Floods) Find(parts ...[][]byte) (copies [][]bool) {
+	type place struct{ part, row int }
+	places := make(map[uint32][]place)
+	copies = make([][]bool, len(parts))
+	var ev event.Event
+	names := make(rows.Interner)
+	for p, payloads := range parts {
+		copies[p] = make([]bool, len(payloads))
+		for i, payload := range payloads {
+			if rows.DecodeEvent(&ev, payload, names) != nil {
+				continue // the refit finds it, too
+			}
+			if key := f.fields.key(&ev); f.most[key] > 0 {
+				places[key] = append(places[key], place{p, i})
+			}
+		}
+	}
+	for key, of := range places {
+		for k := f.most[key]; k < len(of); k++ {
+			at := of[(int(key)+k)%len(of)]
+			copies[at.part][at.row] = true
+		}
+	}
+	return copies
 }

@@ -13,6 +13,7 @@ import (
 // TestCopies: what a stream draws again and again is no copy, and floods of events that came before are, of
 // which 512 events at most are learned. What comes between and after them is learned.
 func TestCopies(t *testing.T) {
+	schema := &event.Schema{Categorical: []string{"kind"}}
 	of := func(kind int) *event.Event {
 		return &event.Event{Label: float64(kind % 2), Weight: 1, Categorical: []string{fmt.Sprint(kind)}}
 	}
@@ -24,7 +25,7 @@ func TestCopies(t *testing.T) {
 		"each twice":          func(_ *rand.Rand, i int) int { return i / 2 },
 		"others each day":     func(r *rand.Rand, i int) int { return i/2000*1000 + r.IntN(1000) },
 	} {
-		c, r := newCopies(), rand.New(rand.NewPCG(7, 1))
+		c, r := newCopies(schema), rand.New(rand.NewPCG(7, 1))
 		past := make([]int, 0, 30_000)
 		for i := range 30_000 {
 			past = append(past, draw(r, i))
@@ -32,7 +33,7 @@ func TestCopies(t *testing.T) {
 				t.Fatalf("%s: event %d is taken for a copy", name, i)
 			}
 		}
-		if float64(c.single) < 0.2*float64(len(c.keys)) {
+		if float64(c.single) < 0.3*float64(len(c.keys)) {
 			continue // of what comes again and again a flood shows in nothing
 		}
 		unheard := 0
@@ -46,7 +47,7 @@ func TestCopies(t *testing.T) {
 			learned := 0
 			for i := range 5000 {
 				kind := sent(i)
-				isNew := c.count[c.key(of(kind))] == 0
+				isNew := c.count[c.fields.key(of(kind))].events == 0
 				switch isCopy := c.take(of(kind)); {
 				case isCopy && isNew:
 					t.Fatalf("%s, %s: a new event is taken for a copy", name, flood)
@@ -71,14 +72,14 @@ func TestCopies(t *testing.T) {
 // TestCopiesForEver: what repeats for longer than is remembered is learned again, and memory is bounded.
 func TestCopiesForEver(t *testing.T) {
 	before := heap()
-	c := newCopies()
+	c := newCopies(&event.Schema{Numeric: make([]string, 1)})
 	ev := event.Event{Weight: 1, Numeric: make([]float64, 1)}
 	for i := range 2*copiesMemory + 10 {
 		ev.Numeric[0] = float64(i)
 		c.take(&ev)
 	}
-	if used := int(heap() - before); used > CopiesFootprint || len(c.count) > copiesMemory || c.single < copiesMemory-50 {
-		t.Errorf("%d events take %d bytes, counted are %d", len(c.count), used, CopiesFootprint)
+	if used := int(heap() - before); used > copiesMemory*copyEntryBytes || len(c.count) > copiesMemory || c.single < copiesMemory-50 {
+		t.Errorf("%d events take %d bytes, counted are %d", len(c.count), used, copiesMemory*copyEntryBytes)
 	}
 	for range copiesMemory + copiesWindow {
 		c.take(&ev)

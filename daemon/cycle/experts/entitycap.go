@@ -64,7 +64,7 @@ type EntityCap struct {
 	names      recent[int32] // events that were learned, by name
 	pairs      recent[pairUse]
 	identities recent[struct{}]
-	copies     *copies // nil of choices: the same again is what they are
+	copies     *copies // nil without a share, and of choices: the same again is what they are
 	learned    *learnedEvents
 	last       rows.Position // of the event before, whose negatives share its place
 	lastNone   bool
@@ -92,8 +92,8 @@ func NewEntityCap(m *config.Model, schema *event.Schema) *EntityCap {
 		share: m.Train.Cap.Share, window: float64(m.Evaluate.Window),
 		Own: make([]bool, len(schema.Categorical)), identity: schema.Identity != "", seed: maphash.MakeSeed(),
 		identities: newRecent[struct{}](RememberedIdentities)}
-	if m.ChosenField() < 0 {
-		c.copies = newCopies()
+	if hasCopies(m) {
+		c.copies = newCopies(schema)
 	}
 	if c.identity {
 		c.learned = newLearnedEvents(m)

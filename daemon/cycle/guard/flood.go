@@ -46,7 +46,7 @@ func (g *Guard) findFlood(labels []float64) (of flood) {
 	for _, n := range held.copies {
 		of.copies = max(of.copies, n)
 	}
-	of.stuck = g.last.repeats(&held) > stuckShare
+	of.stuck = g.last.repeats(&held) > stuckShare || g.Flooded != nil && g.Flooded()
 	for name, n := range latest.names {
 		of.name = of.name || float64(n) > floodShare*float64(latest.n) &&
 			float64(held.names[name]) < floodRare*float64(held.n)

@@ -85,6 +85,7 @@ type Guard struct {
 	last    lastKeys
 	names   rows.Interner
 	Tables  *tables.Set // joined to the rows, as they are now; nil without tables
+	Flooded func() bool // whether copies are left out, which Observe does not see; nil for never
 }
 
 func New(t *encode.Target, by, window int) Guard {

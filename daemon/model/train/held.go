@@ -22,7 +22,8 @@ func (t *Trainer) logHeld() {
 			t.log.Info("events came again under an identity that was learned", "note", "the live model leaves them out",
 				"field", t.settings.Schema.Identity, "key", "schema.identity")
 		case experts.HeldCopy:
-			t.log.Warn("a flood of copies of events that were learned", "note", "the live model leaves them out")
+			t.log.Warn("a flood of copies of events that were learned", "note", "live and in refits they are left out",
+				"key", "train.cap.share")
 		}
 	}
 }
