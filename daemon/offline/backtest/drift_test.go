@@ -29,7 +29,7 @@ func TestBacktestAlarmsOfDrift(t *testing.T) {
 	for r, i := rand.New(rand.NewPCG(25, 2)), 0; i < len(taste); i++ {
 		taste[i] = r.NormFloat64()
 	}
-	changed := tier.Size(10_000, 24_000)
+	const changed = 24_000
 	for name, test := range map[string]struct {
 		schema  config.Schema
 		draw    func(r *rand.Rand, n int) string
@@ -37,7 +37,7 @@ func TestBacktestAlarmsOfDrift(t *testing.T) {
 	}{
 		"rhythm": {config.Schema{Task: "regression", Numeric: []string{"x"}}, func(r *rand.Rand, n int) string {
 			x := r.NormFloat64()
-			hard := 1 + 0.8*math.Sin(2*math.Pi*(float64(n)/float64(changed+1000)-0.3))
+			hard := 1 + 0.8*math.Sin(2*math.Pi*(float64(n)/25_000-0.3))
 			return fmt.Sprintf(`{"x":%.4f,"y":%.4f}`, x, 2*x+hard*r.NormFloat64())
 		}, false},
 		"rare": {config.Schema{Task: "binary", Categorical: []string{"a", "b"}}, func(r *rand.Rand, _ int) string {
@@ -68,12 +68,16 @@ func TestBacktestAlarmsOfDrift(t *testing.T) {
 			m := config.DefaultModel()
 			m.Name, m.Input.Topics, m.Schema = "m", []string{"m"}, test.schema
 			m.Schema.Label, m.Schema.TimeUnit = "y", "ms"
-			m.Train.EveryEvents, m.Train.MaxBasis, m.Train.Threads = changed/3, 2, 1
+			m.Train.EveryEvents, m.Train.MaxBasis, m.Train.Threads = 8000, 2, 1
 			m.Resolve()
 			if problems := m.Validate(); len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			r, lines := rand.New(rand.NewPCG(25, 1)), make([]string, changed+6000)
+			length := changed + 6000
+			if !test.changes {
+				length = tier.Size(length/2, length)
+			}
+			r, lines := rand.New(rand.NewPCG(25, 1)), make([]string, length)
 			for n := range lines {
 				lines[n] = test.draw(r, n)
 			}
