@@ -69,6 +69,7 @@ func TestBacktestAlarmsOfDrift(t *testing.T) {
 			m.Name, m.Input.Topics, m.Schema = "m", []string{"m"}, test.schema
 			m.Schema.Label, m.Schema.TimeUnit = "y", "ms"
 			m.Train.EveryEvents, m.Train.MaxBasis, m.Train.Threads = 8000, 2, 1
+			m.Sample.Size = tier.Size(5000, m.Sample.Size)
 			m.Resolve()
 			if problems := m.Validate(); len(problems) > 0 {
 				t.Fatal(problems)
