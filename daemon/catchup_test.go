@@ -80,6 +80,7 @@ func bareRate(t *testing.T, addr string, n int) float64 {
 // digests, durable transactions. The figures are for a machine that does nothing else, so the test asks only for a
 // share of what fetching alone does in the same run.
 func TestCatchUp(t *testing.T) {
+	tier.Need(t, tier.Load)
 	n := tier.Size(20_000, 300_000)
 	b := &daemontest.Bench{T: t, Dir: t.TempDir(), Addr: backlog(t, n)}
 	bareRate(t, b.Addr, n) // files into memory

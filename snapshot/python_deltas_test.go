@@ -37,6 +37,7 @@ type expectedChain struct {
 
 // The package in python takes deltas as the library does, and refuses the same.
 func TestPythonTakesDeltas(t *testing.T) {
+	snapshottest.NeedPython(t, "numpy")
 	list := append(expectedChains(t), refusedChains(t)...)
 	path := filepath.Join(t.TempDir(), "chains.json")
 	b, err := json.Marshal(list)

@@ -111,6 +111,7 @@ func pythonError(err error) string {
 // The package in python says of every kind of version what the library says, refuses what it refuses, and follows an
 // alias as it does.
 func TestPythonIsTheLibrary(t *testing.T) {
+	snapshottest.NeedPython(t, "numpy")
 	dir := t.TempDir()
 	want := expectations{Models: expectedModels(t, dir), Refusals: expectedRefusals(t), Watch: expectedMoves(t)}
 	path := filepath.Join(dir, "expectations.json")

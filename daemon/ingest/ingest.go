@@ -387,7 +387,7 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *event.Event)
 		return err
 	}
 	j.start(topic, number, 0, offset, offset+1, 1)
-	j.part.Records = j.part.Records[:1]
+	j.fed, j.part.Records = true, j.part.Records[:1]
 	j.arenas = append(j.arenas[:0], g.fill(&j.part.Records[0], &j.part, offset, 0, ev, j.arena(0)))
 	g.store.Classify(&j.part)
 	d := &decoded{events: []event.Event{*ev}}
@@ -401,7 +401,7 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *event.Event)
 	return cmp.Or(g.learn(j, d), g.Flush())
 }
 
-// learn scores and learns the events in order, then queues the part with the progressive sums.
+// learn scores and learns the events in order, then queues the part with the progressive sums, unless it was fed.
 func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	p := &j.part
 	defer g.inHand(crash.Learning, p)()
@@ -466,7 +466,7 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		p.Schemas = g.schemas.take()
 		c.Schemas = len(p.Schemas)
 	}
-	if g.cycle != nil {
+	if g.cycle != nil && !j.fed {
 		if j.sums, err = g.cycle.Sums(); err != nil {
 			return fmt.Errorf("ingest: progressive sums: %w", err)
 		}

@@ -138,7 +138,7 @@ func (g *Ingest) FeedOutcome(topic string, offset int64, ev *event.Event) error 
 	}
 	j.start(topic, 0, 0, offset, offset+1, 1)
 	j.part.Outcomes, j.counts.Outcomes = true, true
-	j.part.Records = j.part.Records[:1]
+	j.fed, j.part.Records = true, j.part.Records[:1]
 	r := &j.part.Records[0]
 	*r = sketch.Record{Offset: offset, Fate: sketch.Applied, Weight: 1}
 	if rejection := g.readers[0].outcomes.take(r, topic, ev); rejection != nil {

@@ -28,6 +28,7 @@ type job struct {
 	left     int64        // records after it in its partition
 	thin     bool         // a share of it is learned
 	aside    bool         // its records are of a table
+	fed      bool         // it is of a backtest, which never continues: it has no sums
 	passed   passed       // what is learned before it: a catch-up passed over it
 	done     func(Counts) // may be nil
 }
@@ -199,7 +200,7 @@ func (j *job) start(topic string, number int32, logStart, base, next int64, reco
 	}
 	clear(j.counts.Rejected)
 	j.arenas, j.sums, j.rejected, j.thin, j.passed = j.arenas[:0], nil, 0, false, nil
-	j.aside, j.left = false, 0
+	j.aside, j.fed, j.left = false, false, 0
 }
 
 // arena returns the i-th arena, empty.

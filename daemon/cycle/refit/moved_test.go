@@ -59,7 +59,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 			t.Parallel()
 			m := s.model()
 			m.Publish.KeepSample = true
-			some := tier.Size(200, 600)
+			some := tier.Size(150, 600)
 			c, events, dir := newCycle(t, m), s.events(2*some+200), t.TempDir()
 			most := events[:2*some]
 			store := publish.NewStore(dir)

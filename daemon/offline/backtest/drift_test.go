@@ -15,7 +15,8 @@ import (
 )
 
 // TestBacktestAlarmsOfDrift: a backtest of a rhythm of how hard labels are, of rare labels and of a shop's log, in
-// which nothing changes, has no alarm. One of a board whose classes change places has one soon after.
+// which nothing changes, has no alarm. One of a board whose classes change places has one soon after. The plain form
+// has the shop and the board: rhythms and rare labels are in daemon/cycle/drift.
 func TestBacktestAlarmsOfDrift(t *testing.T) {
 	tier.NotUnderRace(t)
 	chance := func(r *rand.Rand, output float64) int {
@@ -61,15 +62,23 @@ func TestBacktestAlarmsOfDrift(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "rhythm" || name == "rare" {
+				tier.Need(t, tier.Long)
+			}
 			m := config.DefaultModel()
 			m.Name, m.Input.Topics, m.Schema = "m", []string{"m"}, test.schema
 			m.Schema.Label, m.Schema.TimeUnit = "y", "ms"
 			m.Train.EveryEvents, m.Train.MaxBasis, m.Train.Threads = 8000, 2, 1
+			m.Sample.Size = tier.Size(5000, m.Sample.Size)
 			m.Resolve()
 			if problems := m.Validate(); len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			r, lines := rand.New(rand.NewPCG(25, 1)), make([]string, changed+6000)
+			length := changed + 6000
+			if !test.changes {
+				length = tier.Size(length/2, length)
+			}
+			r, lines := rand.New(rand.NewPCG(25, 1)), make([]string, length)
 			for n := range lines {
 				lines[n] = test.draw(r, n)
 			}

@@ -431,13 +431,19 @@ func Refused(t *testing.T, field string, err error) {
 	}
 }
 
-// Python runs Python in a copy of the package, with what environ adds, or skips the test where no Python can run it.
-// The copy lets the cache of test results know the files.
-func Python(t *testing.T, needs string, environ []string, arguments ...string) {
+// NeedPython skips a test where no Python has what it needs: before it makes what it compares.
+func NeedPython(t *testing.T, needs string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import "+needs).CombinedOutput(); err != nil {
 		t.Skipf("not checked: python3 (3.9 or later) with %s is needed (%v): %s", needs, err, out)
 	}
+}
+
+// Python runs Python in a copy of the package, with what environ adds, or skips the test where no Python can run it.
+// The copy lets the cache of test results know the files.
+func Python(t *testing.T, needs string, environ []string, arguments ...string) {
+	t.Helper()
+	NeedPython(t, needs)
 	dir := t.TempDir()
 	source := "python"
 	if _, err := os.Stat(source); err != nil {

@@ -189,29 +189,37 @@ func (g *Gamma) boundDense(omega penalty.Penalty, rng *rand.Rand) (DualBound, bo
 		return DualBound{}, false
 	}
 	operators := make([]blas64.Symmetric, m)
+	for c := range m {
+		operators[c] = g.Dense(c)
+	}
+	if m > 1 && omega == penalty.L1Linf && m <= 30 && float64(int(1)<<(m-1))*cube <= maxEigenWork {
+		return g.boundSigns(operators)
+	}
+	tight := omega == penalty.L1 || m == 1 // the norms of the outputs are the bound
 	norms := make([]float64, m)
 	squares, moduli := eigen.NewSymmetric(d), eigen.NewSymmetric(d)
 	top := make([]float64, d*m)
-	for c := range m {
-		operators[c] = g.Dense(c)
-		e, ok := eigen.Decompose(operators[c])
+	for c, operator := range operators {
+		e, ok := eigen.Decompose(operator)
 		if !ok || !g.Workers.Yield() {
 			return DualBound{}, false
 		}
 		best := 0
 		norms[c], best = e.Largest()
 		e.Vector(top[c:], m, best)
-		eigen.AddSquare(squares, operators[c])
-		for t, v := range e.Values {
-			blas64.Syr(math.Abs(v), blas64.Vector{N: d, Data: e.Vectors[t:], Inc: d}, moduli)
+		if tight {
+			continue
+		}
+		eigen.AddSquare(squares, operator)
+		if omega == penalty.L1Linf {
+			for t, v := range e.Values {
+				blas64.Syr(math.Abs(v), blas64.Vector{N: d, Data: e.Vectors[t:], Inc: d}, moduli)
+			}
 		}
 	}
 	bound := DualBound{Value: omega.RowDual(norms), Kind: OutputNorms, Vectors: top, Columns: m}
-	if omega == penalty.L1 || m == 1 {
+	if tight {
 		return bound, true
-	}
-	if omega == penalty.L1Linf && m <= 30 && float64(int(1)<<(m-1))*cube <= maxEigenWork {
-		return g.boundSigns(operators)
 	}
 	e, ok := eigen.Decompose(squares)
 	if !ok {
