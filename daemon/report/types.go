@@ -99,8 +99,7 @@ type Cut struct {
 	Next      int64  `json:"next"` // offset after the last event
 }
 
-// Version is a version that was made, with the decision of the gate. It is one type: an object of --json, with a field
-// for each member.
+// Version is a version that was made, with the decision of the gate.
 type Version struct {
 	Model     string `json:"model"`
 	Version   int64  `json:"version"`
@@ -276,7 +275,7 @@ type FitForm struct {
 	Chosen   bool    `json:"chosen"`          // what the model is; further columns of the numbers may come on top
 }
 
-// FitSummary ends fit. It is one type: an object of --json, with a field for each member.
+// FitSummary ends fit.
 type FitSummary struct {
 	Status      string  `json:"status"`
 	Lambda      Number  `json:"lambda"`

@@ -43,7 +43,7 @@ type Reason struct {
 	Text  string // for people
 }
 
-// ModelStatus is the state of one model. It is one type: an object of /v1/status, with a field for each member.
+// ModelStatus is the state of one model.
 type ModelStatus struct {
 	Name     string
 	Champion *report.Version // what consumers have; nil before the first version
