@@ -23,6 +23,11 @@ type value struct {
 
 // values returns those of a row, newest first, and whether its bytes have them.
 func (r *Row) values() (list []value, ok bool) {
+	if r.History == nil { // another as_of wrote it
+		one := *r
+		one.begin()
+		r = &one
+	}
 	for v, rest := range eachValue(r.History) {
 		if list = append(list, v); len(rest) == 0 {
 			return list, true
@@ -81,7 +86,7 @@ func (v *value) says() string {
 func (r *Row) Follow(old *Row, time int64, ev *event.Event, keep, limit int, names rows.Interner) (changes bool) {
 	var list []value
 	if old != nil && (ev == nil || ev.Categorical[0] == old.Name()) {
-		list, _ = old.values() // of a row that Put has
+		list, _ = old.values()
 	}
 	next := value{time: time, offset: r.Offset, isEnd: ev == nil}
 	switch {

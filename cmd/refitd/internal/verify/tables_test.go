@@ -84,6 +84,19 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestTableThatBeginsAHistory: rows of a state that was written before the table had as_of: event are proved.
+func TestTableThatBeginsAHistory(t *testing.T) {
+	b := newTablesBench(t, 1000, ", as_of: event, history: 5")
+	b.model.Tables[0].AsOf, b.model.Tables[0].History = "", 0
+	b.take("items", 0.5)
+	b.take(topic, 1)
+	b.model.Tables[0].AsOf, b.model.Tables[0].History = "event", 5
+	b.take("items", 1)
+	if r := b.verify(); !r.Summary.OK || r.Partitions[0].Digest != digestOK {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestTablesDiffer: a row that the topic does not have, one that it has and the state lacks, and one of another
 // offset are noticed, also in a topic that was compacted.
 func TestTablesDiffer(t *testing.T) {
