@@ -46,7 +46,7 @@ func TestKillsOfOutcomes(t *testing.T) {
 	for range kills {
 		trainAnyway(t, config)
 		c := run(t, refitd, config, nil)
-		c.ready(readyLimit)
+		c.ready(time.Minute)
 		pause(t, time.Duration(100+r.IntN(600))*time.Millisecond)
 		c.kill()
 	}
