@@ -204,7 +204,7 @@ func (e *ensemble) isPooled(part string) bool {
 	return false
 }
 
-// poolMoved reports whether the newest update, a sum, has trees, or would predict better by the weights of now.
+// poolMoved reports whether the newest update, a sum, has trees, or would predict better by its current weights.
 func (u *publisher) poolMoved(e *ensemble) bool {
 	return e.pooled.Has(mixture.FormTrees) || u.behind.lags[mixture.FormPool].Gain() > 0
 }
@@ -236,7 +236,7 @@ const changedTimes = 2
 const behindMargin = 1.25
 
 // add takes up the losses of what consumers have, of the newest update in each variant, and of a sum of these by the
-// weights of now. Those of numbers are not bounded.
+// current weights. Those of numbers are not bounded.
 func (b *behind) add(s *updates.Score, sum float64, isNumber bool) {
 	has, most := s.Published.Loss, experts.LagMost
 	if isNumber {

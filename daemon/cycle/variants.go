@@ -74,8 +74,8 @@ func NumVariants(m *config.Model) (n int) {
 	return n
 }
 
-// chooseVariant has the race choose what updates are made of, or takes the variant that consumers have come to be behind.
-// c.mu is held.
+// chooseVariant has the race choose what updates are made of, or takes the variant that consumers have come to be
+// behind. c.mu is held.
 func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	u.reportMu.Lock()
 	defer u.reportMu.Unlock()
