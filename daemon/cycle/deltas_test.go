@@ -385,7 +385,8 @@ func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.M
 func (f *deltaCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model, since []event.Event) {
 	t.Helper()
 	u := c.Update()
-	if f.form == mixture.FormNewton || f.form == mixture.FormAdaGrad || f.form == mixture.FormPool { // the feature map is that of the update
+	// The feature map is that of the update.
+	if f.form == mixture.FormNewton || f.form == mixture.FormAdaGrad || f.form == mixture.FormPool {
 		v := *u.Vocabulary
 		v.Map = c.publisher.deltas.Of.Vocabulary.Map
 		u.Vocabulary = &v

@@ -110,7 +110,7 @@
 //	ensemble.go, experts.go, sleep.go, entitycap.go, alarms.go  learners, which sleep, what they learn, alarms
 //	lineage.go, refit.go, rejections.go, adopt.go, foldin.go  refits, champions that come from elsewhere
 //	publisher.go, update.go, deltas.go, compaction.go, live.go  updates
-//	variants.go, variantfoldin.go, variantnewton.go, variantpairs.go, blend.go  what updates are made of
+//	variants.go, variantfoldin.go, variantnewton.go, variantpairs.go, blend.go, variantpool.go  what updates are made of
 //	report.go, curve.go, calibration.go, footprint.go  what is reported; bytes of memory
 //	schedule.go, forwarded.go                    when things are due; events that shards forward
 package cycle

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
@@ -84,12 +86,21 @@ func TestUpdateFromPool(t *testing.T) {
 }
 
 // TestConsumersFollowAChange: soon after labels have come to mean something else, an update is asked for that has
-// followed them, though the refit was better for longer.
+// followed them, though the refit was better for longer: of events without names.
 func TestConsumersFollowAChange(t *testing.T) {
-	m := ruledModel(2)
-	m.Publish.Deltas.Every = 1
-	c := newCycle(t, m)
-	list := ruled(1, 2200, 2) // the rule changes at event 1,500
+	m := config.DefaultModel()
+	m.Name, m.Schema = "quarters", config.Schema{Task: "binary", Label: "on", TimeUnit: "ms", Numeric: []string{"a", "b"}}
+	m.Train.MaxBasis, m.Evaluate.Window, m.Publish.Deltas.Every = 10, 500, 1
+	m.Resolve()
+	c, r := newCycle(t, &m), rand.New(rand.NewPCG(5, 5))
+	list := make([]event.Event, 2200)
+	for i := range list {
+		a, b := r.NormFloat64(), r.NormFloat64()
+		list[i] = event.Event{Weight: 1, Numeric: []float64{a, b}}
+		if (a*b > 0) == (i < 1500) {
+			list[i].Label = 1
+		}
+	}
 	observeAll(c, list[:1000])
 	c.Install(mustRefit(t, c, sampleOf(list[:1000])))
 	publish := func() {

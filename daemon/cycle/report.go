@@ -25,7 +25,8 @@ func (c *Cycle) Progressive() report.Progressive {
 			part.Asleep = x.Asleep
 		}
 		part.InVersions = part.Name == mixture.PartRefit || part.Name == c.partOf(c.publisher.race.Chosen) ||
-			c.publisher.race.Chosen == mixture.FormBlend && c.ensemble.stacked.Has(part.Name) || c.publisher.race.Chosen == mixture.FormPool && c.isPooled(part.Name)
+			c.publisher.race.Chosen == mixture.FormBlend && c.ensemble.stacked.Has(part.Name) ||
+			c.publisher.race.Chosen == mixture.FormPool && c.isPooled(part.Name)
 	}
 	return p
 }

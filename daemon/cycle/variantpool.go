@@ -204,7 +204,7 @@ func (e *ensemble) isPooled(part string) bool {
 	return false
 }
 
-// poolMoved reports whether the newest update, a sum, has trees, or would predict better by the weights of now.
+// poolMoved reports whether the newest update, a sum, has trees, or would predict better by its current weights.
 func (u *publisher) poolMoved(e *ensemble) bool {
 	return e.pooled.Has(mixture.FormTrees) || u.behind.lags[mixture.FormPool].Gain() > 0
 }
@@ -220,24 +220,34 @@ func (c *Cycle) neededPart() string {
 // behind says by how much consumers lose more of late than they would by the newest update in another variant.
 type behind struct {
 	lags  [mixture.NumForms]experts.Lag
-	wait  float64 // events between two times that an update is asked for
-	since float64 // events since the last time
+	has   experts.Lag     // what consumers lose, more than nothing
+	usual evaluate.Fading // the same for longer
+	wait  float64         // events between two times that an update is asked for
+	since float64         // events since the last time
 }
 
 // firstWait is the first of the waits, each of which is twice the last. Chosen by hand.
 const firstWait = 100
 
+// changedTimes is how many times as much as usual consumers lose after a change. Chosen by hand.
+const changedTimes = 2
+
 // behindMargin is how many times as much as the chosen variant another one has to gain. Chosen by hand.
 const behindMargin = 1.25
 
 // add takes up the losses of what consumers have, of the newest update in each variant, and of a sum of these by the
-// weights of now. Those of numbers are not bounded.
+// current weights. Those of numbers are not bounded.
 func (b *behind) add(s *updates.Score, sum float64, isNumber bool) {
 	has, most := s.Published.Loss, experts.LagMost
 	if isNumber {
 		has, most = s.Published.Square, math.Inf(1)
 	}
 	b.since++
+	if !math.IsNaN(has) {
+		b.usual.Rate = updates.UpdateFade
+		b.usual.Add(min(has, most))
+		b.has.Add(has, 0, most)
+	}
 	for f, loss := range s.Forms {
 		if f == int(mixture.FormPool) {
 			loss = sum
@@ -266,6 +276,15 @@ func (b *behind) best(chosen mixture.Variant, there func(mixture.Variant) bool) 
 		}
 	}
 	return best, is
+}
+
+// isChanged reports whether consumers lose so much more than they used to that what was better before says nothing.
+// Where labels come in runs, what has followed the last one is better for a while, and worse after it. Where events
+// have names, a flood of some with labels of others looks alike: what was better before counts.
+func (u *publisher) isChanged() bool {
+	b := &u.behind
+	return len(u.schema.Categorical)+len(u.schema.Multi) == 0 && b.usual.N > 0 &&
+		b.has.Mean() > changedTimes*mixture.Mean(&b.usual)
 }
 
 // asks reports whether an update is asked for: at once where consumers have come to be behind, then after waits until

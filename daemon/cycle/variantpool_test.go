@@ -35,7 +35,8 @@ func TestAskedAgainLessAndLess(t *testing.T) {
 			t.Errorf("asked at events %v", asked)
 		}
 	}
-	if best, is := b.best(mixture.FormFoldIn, func(mixture.Variant) bool { return true }); !is || best != mixture.FormTrees {
+	all := func(mixture.Variant) bool { return true }
+	if best, is := b.best(mixture.FormFoldIn, all); !is || best != mixture.FormTrees {
 		t.Errorf("variant %d is best, %t", best, is)
 	}
 	if best, is := b.best(mixture.FormFoldIn, func(f mixture.Variant) bool { return f != mixture.FormTrees }); is {

@@ -74,13 +74,13 @@ func NumVariants(m *config.Model) (n int) {
 	return n
 }
 
-// chooseVariant has the race choose what updates are made of, or takes the variant that consumers have come to be behind.
-// c.mu is held.
+// chooseVariant has the race choose what updates are made of, or takes the variant that consumers have come to be
+// behind. c.mu is held.
 func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	u.reportMu.Lock()
 	defer u.reportMu.Unlock()
 	u.race.Choose(there)
-	if f, is := u.behind.best(u.race.Chosen, there); is && f != u.race.Chosen {
+	if f, is := u.behind.best(u.race.Chosen, there); is && f != u.race.Chosen && u.isChanged() {
 		u.race.Forget() // what was better before is not any more
 		u.race.Chosen = f
 	}
@@ -89,7 +89,7 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 // prefersUpdates reports whether consumers should have updates rather than the last refit. c.mu is held.
 func (u *publisher) prefersUpdates() bool {
 	is := u.comparison.Prefers(u.updates, variants[u.race.Chosen].apart)
-	if !is && u.behind.lags[u.race.Chosen].IsLarge() {
+	if !is && u.isChanged() && u.behind.lags[u.race.Chosen].IsLarge() {
 		u.comparison.Forget()
 		return true
 	}

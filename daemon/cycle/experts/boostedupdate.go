@@ -104,6 +104,9 @@ func (x *Lag) IsLarge() bool {
 // Gain is by how much less the other one has lost.
 func (x *Lag) Gain() float64 { return x.gain }
 
+// Mean is the mean loss.
+func (x *Lag) Mean() float64 { return x.loss / x.n }
+
 // MarkPublished notes that an update may get the trees as they are now, which Freeze has returned.
 func (l *Boosted) MarkPublished(as *format.Trees) {
 	l.experts.Weigh()

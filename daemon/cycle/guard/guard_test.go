@@ -33,7 +33,8 @@ func TestReservoirIsCappedByEntity(t *testing.T) {
 			t.Errorf("entity %s has %d rows, counted %d", entity, count[entity], n)
 		}
 	}
-	if add(&r, fitted.GuardRow{Entity: "large", Payload: make([]byte, guardRowBytes+1)}, GuardSize); r.Count["large"] != 0 {
+	add(&r, fitted.GuardRow{Entity: "large", Payload: make([]byte, guardRowBytes+1)}, GuardSize)
+	if r.Count["large"] != 0 {
 		t.Error("a row above the limit was kept")
 	}
 }

@@ -29,7 +29,7 @@ type PooledUpdate struct {
 // PooledWeights are the factor of each form and what all of them together lack in each output. They do not change.
 type PooledWeights struct{ Factors, Constant []float64 }
 
-// PooledForms are those that are pooled. One that there is none of counts as the first that there is.
+// PooledForms are those that are pooled. A missing one counts as the first that is there.
 var PooledForms = [...]Variant{FormFoldIn, FormNewton, FormAdaGrad, FormBayes, FormTrees}
 
 // pooledEvents is how many events are learned before there are weights. Chosen by hand.
@@ -57,8 +57,8 @@ func NewPooledUpdate(t *encode.Target) *PooledUpdate {
 	return u
 }
 
-// Learn takes up an event that nothing has learned, given the outputs of every form, m each, NaN of one that there is
-// none of. It returns the outputs of the sum by the weights before, nil while there are none.
+// Learn takes up an event that nothing has learned, given the outputs of every form, m each, NaN of a missing
+// one. It returns the outputs of the sum by the weights before, nil of the first events.
 func (u *PooledUpdate) Learn(outputs []float64, label float64, targets []float64) (sum []float64) {
 	m, first := u.target.Outputs(), -1
 	for i, f := range PooledForms {

@@ -11,8 +11,8 @@ import (
 )
 
 // TestPooledWeights: where two forms know half of the label each, their sum by the weights is what both say together,
-// for numbers and classes, and what Learn returns. Weights of a form that is gone count for the first; there are none
-// before pooledEvents.
+// for numbers and classes, and what Learn returns. Weights of a form that is gone count for the first. The first
+// pooledEvents have none.
 func TestPooledWeights(t *testing.T) {
 	for _, task := range []string{"regression", "binary"} {
 		m := config.DefaultModel()
