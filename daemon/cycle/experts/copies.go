@@ -10,8 +10,8 @@ import (
 )
 
 // How floods of copies are found. All are chosen by hand, on seventeen kinds of streams: of none but the flood is an
-// event left out, and no 512 events have less than 0.89 times as many new ones as is expected. Where fewer of the events
-// are new than copiesOf, what comes again says nothing.
+// event left out, and no 512 events have less than 0.89 times as many new ones as is expected. Where fewer of the
+// events are new than copiesOf, what comes again says nothing.
 const (
 	copiesWindow   = 512     // events that are compared with those before
 	copiesShare    = 0.25    // of the new events that are expected, which has to be missing
