@@ -10,12 +10,12 @@ import (
 )
 
 // How floods of copies are found. All are chosen by hand, on seventeen kinds of streams: of none but the flood is an
-// event left out, and no 512 events have less than 0.89 times as many new ones as is expected. Where fewer than copiesOf
-// of the events are new, what comes again says nothing.
+// event left out, and no 512 events have less than 0.89 times as many new ones as is expected. Where fewer of the
+// events are new than copiesOf, what comes again says nothing.
 const (
 	copiesWindow   = 512     // events that are compared with those before
 	copiesShare    = 0.25    // of the new events that are expected, which has to be missing
-	copiesOf       = 0.125   // of all events, as which so many have to be missing, too: 64 are six standard errors
+	copiesOf       = 0.09    // of all events, as which so many have to be missing, too: 46 are four standard errors
 	copiesMemory   = 1 << 15 // events that are remembered
 	copyEntryBytes = 24      // of an event that is remembered; measured, a test compares it
 )
@@ -28,7 +28,10 @@ func CopiesFootprint(m *config.Model) int64 {
 	return copiesMemory * copyEntryBytes
 }
 
-func hasCopies(m *config.Model) bool { return m.Train.Cap.Share > 0 && m.ChosenField() < 0 }
+// hasCopies reports whether copies are looked for: a model of numbers has no share.
+func hasCopies(m *config.Model) bool {
+	return (m.Train.Cap.Share > 0 || len(m.Schema.Categorical) == 0) && m.ChosenField() < 0
+}
 
 // copies finds events that come again in a flood, as where a log is sent again or a producer is stuck. Of n events of
 // which s came once, the next one is new with a chance of about s/n, in whatever way events repeat (Good 1953). Where

@@ -78,7 +78,8 @@ func TestCopiesForEver(t *testing.T) {
 		ev.Numeric[0] = float64(i)
 		c.take(&ev)
 	}
-	if used := int(heap() - before); used > copiesMemory*copyEntryBytes || len(c.count) > copiesMemory || c.single < copiesMemory-50 {
+	if used := int(heap() - before); used > copiesMemory*copyEntryBytes || len(c.count) > copiesMemory ||
+		c.single < copiesMemory-50 {
 		t.Errorf("%d events take %d bytes, counted are %d", len(c.count), used, copiesMemory*copyEntryBytes)
 	}
 	for range copiesMemory + copiesWindow {
