@@ -17,6 +17,7 @@ var (
 	calibrationSpreads = [...]float64{0, 0.003, 0.01, 0.03, 0.1}
 )
 
+// Derived: numCalibrations and notCalibrated. The share is chosen by hand.
 const (
 	calibrationShare = 1e-5
 	numCalibrations  = len(calibrationFactors) * len(calibrationSpreads)

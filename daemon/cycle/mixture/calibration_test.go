@@ -88,8 +88,7 @@ func TestCalibrationBound(t *testing.T) {
 	}
 }
 
-// TestCalibration: that outputs should be 0.7 times what they are, or that one event in twenty comes out of the blue, is
-// found from what came.
+// TestCalibration: outputs that should be 0.7 times what they are are found, and a share that comes out of the blue.
 func TestCalibration(t *testing.T) {
 	for name, truth := range map[string]func(p float64) float64{
 		"too sure": func(p float64) float64 { return 1 / (1 + math.Pow(1/p-1, 0.7)) },

@@ -14,6 +14,7 @@
 //	mixture.go      the parts, their weights and losses (Mixture, NewMixture)
 //	stacking.go     a number by least squares on the parts (Stacking)
 //	logitpool.go    classes by a weighted sum of logits (LogitPool)
+//	calibration.go  probabilities that are too sure or not sure enough, corrected (calibration)
 //	sleep.go        which parts sleep, as no prediction depends on them (CheckSleep)
 //	ordinal.go      chances of levels, mixed threshold by threshold (OrdinalMixture)
 //	blendfit.go     weights of a sum that versions can hold (StackedUpdate)
