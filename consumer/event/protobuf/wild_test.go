@@ -376,8 +376,8 @@ type wildCase struct {
 	message        protoreflect.MessageDescriptor
 	asked          []asked
 	paths          map[string]string // of the fields
-	decoder, plain *event.Mapped // of Protobuf, and of JSON
-	lost           []string      // by the schema, for the model
+	decoder, plain *event.Mapped     // of Protobuf, and of JSON
+	lost           []string          // by the schema, for the model
 }
 
 func newWildCase(t testing.TB, seed uint64) *wildCase {
