@@ -255,7 +255,8 @@ func (c *wildCase) slow(m protoreflect.Message) string {
 		switch text := ""; {
 		case f.IsMap():
 			for k, v := range v.Map().Range {
-				if text = c.one(f.MapValue(), v); text != `""` { // an empty text is no name
+				text = c.one(f.MapValue(), v)
+				if text != `""` || f.MapValue().Message() != nil { // an empty text is no name, but that of a wrapper
 					list = append(list, fmt.Sprintf("%q:%s", k.String(), text))
 				}
 			}
