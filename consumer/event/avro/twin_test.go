@@ -224,7 +224,7 @@ func TestWild(t *testing.T) {
 	const now = 5_000_000_000_000
 	var events, unresolved int
 	rejected := make(map[event.Reason]int)
-	for seed := range uint64(tier.Size(600, 100_000)) {
+	for seed := range uint64(tier.Size(600, 50_000)) {
 		c := newWildCase(t, seed)
 		if c.library == nil {
 			unresolved++

@@ -173,6 +173,7 @@ func (c *compiler) field(d protoreflect.FieldDescriptor, read protoreflect.Messa
 			if failed != nil {
 				return nil, failed
 			}
+			value.implied = value.node == nil // in every syntax
 			if e, ok := newEntry(name, d.MapKey().Kind(), value); ok {
 				f.entries = append(f.entries, e)
 			}
