@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A type with more fields or methods says in its comment why it is "one type". Objects of JSON have a field for each
-// member, and their comments are in documents: they say nothing.
+// A type with more fields or methods says in its comment why it is "one type". Objects of JSON and of configurations
+// have a field for each member or key, and their comments are in documents: they say nothing.
 const (
 	maxFields  = 25
 	maxMethods = 40
@@ -51,7 +51,9 @@ func TestTypesAreSmall(t *testing.T) {
 		}
 	}
 	for name, doc := range docs {
-		if strings.HasPrefix(name, "daemon/report.") || strings.HasPrefix(name, "daemon/web/statuspage.") {
+		isObject := name == "daemon/config.Train" || strings.HasPrefix(name, "daemon/report.") ||
+			strings.HasPrefix(name, "daemon/web/statuspage.")
+		if isObject {
 			continue
 		}
 		if (fields[name] > maxFields || methods[name] > maxMethods) && !strings.Contains(doc, " one type") {

@@ -168,7 +168,7 @@ type Holdout struct {
 	Entities float64 `json:"entities,omitempty"`
 }
 
-// Train says when and how the model is fitted. It is one type: a field for each key of train.
+// Train says when and how the model is fitted.
 type Train struct {
 	// longest time between refits while there are new events; 0 for none
 	Every       Duration `json:"every"`

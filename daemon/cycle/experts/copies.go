@@ -59,8 +59,9 @@ func newCopies(schema *event.Schema) *copies {
 	return &copies{fields: givenFieldsOf(schema), count: make(map[uint32]counted)}
 }
 
-// givenFields are what copies of an event have in common: the fields that it came with. Copies with other labels would
-// teach the more the fewer of the right ones count. Those that are derived or joined may be others by then.
+// givenFields are what copies of an event have in common: its time and the fields that it came with. What comes in
+// turns, as each shop on each day, has other times. Copies with other labels would teach the more the fewer of the
+// right ones count. Fields that are derived or joined may be others by then.
 type givenFields struct {
 	seed                        maphash.Seed
 	categorical, numeric, multi []int
@@ -90,6 +91,7 @@ func givenFieldsOf(s *event.Schema) *givenFields {
 func (f *givenFields) key(ev *event.Event) uint32 {
 	var h maphash.Hash
 	h.SetSeed(f.seed)
+	maphash.WriteComparable(&h, ev.Time)
 	end := func() { h.WriteByte(0xff) } // in no UTF-8
 	for _, i := range f.categorical {
 		h.WriteString(ev.Categorical[i])
@@ -216,7 +218,7 @@ func (f *Floods) Find(parts ...[][]byte) (copies [][]bool) {
 	}
 	for key, of := range places {
 		for k := f.most[key]; k < len(of); k++ {
-			at := of[(int(key)+k)%len(of)]
+			at := of[(of[0].row+k)%len(of)] // the same rows in each process, which keys are not
 			copies[at.part][at.row] = true
 		}
 	}

@@ -69,6 +69,25 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestTurnsAreNoCopies: fields that come again in turns, with other times, are no flood; with the same times they are.
+func TestTurnsAreNoCopies(t *testing.T) {
+	c := newCopies(&event.Schema{Categorical: []string{"shop"}})
+	at := func(i, day int) *event.Event {
+		return &event.Event{Weight: 1, Time: int64(day), Categorical: []string{fmt.Sprint("shop", i)}}
+	}
+	const shops, days = 2000, 3
+	for i := range days * shops {
+		if c.take(at(i%shops, i/shops)) {
+			t.Fatalf("event %d is taken for a copy", i)
+		}
+	}
+	for i := range shops {
+		if isCopy := c.take(at(i, 0)); i > copiesWindow && !isCopy {
+			t.Fatalf("event %d of the first day, sent again, is no copy", i)
+		}
+	}
+}
+
 // TestCopiesForEver: what repeats for longer than is remembered is learned again, and memory is bounded.
 func TestCopiesForEver(t *testing.T) {
 	before := heap()
