@@ -73,7 +73,8 @@ type shown struct {
 
 // Trainer refits on schedule and publishes updates in between, also while a refit runs. Its times are read from the
 // monotonic clock: setting the wall clock neither hastens nor delays anything. What it decides it decides on the
-// goroutine of Run; a refit runs on another goroutine, and so does the writing of an update.
+// goroutine of Run; a refit runs on another goroutine, and so does the writing of an update. It is one type: each step
+// decides what the next one may do.
 type Trainer struct {
 	log      *slog.Logger
 	metrics  *metrics.Metrics
