@@ -112,8 +112,8 @@ var (
 		"Offsets that are not in shard.live_topic, so that the live model has not learned from their events.")
 	eventsHeld = ofModel(
 		"events_held_total",
-		"Events that the live model did not learn in full: the entity had its share of all or of a name's, or the "+
-			"identity came before.",
+		"Events that the live model did not learn in full: the entity had its share of all or of a name's, the "+
+			"identity came before, or a flood of copies came.",
 		"reason",
 	)
 	stateDescription = []*prometheus.Desc{

@@ -78,8 +78,9 @@ refitd_storage_min_free_bytes 4096
 # HELP refitd_catching_up 1 while the model is so far behind that it learns live from a share of the events (train.catch_up), else 0.
 # TYPE refitd_catching_up gauge
 refitd_catching_up{model="ratings"} 0
-# HELP refitd_events_held_total Events that the live model did not learn in full: the entity had its share of all or of a name's, or the identity came before.
+# HELP refitd_events_held_total Events that the live model did not learn in full: the entity had its share of all or of a name's, the identity came before, or a flood of copies came.
 # TYPE refitd_events_held_total counter
+refitd_events_held_total{model="ratings",reason="copy"} 0
 refitd_events_held_total{model="ratings",reason="entity"} 0
 refitd_events_held_total{model="ratings",reason="identity"} 0
 refitd_events_held_total{model="ratings",reason="name"} 0

@@ -56,9 +56,14 @@ func (s *Sample) Heaviest() float64 {
 	return s.WeightLimit
 }
 
-// LeaveOut removes marked rows of the training, select and gate rows. The weights of the training rows have a mean of 1
-// again.
+// LeaveOut removes marked rows of the training, select and gate rows, but for parts of which no row would be left. The
+// weights of the training rows have a mean of 1 again.
 func (s *Sample) LeaveOut(train, selected, gate []bool) {
+	for _, marks := range [][]bool{train, selected, gate} {
+		if !slices.Contains(marks, false) {
+			clear(marks)
+		}
+	}
 	s.Weights, s.TrainAge = without(s.Weights, train), without(s.TrainAge, train)
 	s.HeldOutWeights = without(s.HeldOutWeights, slices.Concat(selected, gate))
 	s.SelectAge, s.GateAge = without(s.SelectAge, selected), without(s.GateAge, gate)

@@ -3,6 +3,7 @@ package encode
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -57,5 +58,17 @@ func TestWeightLimit(t *testing.T) {
 	}
 	if got := WeightLimit(weights, counts); math.Abs(got-10) > 1e-9 {
 		t.Errorf("of a sample by weight: %g", got)
+	}
+}
+
+// TestLeaveOut: marked rows go with their ages and weights, but for a part of which none would be left.
+func TestLeaveOut(t *testing.T) {
+	s := &Sample{Train: [][]byte{{1}, {2}, {3}}, Select: [][]byte{{4}, {5}}, Gate: [][]byte{{6}},
+		Weights: []float64{2, 0.5, 0.5}, HeldOutWeights: []float64{1, 2, 4}, SelectAge: []float64{7, 8}}
+	s.LeaveOut([]bool{true, false, false}, []bool{false, true}, []bool{true})
+	want := &Sample{Train: [][]byte{{2}, {3}}, Select: [][]byte{{4}}, Gate: [][]byte{{6}}, Weights: []float64{1, 1},
+		HeldOutWeights: []float64{2, 8}, SelectAge: []float64{7}}
+	if !reflect.DeepEqual(s, want) {
+		t.Errorf("%+v, want %+v", s, want)
 	}
 }

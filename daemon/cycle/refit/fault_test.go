@@ -96,6 +96,7 @@ func TestDegenerateData(t *testing.T) {
 			bad := slices.Clone(c.events)
 			for i := range bad {
 				bad[i].Categorical, bad[i].Numeric = slices.Clone(bad[i].Categorical), slices.Clone(bad[i].Numeric)
+				bad[i].Time = int64(i) // no copies of one event
 				c.change(&bad[i])
 			}
 			for _, champion := range []bool{false, true} {
