@@ -177,24 +177,29 @@ func (m *Model) holdsFor(a *asked, name string) bool {
 	return ok && a.holds(k.table, row)
 }
 
+// fewest returns the place of the condition that fewest names fulfil, -1 where lists say of none how many do.
+func (m *Model) fewest(where []asked) (first int) {
+	first, least := -1, math.MaxInt
+	for i := range where {
+		if where[i].isNumber {
+			continue
+		}
+		n := 0
+		for _, rows := range m.rowsOf(&where[i]) {
+			n += len(rows)
+		}
+		if n < least {
+			first, least = i, n
+		}
+	}
+	return first
+}
+
 // whereCandidates is candidates for the names of a field for which all conditions hold and that are not excluded. It
 // looks at the names of the condition that fewest fulfil, as far as lists say how many.
 func (m *Model) whereCandidates(over *Overlay, field, output int, by ranking, k int, event *format.Input,
 	where []asked, s *Scratch) error {
-	first, fewest := -1, math.MaxInt
-	for i := range where {
-		a := &where[i]
-		if a.isNumber {
-			continue
-		}
-		n := 0
-		for _, rows := range m.rowsOf(a) {
-			n += len(rows)
-		}
-		if n < fewest {
-			first, fewest = i, n
-		}
-	}
+	first := m.fewest(where)
 	asked := &where[max(first, 0)]
 	of := m.known[asked.table]
 	isCoded := m.isCoded(field)
