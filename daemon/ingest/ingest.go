@@ -408,30 +408,56 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	if g.OnPart != nil {
 		g.OnPart(p)
 	}
-	c := &j.counts
 	if g.cycle != nil && !j.aside {
-		if err := g.fillChoices(); err != nil {
+		if err := g.observePart(j, d); err != nil {
 			return err
 		}
-		if j.passed != nil {
-			if err := g.learnPassed(j.passed); err != nil {
+	}
+	g.countPart(j, d)
+	c := &j.counts
+	if g.schemas != nil {
+		p.Schemas = g.schemas.take()
+		c.Schemas = len(p.Schemas)
+	}
+	if g.cycle != nil && !j.fed {
+		if j.sums, err = g.cycle.Sums(); err != nil {
+			return fmt.Errorf("ingest: progressive sums: %w", err)
+		}
+	}
+	c.Holes = p.Next - p.Base - int64(len(p.Records))
+	g.queue.add(j, g.OnApplied)
+	return nil
+}
+
+// observePart scores and learns a part, after what has to be known before its first event.
+func (g *Ingest) observePart(j *job, d *decoded) error {
+	if err := g.fillChoices(); err != nil {
+		return err
+	}
+	if j.passed != nil {
+		if err := g.learnPassed(j.passed); err != nil {
+			return err
+		}
+	}
+	if g.open != nil {
+		if g.open.filled = g.open.filled && j.passed == nil; !g.open.filled {
+			if err := g.open.fill(g.store); err != nil {
 				return err
 			}
 		}
-		if g.open != nil {
-			if g.open.filled = g.open.filled && j.passed == nil; !g.open.filled {
-				if err := g.open.fill(g.store); err != nil {
-					return err
-				}
-			}
-		}
-		unlearned, passed := g.observeRecords(p, d, j.thin)
-		c.Unlearned, c.Passed = unlearned, passed
-		if g.open != nil {
-			g.open.wait(p, j.left)
-			c.Open, c.Dropped = len(g.open.due)+len(g.open.over), g.open.takeDropped()
-		}
 	}
+	c := &j.counts
+	c.Unlearned, c.Passed = g.observeRecords(&j.part, d, j.thin)
+	if g.open != nil {
+		g.open.wait(&j.part, j.left)
+		c.Open, c.Dropped = len(g.open.due)+len(g.open.over), g.open.takeDropped()
+	}
+	return nil
+}
+
+// countPart counts what became of the records of a part.
+func (g *Ingest) countPart(j *job, d *decoded) {
+	p, c := &j.part, &j.counts
 	for i := range p.Records {
 		r := &p.Records[i]
 		switch {
@@ -462,18 +488,6 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	default:
 		c.countFormats(d.formats, p.Records)
 	}
-	if g.schemas != nil {
-		p.Schemas = g.schemas.take()
-		c.Schemas = len(p.Schemas)
-	}
-	if g.cycle != nil && !j.fed {
-		if j.sums, err = g.cycle.Sums(); err != nil {
-			return fmt.Errorf("ingest: progressive sums: %w", err)
-		}
-	}
-	c.Holes = p.Next - p.Base - int64(len(p.Records))
-	g.queue.add(j, g.OnApplied)
-	return nil
 }
 
 // fillChoices notes the choices of the state before the first ones that are learned.

@@ -127,34 +127,8 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 	}
 	var err error
 	switch w.Type {
-	case "null":
-		n.op = opNull
-	case "boolean":
-		n.op = opBool
-	case "int", "long":
-		if n.op, n.unit = opInt, unitAs(w, read); w.Type == "long" {
-			n.op = opLong
-		}
-		if read != nil {
-			n.as = map[string]op{"float": opFloat, "double": opDouble}[read.Type]
-		}
-	case "float":
-		n.op = opFloat
-	case "double":
-		n.op = opDouble
-	case "string", "bytes":
-		as := w.Type
-		if read != nil && (read.Type == "string" || read.Type == "bytes") {
-			as = read.Type
-		}
-		if n.op = opString; as == "bytes" {
-			n.op = opBytes
-		}
-	case "fixed":
-		n.op, n.size = opFixed, w.Size
-		if isUUID(w) {
-			n.op = opUUID
-		}
+	case "null", "boolean", "int", "long", "float", "double", "string", "bytes", "fixed":
+		n.scalar(w, read)
 	case "enum":
 		n.op = opEnum
 		n.symbols = symbols(w, read)
@@ -203,6 +177,40 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 		c.plain[key] = n
 	}
 	return n, err
+}
+
+// scalar makes the node that of a type without others in it.
+func (n *node) scalar(w, read *avro.SchemaNode) {
+	switch w.Type {
+	case "null":
+		n.op = opNull
+	case "boolean":
+		n.op = opBool
+	case "int", "long":
+		if n.op, n.unit = opInt, unitAs(w, read); w.Type == "long" {
+			n.op = opLong
+		}
+		if read != nil {
+			n.as = map[string]op{"float": opFloat, "double": opDouble}[read.Type]
+		}
+	case "float":
+		n.op = opFloat
+	case "double":
+		n.op = opDouble
+	case "string", "bytes":
+		as := w.Type
+		if read != nil && (read.Type == "string" || read.Type == "bytes") {
+			as = read.Type
+		}
+		if n.op = opString; as == "bytes" {
+			n.op = opBytes
+		}
+	case "fixed":
+		n.op, n.size = opFixed, w.Size
+		if isUUID(w) {
+			n.op = opUUID
+		}
+	}
 }
 
 // record makes the fields of a record.
