@@ -128,17 +128,8 @@ func mappedEvent(k *config.Kafka, m *config.Model, r *event.Record) (report.Mapp
 	}
 	defer schemas.Close()
 	if decoder := ingest.NewRecordDecoder(m, schemas); decoder != nil {
-		wait := new(event.Wait)
-		for tries := 0; wait != nil; tries++ { // one schema for the value, and one for the key
-			if flat, rejection, wait = decoder.Show(r); wait == nil {
-				break
-			}
-			if wait.Why != "" || tries == maxSchemasOfRecord {
-				return out, report.Exitf(report.ExitUsage, "%s cannot be used: %s", wait.ID, wait.Why)
-			}
-			if err := schemas.Fetch(context.Background(), wait.ID); err != nil {
-				return out, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.schema_registry"}
-			}
+		if flat, rejection, err = shown(decoder, schemas, r); err != nil {
+			return out, err
 		}
 		if rejection == nil {
 			rejection, _ = decoder.DecodeRecord(ev, r)
@@ -166,6 +157,22 @@ func mappedEvent(k *config.Kafka, m *config.Model, r *event.Record) (report.Mapp
 		}
 	}
 	return out, nil
+}
+
+// shown returns the JSON form of a record, once the registry has said the schemas of its value and of its key.
+func shown(decoder *event.Mapped, schemas *ingest.Schemas, r *event.Record) ([]byte, *event.Rejection, error) {
+	for tries := 0; ; tries++ {
+		flat, rejection, wait := decoder.Show(r)
+		if wait == nil {
+			return flat, rejection, nil
+		}
+		if wait.Why != "" || tries == maxSchemasOfRecord {
+			return nil, nil, report.Exitf(report.ExitUsage, "%s cannot be used: %s", wait.ID, wait.Why)
+		}
+		if err := schemas.Fetch(context.Background(), wait.ID); err != nil {
+			return nil, nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.schema_registry"}
+		}
+	}
 }
 
 // maxSchemasOfRecord are those of a value and of a key.
