@@ -48,9 +48,12 @@ func main() {
 		len(args) == 2 && args[1] != "-figures" {
 		log.Fatal("usage: results FILE [-figures | -skipped TEXT | -table TABLE]")
 	}
-	results, err := load(args[0])
-	if err != nil {
-		log.Fatal(err)
+	results := map[string]result{}
+	if len(args) == 3 {
+		var err error
+		if results, err = load(args[0]); err != nil {
+			log.Fatal(err)
+		}
 	}
 	if len(args) == 3 && args[1] == "-skipped" {
 		maps.DeleteFunc(results,
@@ -120,7 +123,11 @@ func add(file string, mine map[string]result) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, b, 0o600)
+	part := file + ".part" // who reads it now has all of it
+	if err := os.WriteFile(part, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(part, file)
 }
 
 // logged matches a line that a test wrote with its log methods.

@@ -290,6 +290,9 @@ func (v *validator) history(t *Table, at string) {
 	if t.History != 0 {
 		v.bad(at+".history", t.History, needed)
 	}
+	if t.TimeUnit != "" && t.Time == "" {
+		v.bad(at+".time_unit", t.TimeUnit, "time with it")
+	}
 	if t.Time != "" {
 		v.bad(at+".time", t.Time, needed)
 	}

@@ -160,7 +160,7 @@ func (c *Cycle) judge(of *Observation) {
 		refit = o[evaluate.Published].Judged(t.IsNumeric())
 	}
 	if len(s.compared) > 0 {
-		refit = c.compareSaid(s, ev)
+		refit = c.compareSaid(s, ev, &o[evaluate.Published])
 	}
 	if !c.config.Train.FoldIn.Enabled {
 		return
@@ -173,9 +173,9 @@ func (c *Cycle) judge(of *Observation) {
 	}
 }
 
-// compareSaid is compareUpdates of what was said, and returns the loss of the last refit.
-func (c *Cycle) compareSaid(s *Said, ev *event.Event) (refit float64) {
-	m, is := c.target.Outputs(), updates.Score{Compared: true}
+// compareSaid is compareUpdates of what was said, given what consumers had, and returns the loss of the last refit.
+func (c *Cycle) compareSaid(s *Said, ev *event.Event, published *evaluate.EventOutcome) (refit float64) {
+	m, is := c.target.Outputs(), updates.Score{Compared: true, Published: *published}
 	loss := func(i int) float64 {
 		outputs := s.compared[i*m : i*m+m]
 		if math.IsNaN(outputs[0]) {

@@ -315,7 +315,7 @@ func (c *publisher) PublishUpdate(u *fitted.Fitted) {
 		}
 		f.InstallTo(&next)
 	}
-	c.chainEnded, c.behind = false, behind{usual: c.behind.usual}
+	c.chainEnded, c.behind = false, c.behind.after(c.race.Chosen)
 	c.published.Store(&next)
 }
 

@@ -32,12 +32,15 @@ var pooledVariant = variant{
 			return of
 		}
 		sum := newPooledSum(made)
+		there := func(f mixture.Variant) bool { return sum.offsets[f] >= 0 }
 		w := e.pooled.Used
 		if next {
 			for i, f := range mixture.PooledForms {
-				e.pooled.Out[i] = sum.offsets[f] < 0 && made[f].Model != nil
+				e.pooled.Out[i] = !there(f) && made[f].Model != nil
 			}
-			w = e.pooled.Weights(func(f mixture.Variant) bool { return sum.offsets[f] >= 0 })
+			w = e.pooled.Weights(there)
+		} else if w != nil {
+			w = w.Among(there)
 		}
 		if w == nil {
 			return of
@@ -194,7 +197,7 @@ func (e *ensemble) learnPooled(s *updates.Score, ev *event.Event) (loss float64)
 	return o.Judged(e.target.IsNumeric())
 }
 
-// isPooled reports whether the newest update has a part of the mixture in its sum. c.mu is held.
+// isPooled reports whether the newest update has a part of the mixture in its sum. c.mu or reportMu is held.
 func (e *ensemble) isPooled(part string) bool {
 	for i, f := range mixture.PooledForms {
 		if e.pooled.Has(f) && pooledOf[i].part(e.config) == part {
@@ -276,6 +279,16 @@ func (b *behind) best(chosen mixture.Variant, there func(mixture.Variant) bool) 
 		}
 	}
 	return best, is
+}
+
+// after returns what is known once consumers have another update of a variant. If they come to be behind another
+// variant still, the next one is waited for as long as it would have been.
+func (b *behind) after(has mixture.Variant) behind {
+	next := behind{usual: b.usual}
+	if f, is := b.best(has, func(mixture.Variant) bool { return true }); is && f != has {
+		next.wait, next.since = b.wait, b.since
+	}
+	return next
 }
 
 // isChanged reports whether consumers lose so much more than they used to that what was better before says nothing.

@@ -206,8 +206,12 @@ func (g *Ingest) learnPassed(of passed) error {
 	for _, list := range []*[]sketch.Row{&s.Train, &s.Select, &s.Gate} {
 		*list = slices.DeleteFunc(*list, func(r sketch.Row) bool { return !of.has(&r, g.open != nil) })
 	}
+	var behind Behind
+	if g.open != nil {
+		behind = g.open.behind
+	}
 	most := int(g.catchUp.bound / 2 / g.catchUp.eventCost())
-	panicked, err := relearnAfter(g.model, g.cycle, s, cut, most)
+	panicked, err := relearnAfter(g.model, g.cycle, s, cut, most, behind)
 	if panicked > 0 && g.OnUnlearned != nil {
 		g.OnUnlearned(panicked)
 	}

@@ -274,7 +274,9 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		g.careful = true
 		defer func() { g.careful = false }()
 	}
-	j.left = min(b.HighWatermark, b.LastStable) - next
+	if j.left = min(b.HighWatermark, b.LastStable) - next; halt != nil { // nothing more of it comes
+		j.left = 0
+	}
 	if g.cycle != nil && !careful {
 		j.thin, j.passed = g.catchUp.next(&j.part, j.left)
 	}
@@ -440,7 +442,7 @@ func (g *Ingest) observePart(j *job, d *decoded) error {
 		}
 	}
 	if g.open != nil {
-		if g.open.filled = g.open.filled && j.passed == nil; !g.open.filled {
+		if !g.open.filled || j.passed != nil {
 			if err := g.open.fill(g.store); err != nil {
 				return err
 			}

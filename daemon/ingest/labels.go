@@ -221,16 +221,16 @@ func OutcomesOf(m *config.Model, store *sketch.Store, behind Behind) (*report.Ou
 }
 
 // Settle gives the rows of a sample their labels, and leaves those out whose label is not known yet: what is learned
-// live is learned once.
-func Settle(m *config.Model, s *sketch.Sample) {
+// live is learned once. After a start it is not known where outcomes wait: behind is nil then.
+func Settle(m *config.Model, s *sketch.Sample, behind Behind) {
 	if !m.Schema.LabelLater {
 		return
 	}
-	now, _ := outcomeClock(m, s.Ledger, nil)
+	now, seen := outcomeClock(m, s.Ledger, behind)
 	window := m.Input.Outcomes.Window.Std().Milliseconds()
 	for _, list := range []*[]sketch.Row{&s.Train, &s.Select, &s.Gate} {
 		*list = slices.DeleteFunc(*list, func(r sketch.Row) bool {
-			label := LabelOf(m, r.Time, r.Outcomes)
+			label := LabelOf(m, r.Time, until(r.Outcomes, seen))
 			rows.SetLabel(r.Payload, label.Value)
 			return label.Counted == 0 && (now == sketch.NoTime || now-r.Time < window)
 		})

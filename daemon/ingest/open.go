@@ -5,8 +5,10 @@ import (
 	"container/heap"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
@@ -67,12 +69,12 @@ type openEvents struct {
 	// Of an event up to lowTo an outcome may have come while the limit was low.
 	low      uint64
 	lowTo    int64
-	raised   int64                   // when the limit was last raised, by the clock
-	events   int64                   // newest time of events
-	outcomes map[string]int64        // newest time by topic
-	slowest  int64                   // least of outcomes
-	newestOf map[rows.Position]int64 // newest time by partition of outcomes; the offset is 0
-	waiting  map[rows.Position]int64 // those of them in which records are left
+	raised   int64                       // when the limit was last raised, by the clock
+	events   int64                       // newest time of events
+	outcomes map[string]int64            // newest time by topic
+	slowest  int64                       // least of outcomes
+	newestOf map[rows.Position]int64     // newest time by partition of outcomes; the offset is 0
+	waiting  map[rows.Position]time.Time // those of them in which records were left, and when that was
 	come     *maturity
 	filled   bool
 	dropped  int64 // events that are neither learned nor judged, since it was last asked
@@ -86,12 +88,13 @@ func newOpenEvents(m *config.Model, said int64) *openEvents {
 	return &openEvents{model: m, said: said, window: m.Input.Outcomes.Window.Std().Milliseconds(),
 		most: int64(rows.OpenBytes(m)), held: make(map[sketch.Identity]*openEvent), limit: math.MaxUint64,
 		low: math.MaxUint64, lowTo: sketch.NoTime, raised: sketch.NoTime, events: sketch.NoTime,
-		outcomes: make(map[string]int64), newestOf: make(map[rows.Position]int64), waiting: make(map[rows.Position]int64),
+		outcomes: make(map[string]int64), newestOf: make(map[rows.Position]int64), waiting: make(map[rows.Position]time.Time),
 		come: newMaturity(m), names: make(rows.Interner)}
 }
 
 // fill holds the open rows of the state: before anything new is learned, and after a catch-up, which passed some over.
 func (o *openEvents) fill(store *sketch.Store) error {
+	isFirst := !o.filled
 	o.filled = true
 	s, err := store.Sample()
 	if err != nil {
@@ -102,7 +105,7 @@ func (o *openEvents) fill(store *sketch.Store) error {
 			o.noteTime(l.Topic, l.Watermark)
 		}
 	}
-	now := o.clock()
+	now := o.final()
 	var open []*sketch.Row
 	for _, list := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
 		for i := range list {
@@ -110,13 +113,15 @@ func (o *openEvents) fill(store *sketch.Store) error {
 			label := LabelOf(o.model, r.Time, r.Outcomes)
 			switch isOver := now != sketch.NoTime && r.Time+o.window <= now; {
 			case isOver:
-				o.come.closed(label)
-			case label.Counted == 0 && o.held[r.ID] == nil:
+				if isFirst {
+					o.come.closed(label)
+				}
+			case label.Counted == 0 && o.held[r.ID] == nil && hashOf(r.ID) <= o.limit:
 				open = append(open, r)
 			}
 		}
 	}
-	if o.come.joins > 0 {
+	if isFirst && o.come.joins > 0 {
 		o.come.refit(o)
 	}
 	for _, r := range open {
@@ -305,10 +310,7 @@ func (o *openEvents) close(run []cycle.Observation, at rows.Position) []cycle.Ob
 	if now == sketch.NoTime {
 		return run
 	}
-	final := now
-	for _, newest := range o.waiting {
-		final = min(final, newest)
-	}
+	final := o.final()
 	for len(o.over) > 0 && o.over[0].due <= final {
 		run = o.end(run, heap.Pop(&o.over).(*openEvent), at)
 	}
@@ -347,8 +349,30 @@ func (o *openEvents) end(run []cycle.Observation, e *openEvent, at rows.Position
 	return o.observe(run, e, of)
 }
 
-// wait notes how many records are left in a partition of outcomes after a part of it.
+// final returns up to where labels are final: the clock, or less while records wait in a partition of outcomes.
+func (o *openEvents) final() int64 {
+	final := o.clock()
+	for at := range o.waiting {
+		final = min(final, o.newestOf[at])
+	}
+	return final
+}
+
+// behind reports whether records wait in a partition of outcomes.
+func (o *openEvents) behind(topic string, partition int32) bool {
+	_, waits := o.waiting[rows.Position{Topic: topic, Partition: partition}]
+	return waits
+}
+
+// haltedAfter is after how long without a part a partition in which records are left holds nothing back. Chosen by
+// hand.
+const haltedAfter = time.Minute
+
+// wait notes how many records are left in a partition of outcomes after a part of it. One of which nothing comes any
+// more has halted: it holds nothing back.
 func (o *openEvents) wait(p *sketch.Part, left int64) {
+	now := time.Now()
+	maps.DeleteFunc(o.waiting, func(_ rows.Position, seen time.Time) bool { return now.Sub(seen) > haltedAfter })
 	if !p.Outcomes {
 		return
 	}
@@ -363,7 +387,7 @@ func (o *openEvents) wait(p *sketch.Part, left int64) {
 		}
 	}
 	if o.newestOf[at] = newest; left > 0 {
-		o.waiting[at] = newest
+		o.waiting[at] = now
 	} else {
 		delete(o.waiting, at)
 	}

@@ -246,3 +246,22 @@ func TestOpenMemory(t *testing.T) {
 		t.Logf("%d outcomes: %d keys take %d bytes, counted as %d of %d", n, keys, takes, counted, most)
 	}
 }
+
+// TestHaltedOutcomesHoldNothingBack: a partition in which records were left, and of which nothing came for long, counts
+// no more.
+func TestHaltedOutcomesHoldNothingBack(t *testing.T) {
+	o := newOpenEvents(clicks(10), 0)
+	o.noteTime("seen", 100)
+	o.noteTime("clicked", 100)
+	late := &sketch.Part{Topic: "clicked", Partition: 1, Outcomes: true,
+		Records: []sketch.Record{{Fate: sketch.Applied, Time: 5}}}
+	o.wait(late, 3)
+	if o.final() != 5 || !o.behind("clicked", 1) || o.behind("clicked", 0) {
+		t.Fatalf("final up to %d", o.final())
+	}
+	o.waiting[rows.Position{Topic: "clicked", Partition: 1}] = time.Now().Add(-2 * haltedAfter)
+	o.wait(&sketch.Part{Topic: "seen"}, 0)
+	if o.final() != 100 || o.behind("clicked", 1) {
+		t.Errorf("final up to %d after a halt", o.final())
+	}
+}

@@ -149,9 +149,9 @@ func Recall(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut)
 }
 
 // relearnAfter is Relearn of the newest rows after the cut, at most so many.
-func relearnAfter(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, most int) (
+func relearnAfter(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, most int, behind Behind) (
 	panicked int, err error) {
-	Settle(m, s)
+	Settle(m, s, behind)
 	_, after := splitRows(m, s, cut)
 	slices.SortStableFunc(after, compareTimes)
 	after = after[max(0, len(after)-most):]
@@ -162,7 +162,7 @@ func relearnAfter(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []repor
 }
 
 func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, on bool) (panicked int, err error) {
-	Settle(m, s)
+	Settle(m, s, nil)
 	before, after := splitRows(m, s, cut)
 	each := payloadsOf(m)
 	panicked, err = relearnRows(before, func(i int, r *sketch.Row) error {

@@ -159,7 +159,7 @@ func ExportSample(ctx context.Context, o ExportOptions, out *report.Emitter) err
 		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 	}
 	ingest.LimitWeights(model, sample)
-	ingest.Settle(model, sample)
+	ingest.Settle(model, sample, nil)
 	e := &sampleExport{schema: &model.Schema, sample: sample, progress: o.Progress}
 	if o.Format == LIBSVM {
 		if err := e.number(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
 )
 
 // TableFiles says which files have the rows of the tables of a model.
@@ -98,7 +99,7 @@ func (f TableFiles) Join(m *config.Model, sets ...*dataset.Set) (*tables.Set, er
 			r := &tables.Row{Offset: int64(i), Event: list[i]}
 			if c.HasHistory() {
 				name := r.Name()
-				r.Follow(last[name], list[i].Time, &list[i], c.History, int(c.MaxBytes), nil)
+				r.Follow(last[name], list[i].Time, &list[i], c.History, min(int(c.MaxBytes), sketch.MaxPayloadBytes), nil)
 				last[name] = r
 				continue
 			}

@@ -111,8 +111,8 @@ func (s *Source) ask(ctx context.Context, model string, p *poll, due time.Durati
 	p.number++
 	p.audit = p.number%round == 0 && !p.absent
 	switch {
-	case p.audit:
-		p.news[aliases]++
+	case p.audit: // a delta, too, may have come without the head
+		p.all()
 		return nil
 	case p.absent:
 		defer p.all()
@@ -125,6 +125,7 @@ func (s *Source) ask(ctx context.Context, model string, p *poll, due time.Durati
 	_, tag, err := s.Bucket.Get(ctx, model+"/"+disk.HeadFile, before, maxHeadBytes)
 	s.mu.Lock()
 	switch {
+	case ctx.Err() != nil: // says nothing of the head
 	case err != nil: // what keeps all from being read is said of the alias
 		p.absent, p.tag = true, ""
 		p.all()

@@ -108,6 +108,9 @@ type outline struct {
 // find returns what a reference in a document leads to, with the document of that; nil for nothing that is known.
 func (o *outline) find(in *schema, ref string) (doc, s *schema) {
 	name, pointer, _ := strings.Cut(ref, "#")
+	if pointer != "" && pointer[0] != '/' { // anchors are not looked for
+		return nil, nil
+	}
 	if doc = in; name != "" {
 		doc = o.others[name]
 	}
@@ -216,7 +219,10 @@ func (o *outline) leaf(doc, s *schema) (l event.Leaf) {
 		l.Kind, l.IsTime = event.LeafText, s.Format == "date-time"
 	case "array":
 		if l.Kind = event.LeafList; s.Items != nil {
-			l.Item = o.leaf(o.resolve(doc, s.Items)).Kind
+			doc, item := o.resolve(doc, s.Items)
+			one := *item
+			one.Items = nil // a list in a list is one, whatever it has: it may have itself
+			l.Item = o.leaf(doc, &one).Kind
 		}
 	case "object":
 		l.Kind = event.LeafMap

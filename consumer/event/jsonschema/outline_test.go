@@ -97,6 +97,7 @@ func TestReferences(t *testing.T) {
 func FuzzOutline(f *testing.F) {
 	f.Add(`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}}}}}`)
 	f.Add(`{"allOf":[{"properties":{"a":{"type":"array","items":true}}}],"type":5}`)
+	f.Add(`{"properties":{"x":{"$ref":"#/$defs/A"},"y":{"$ref":"#A"}},"$defs":{"A":{"$id":"#A","type":"array","items":{"$ref":"#/$defs/A"}}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		leaves, _ := Outline(&event.Writer{Text: text, References: []event.Reference{{Name: "a", Text: text}}}, nil, 100)
 		if len(leaves) > event.MaxLeaves {

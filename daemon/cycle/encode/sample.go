@@ -57,7 +57,7 @@ func (s *Sample) Heaviest() float64 {
 }
 
 // LeaveOut removes marked rows of the training, select and gate rows, but for parts of which no row would be left. The
-// weights of the training rows have a mean of 1 again.
+// weights of the training rows have a mean of 1 again. Digest stays that of the cut.
 func (s *Sample) LeaveOut(train, selected, gate []bool) {
 	for _, marks := range [][]bool{train, selected, gate} {
 		if !slices.Contains(marks, false) {

@@ -18,6 +18,8 @@ const (
 	copiesOf       = 0.09    // of all events, as which so many have to be missing, too: 46 are four standard errors
 	copiesMemory   = 1 << 15 // events that are remembered
 	copyEntryBytes = 24      // of an event that is remembered; measured, a test compares it
+	copiesMarked   = 1 << 13 // events of which copies were left out that are known at least; twice as many at most
+	markedBytes    = 40      // of one of these
 )
 
 // CopiesFootprint bounds the bytes of the events that a model remembers to find copies.
@@ -25,7 +27,7 @@ func CopiesFootprint(m *config.Model) int64 {
 	if !hasCopies(m) {
 		return 0
 	}
-	return copiesMemory * copyEntryBytes
+	return copiesMemory*copyEntryBytes + 2*copiesMarked*markedBytes
 }
 
 // hasCopies reports whether copies are looked for: a model of numbers has no share.
@@ -41,22 +43,19 @@ type copies struct {
 	fields  *givenFields
 	keys    []uint32 // of the last events that counted; their oldest is at next once there are copiesMemory
 	next    int
-	count   map[uint32]counted
-	single  int // keys that came once
+	count   map[uint32]uint16 // events of a key in keys
+	flooded recent[uint16]    // keys of which copies were left out, with the events of them that counted
+	single  int               // keys that came once
 	isNew   [copiesWindow]bool
 	events  int // of all
 	news    int // in isNew
 	leftOut int // in this flood
 }
 
-// counted is what is known of a key.
-type counted struct {
-	events  uint16 // in keys
-	flooded bool   // copies were left out
-}
+func newCopies(schema *event.Schema) *copies { return newCopiesOf(givenFieldsOf(schema)) }
 
-func newCopies(schema *event.Schema) *copies {
-	return &copies{fields: givenFieldsOf(schema), count: make(map[uint32]counted)}
+func newCopiesOf(fields *givenFields) *copies {
+	return &copies{fields: fields, count: make(map[uint32]uint16), flooded: newRecent[uint16](copiesMarked)}
 }
 
 // givenFields are what copies of an event have in common: its time and the fields that it came with. What comes in
@@ -114,7 +113,7 @@ func (f *givenFields) key(ev *event.Event) uint32 {
 func (c *copies) take(ev *event.Event) bool {
 	key := c.fields.key(ev)
 	known := c.count[key]
-	before := known.events > 0
+	before := known > 0
 	at := &c.isNew[c.events%copiesWindow]
 	c.events++
 	if *at {
@@ -128,11 +127,10 @@ func (c *copies) take(ev *event.Event) bool {
 		c.leftOut = 0
 	case before && c.leftOut < copiesMemory:
 		c.leftOut++
-		known.flooded = true
-		c.count[key] = known
+		c.flooded.put(uint64(key), known)
 		return true
 	case before:
-		*c = copies{fields: c.fields, count: make(map[uint32]counted)}
+		*c = *newCopiesOf(c.fields)
 	}
 	c.remember(key)
 	return false
@@ -161,14 +159,14 @@ func (c *copies) remember(key uint32) {
 // add adds one event of a key, or takes it away.
 func (c *copies) add(key uint32, n int) {
 	of := c.count[key]
-	if of.events == 1 {
+	if of == 1 {
 		c.single--
 	}
-	of.events = uint16(int(of.events) + n)
-	if c.count[key] = of; of.events == 0 {
+	of = uint16(int(of) + n)
+	if c.count[key] = of; of == 0 {
 		delete(c.count, key)
 	}
-	if of.events == 1 {
+	if of == 1 {
 		c.single++
 	}
 }
@@ -188,9 +186,9 @@ func (c *EntityCap) Floods() *Floods {
 		return nil
 	}
 	f := &Floods{fields: c.copies.fields, most: make(map[uint32]int)}
-	for key, of := range c.copies.count {
-		if of.flooded {
-			f.most[key] = int(of.events)
+	for _, marked := range []map[uint64]uint16{c.copies.flooded.before, c.copies.flooded.now} {
+		for key, events := range marked {
+			f.most[uint32(key)] = int(events)
 		}
 	}
 	return f

@@ -47,7 +47,7 @@ func TestCopies(t *testing.T) {
 			learned := 0
 			for i := range 5000 {
 				kind := sent(i)
-				isNew := c.count[c.fields.key(of(kind))].events == 0
+				isNew := c.count[c.fields.key(of(kind))] == 0
 				switch isCopy := c.take(of(kind)); {
 				case isCopy && isNew:
 					t.Fatalf("%s, %s: a new event is taken for a copy", name, flood)
@@ -85,6 +85,26 @@ func TestTurnsAreNoCopies(t *testing.T) {
 		if isCopy := c.take(at(i, 0)); i > copiesWindow && !isCopy {
 			t.Fatalf("event %d of the first day, sent again, is no copy", i)
 		}
+	}
+}
+
+// TestFloodsAreRemembered: which events came again in a flood is known for longer than the events are.
+func TestFloodsAreRemembered(t *testing.T) {
+	c := newCopies(&event.Schema{Categorical: []string{"kind"}})
+	at := func(i int) *event.Event {
+		return &event.Event{Weight: 1, Time: int64(i), Categorical: []string{"a"}}
+	}
+	for range 2 {
+		for i := range 2000 {
+			c.take(at(i))
+		}
+	}
+	for i := range copiesMemory {
+		c.take(at(10_000 + i))
+	}
+	key := c.fields.key(at(1500))
+	if n, ok := c.flooded.get(uint64(key)); !ok || n != 1 || c.count[key] != 0 {
+		t.Errorf("%d events counted, known: %t, remembered: %d", n, ok, c.count[key])
 	}
 }
 

@@ -53,6 +53,9 @@ func newCalibration(outputs int, exclusive bool) *calibration {
 	return c
 }
 
+// smallRun is far above underflow, also times a least probability. Chosen by hand: any value gives the same.
+const smallRun = 1e-200
+
 // calibrationPrior is the weight of a way before anything came.
 func calibrationPrior(way int) float64 {
 	if way == notCalibrated {
@@ -101,7 +104,7 @@ func (c *calibration) apply(mixed []float64) {
 func (c *calibration) learn(targets []float64) {
 	m, sum := len(c.outputs), 0.0
 	for w := range c.weights {
-		likely := 1.0
+		likely, run := 1.0, 1.0 // run is what of the product has no power yet
 		for k, p := range c.each[w*m : (w+1)*m] {
 			if targets[k] <= 0 {
 				if c.exclusive {
@@ -109,12 +112,11 @@ func (c *calibration) learn(targets []float64) {
 				}
 				p = 1 - p
 			}
-			if p = max(p, evaluate.LeastProbability); c.rate < 1 {
-				p = math.Pow(p, c.rate)
+			if run *= max(p, evaluate.LeastProbability); run < smallRun {
+				likely, run = likely*math.Pow(run, c.rate), 1
 			}
-			likely *= p
 		}
-		c.weights[w] *= likely
+		c.weights[w] *= likely * math.Pow(run, c.rate)
 		sum += c.weights[w]
 	}
 	for w := range c.weights {

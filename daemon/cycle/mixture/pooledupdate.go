@@ -103,20 +103,26 @@ func (u *PooledUpdate) Weights(there func(Variant) bool) *PooledWeights {
 		w.Factors, w.Constant[0] = slices.Clone(u.stack.weights), u.stack.unit*u.stack.weights[0]
 		w.Factors[0] = 1 - floats.Sum(w.Factors[1:])
 	} else {
-		w.Factors = slices.Clone(u.pool.weights)
+		w.Factors = u.pool.weights
 		u.pool.experts.Weigh()
 		for e, b := range u.pool.bias {
 			floats.AddScaled(w.Constant, u.pool.experts.Weights[e], b)
 		}
 	}
+	return w.Among(there)
+}
+
+// Among returns weights in which a missing form counts as the first that is there.
+func (w *PooledWeights) Among(there func(Variant) bool) *PooledWeights {
+	out := &PooledWeights{Factors: slices.Clone(w.Factors), Constant: w.Constant}
 	first := slices.IndexFunc(PooledForms[:], there)
 	for i, f := range PooledForms {
 		if first >= 0 && !there(f) {
-			w.Factors[first] += w.Factors[i]
-			w.Factors[i] = 0
+			out.Factors[first] += out.Factors[i]
+			out.Factors[i] = 0
 		}
 	}
-	return w
+	return out
 }
 
 // Has reports whether the newest update has a form in its sum.

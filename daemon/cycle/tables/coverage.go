@@ -81,7 +81,7 @@ func (s *Set) Changed(table int, old, row *Row) {
 	defer s.mu.Unlock()
 	t, a, b := &s.tables[table], &old.Event, &row.Event
 	c, names := &t.changes, len(t.categorical)
-	if old.Name() != row.Name() {
+	if old.Name() != row.Name() || t.config.HasHistory() {
 		return
 	}
 	if c.counts == nil || b.Time-c.began > changesWindow {

@@ -125,8 +125,11 @@ func (r *Row) Follow(old *Row, time int64, ev *event.Event, keep, limit int, nam
 func (r *Row) Has(other *Row) bool {
 	list, _ := r.values()
 	others, _ := other.values()
-	if len(list) == 0 || len(others) == 0 {
+	switch {
+	case len(list) == 0 || len(others) == 0:
 		return len(others) == 0
+	case others[0].isEnd: // its time follows from values that a compacted log lacks
+		return list[0].isEnd
 	}
 	for i := range list {
 		if list[i].time <= others[0].time {

@@ -17,6 +17,7 @@ type SumRows struct {
 	First    int32     // column of the first numeric field
 	Columns  int       // from there on
 	Vectors  int
+	alive    bool      // a vector that the update lacks has come into use
 	linear   []float64 // of the row at hand
 }
 
@@ -29,6 +30,9 @@ type SumPart struct {
 }
 
 func (r *SumRows) Stale() string {
+	if r.alive {
+		return "a vector that the update lacks is in use"
+	}
 	for i := range r.Parts {
 		if why := r.Parts[i].Rows.Stale(); why != "" {
 			return why
@@ -64,7 +68,8 @@ func (r *SumRows) Rest(d *format.Delta, add func(RowChange)) {
 		x.Linear, x.Basis = make([]float64, m), make([]float64, r.Vectors)
 		x.Column = -1
 		if l, ok := r.Parts[0].Rows.(*PosteriorRows); ok {
-			if exists, _ := l.Row(x.Linear, x.Basis, r.Named+f, ""); exists {
+			exists, whole := l.Row(x.Linear, x.Basis, r.Named+f, "")
+			if r.alive = r.alive || !whole; exists {
 				x.Column = r.First + int32(f)
 				floats.Scale(r.Parts[0].Factor, x.Linear)
 			}

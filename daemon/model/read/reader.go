@@ -473,14 +473,16 @@ func (r *Reader) Lag() int64 {
 	return total
 }
 
-// Behind says in which partitions records wait that were not read, or may. Of what shards read that is not known: nil.
+// Behind says in which partitions records wait that were not read, or may. One that has halted does not say how long
+// they would. Of what shards read that is not known: nil.
 func (r *Reader) Behind() ingest.Behind {
 	if r.Role.Merges() {
 		return nil
 	}
 	waits := make(map[consumer.TopicPartition]bool)
 	for _, p := range r.Partitions() {
-		waits[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}] = p.Lag > 0 || p.HighWatermark < 0
+		waits[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}] = p.Halted == "" &&
+			(p.Lag > 0 || p.HighWatermark < 0)
 	}
 	return func(topic string, partition int32) bool {
 		return waits[consumer.TopicPartition{Topic: topic, Partition: partition}]

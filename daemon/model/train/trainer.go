@@ -61,7 +61,7 @@ type chain struct {
 // logged is what was logged already.
 type logged struct {
 	held   [experts.NumHeld]bool // reasons that logHeld has said
-	tables string                // what logTables has said last; of the refit that is under way
+	tables map[string]string     // what logTables has said last, by table; of the refit that is under way
 }
 
 // shown is what others ask of a trainer. It is safe for concurrent use.

@@ -50,14 +50,14 @@ func (o *Options) read(out *report.Emitter) (events *dataset.Set, of []played, e
 	}
 	for _, file := range o.Outcomes {
 		topic, path, named := strings.Cut(file, "=")
-		switch {
-		case !named || !slices.Contains(topics, topic):
+		if !named || !slices.Contains(topics, topic) {
 			topic, path = topics[0], file
 			if len(topics) > 1 {
 				return nil, nil, offline.Usage("--outcomes", "--outcomes %s: the model has the topics of outcomes %s: write "+
 					"TOPIC=FILE", file, strings.Join(topics, ", "))
 			}
-		case slices.ContainsFunc(of, func(p played) bool { return p.topic == topic }):
+		}
+		if slices.ContainsFunc(of, func(p played) bool { return p.topic == topic }) {
 			return nil, nil, offline.Usage("--outcomes", "--outcomes %s: a topic has one file", file)
 		}
 		set, err := offline.ReadOutcomes(o.Model, path, o.Progress)
