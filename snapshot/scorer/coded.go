@@ -139,31 +139,14 @@ func (m *Model) isCoded(field int) bool {
 	return tables == 1
 }
 
-// coding scores the entities of a table by their codes: the event's columns are added up once, and with them those of
-// the categorical columns for rows that have the same.
+// coding scores the entities of a table by their codes: the event's columns are added up once.
 type coding struct {
 	*known
-	codes   *codes
-	event   partial                // of the event
-	alike   [alikePartials]partial // with the categorical columns of a row, at the place that their codes say
-	out     []float64
-	rows    []int32 // that wait to be scored, at most codedRows
-	touched float64
-}
-
-// partial are the sums of some columns: outputs before kernels, Σ h x and Σ (h x)².
-type partial struct {
-	codes             []int32 // of the columns; nil for none yet
-	out, sum, squares []float64
-}
-
-// alikePartials is how many sums of categorical columns are kept: a power of two.
-const alikePartials = 8
-
-// take makes p those of another.
-func (p *partial) take(of *partial) {
-	p.out, p.sum = append(p.out[:0], of.out...), append(p.sum[:0], of.sum...)
-	p.squares = append(p.squares[:0], of.squares...)
+	codes               *codes
+	event, sum, squares []float64 // of the event: outputs before kernels, Σ h x and Σ (h x)²
+	out                 []float64
+	rows                []int32 // that wait to be scored, at most codedRows
+	touched             float64
 }
 
 // codedRows is how many rows are scored together. Their numbers are asked for first, one row after the other, so that
@@ -174,47 +157,23 @@ const codedRows = 32
 func (x *coding) begin(m *Model, k *known, s *Scratch) {
 	c := &m.contents
 	x.known, x.codes, x.rows = k, m.codesOf(k), x.rows[:0]
-	for i := range x.alike {
-		x.alike[i].codes = x.alike[i].codes[:0]
-	}
-	e := &x.event
-	e.out, x.out = rowmath.Resized(e.out, c.NumOutputs), rowmath.Resized(x.out, c.NumOutputs)
-	e.sum, e.squares = rowmath.Resized(e.sum, c.NumBasis), rowmath.Resized(e.squares, c.NumBasis)
-	copy(e.out, c.Bias)
-	clear(e.sum)
-	clear(e.squares)
-	for i, j := range s.index {
+	x.event, x.out = rowmath.Resized(x.event, c.NumOutputs), rowmath.Resized(x.out, c.NumOutputs)
+	x.sum, x.squares = rowmath.Resized(x.sum, c.NumBasis), rowmath.Resized(x.squares, c.NumBasis)
+	copy(x.event, c.Bias)
+	clear(x.sum)
+	clear(x.squares)
+	for e, j := range s.index {
 		basis, linear := m.row(int(j))
-		rowmath.AddRow(e.out, e.sum, e.squares, basis, linear, s.value[i])
+		rowmath.AddRow(x.event, x.sum, x.squares, basis, linear, s.value[e])
 	}
 	if s.own != nil {
-		rowmath.AddRow(e.out, e.sum, e.squares, s.own.Basis, s.own.Linear, 1)
+		rowmath.AddRow(x.event, x.sum, x.squares, s.own.Basis, s.own.Linear, 1)
 	}
 	for j, v := range s.phi {
-		for o := range e.out {
-			e.out[o] += v * c.MapWeights[j*c.NumOutputs+o]
+		for o := range x.event {
+			x.event[o] += v * c.MapWeights[j*c.NumOutputs+o]
 		}
 	}
-}
-
-// with returns the sums of the event with the categorical columns of a row, given their codes.
-func (x *coding) with(m *Model, codes []int32) *partial {
-	if len(codes) == 0 {
-		return &x.event
-	}
-	place := uint32(0)
-	for _, j := range codes {
-		place = place*31 + uint32(j)
-	}
-	p := &x.alike[place%alikePartials]
-	if !slices.Equal(p.codes, codes) {
-		p.codes = append(p.codes[:0], codes...)
-		p.take(&x.event)
-		for _, j := range codes {
-			x.add(m, j, 1, p)
-		}
-	}
-	return p
 }
 
 // touch reads something of each row that waits.
@@ -224,9 +183,6 @@ func (x *coding) touch(m *Model) {
 		for i := range x.numeric {
 			x.touched += x.table.Numeric[i].Values[row]
 		}
-	}
-	for _, row := range x.rows {
-		x.touched += float64(x.codes.of(row)[0])
 	}
 	for _, row := range x.rows {
 		if j := x.codes.of(row)[0]; j >= 0 {
@@ -244,28 +200,28 @@ func (x *coding) touch(m *Model) {
 // outputs computes those of the event with an entity of the table. It is Score but for the order of sums.
 func (x *coding) outputs(m *Model, row int32, s *Scratch) []float64 {
 	c := &m.contents
+	copy(x.out, x.event)
+	copy(s.sum, x.sum)
+	copy(s.kern, x.squares)
 	codes := x.codes.of(row)
-	first := x.with(m, codes[1:1+len(x.categorical)])
-	sums := partial{out: x.out, sum: s.sum, squares: s.kern[:len(s.sum)]}
-	copy(sums.out, first.out)
-	copy(sums.sum, first.sum)
-	copy(sums.squares, first.squares)
-	x.add(m, codes[0], 1, &sums)
+	for _, j := range codes[:1+len(x.categorical)] {
+		x.add(m, j, 1, s)
+	}
 	codes = codes[1+len(x.categorical):]
 	for _, f := range x.multi {
 		value, list := format.MultiValue(c.Schema.MultiWeights, f, int(codes[0])), codes[2:2+codes[1]]
 		for _, j := range list {
-			x.add(m, j, value, &sums)
+			x.add(m, j, value, s)
 		}
 		codes = codes[2+len(list):]
 	}
 	for i, f := range x.numeric {
 		v := x.table.Numeric[i].Values[row]
 		if scaled := c.Schema.Numeric[f].Scaled(v); format.IsFinite(v) && scaled != 0 {
-			x.add(m, int32(c.NumFeatures-c.Schema.NumExtra()+f), scaled, &sums)
+			x.add(m, int32(c.NumFeatures-c.Schema.NumExtra()+f), scaled, s)
 		}
 	}
-	kern := sums.squares
+	kern := s.kern[:len(s.sum)]
 	if c.Kernel == format.ANOVA {
 		for r, a := range s.sum {
 			kern[r] = 0.5 * (a*a - kern[r])
@@ -279,8 +235,8 @@ func (x *coding) outputs(m *Model, row int32, s *Scratch) []float64 {
 	return x.out
 }
 
-// add adds a column of a value to sums; of a name that the version lacks the one that a delta has added.
-func (x *coding) add(m *Model, j int32, value float64, to *partial) {
+// add adds a column of a value; of a name that the version lacks the one that a delta has added.
+func (x *coding) add(m *Model, j int32, value float64, s *Scratch) {
 	if j < 0 {
 		if j == -1 || len(m.layers) == 0 {
 			return
@@ -292,19 +248,11 @@ func (x *coding) add(m *Model, j int32, value float64, to *partial) {
 	}
 	basis, linear := m.row(int(j))
 	if m.contents.Kernel == format.ANOVA {
-		rowmath.AddRow(to.out, to.sum, to.squares, basis, linear, value)
+		rowmath.AddRow(x.out, s.sum, s.kern, basis, linear, value)
 		return
 	}
-	rowmath.AddLinear(to.out, linear, value)
-	sum := to.sum
-	for len(basis) >= 4 && len(sum) >= 4 { // a bound is checked once for four
-		h, a := (*[4]float64)(basis), (*[4]float64)(sum)
-		a[0] += h[0] * value
-		a[1] += h[1] * value
-		a[2] += h[2] * value
-		a[3] += h[3] * value
-		basis, sum = basis[4:], sum[4:]
-	}
+	rowmath.AddLinear(x.out, linear, value)
+	sum := s.sum[:len(basis)]
 	for r, h := range basis {
 		sum[r] += h * value
 	}
