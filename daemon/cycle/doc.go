@@ -105,10 +105,10 @@
 //
 // # Files of this package
 //
-//	cycle.go, pipeline.go, batchscore.go         score and learn; Install
+//	cycle.go, pipeline.go, batchscore.go         score and learn
 //	common.go, options.go, parts.go              what all parts share; what a caller sets; names of what can be left out
 //	ensemble.go, experts.go, sleep.go, entitycap.go, alarms.go  learners, which sleep, what they learn, alarms
-//	lineage.go, refit.go, rejections.go, adopt.go, foldin.go  refits, champions that come from elsewhere
+//	lineage.go, refit.go, rejections.go, adopt.go, foldin.go  refits, and how their versions become the champion
 //	publisher.go, update.go, deltas.go, compaction.go, live.go  updates
 //	variants.go, variantfoldin.go, variantnewton.go, variantpairs.go, blend.go, variantpool.go  what updates are made of
 //	report.go, curve.go, calibration.go, footprint.go  what is reported; bytes of memory

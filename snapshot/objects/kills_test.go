@@ -1,0 +1,253 @@
+package objects_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
+	"github.com/refitd/refitd/snapshot/objects"
+	"github.com/refitd/refitd/snapshot/objects/objectstest"
+	"github.com/refitd/refitd/snapshot/publish"
+)
+
+// publishAndDie publishes a version that becomes champion with a delta, moves champion back, prunes and publishes
+// again; it kills itself at the step with the number.
+func publishAndDie(spec string) error {
+	parts := strings.Split(spec, "|")
+	store, err := writer(parts[0], parts[1])
+	if err != nil {
+		return err
+	}
+	left, err := strconv.Atoi(parts[2])
+	if err != nil {
+		return err
+	}
+	store.Step = func(site string) error {
+		if left--; left < 0 {
+			fmt.Println(site)
+			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		return nil
+	}
+	ctx := context.Background()
+	published, err := store.Publish(ctx, "m", contents(), publish.Move{Alias: format.Champion})
+	if err != nil {
+		return err
+	}
+	chain, err := store.OpenChain(ctx, "m", published.Version)
+	if err != nil {
+		return err
+	}
+	m, err := snapshot.Open(parts[1], "m", snapshot.Selector{Version: published.Version})
+	if err != nil {
+		return err
+	}
+	frame, _, err := snapshottest.DeltaAfter(m, 0, store.Signer)
+	if err == nil {
+		err = chain.Append(ctx, frame)
+	}
+	if err == nil {
+		_, err = store.MoveAlias(ctx, "m", publish.Move{Alias: format.Champion, To: 2, Event: publish.EventRollback})
+	}
+	if err == nil {
+		_, err = store.Prune(ctx, "m", publish.Retention{Keep: 1})
+	}
+	if err == nil {
+		_, err = store.Publish(ctx, "m", contents())
+	}
+	return err
+}
+
+// killedAtEveryStep kills a writer at each of its steps: aliases of the bucket name whole versions, and the next
+// writer, with the same working copy or without one, continues with larger numbers.
+func killedAtEveryStep(t *testing.T, url func(number int) string) (steps []string) {
+	for number := 0; ; number += tier.Size(2, 1) {
+		at, dir := url(number), t.TempDir()
+		store := writerOf(t, at, dir)
+		publishOne(t, store)
+		publishOne(t, store)
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), killEnv+"="+at+"|"+dir+"|"+strconv.Itoa(number))
+		out, err := child.Output()
+		status, _ := child.ProcessState.Sys().(syscall.WaitStatus)
+		if err != nil && !(status.Signaled() && status.Signal() == syscall.SIGKILL) {
+			t.Fatalf("step %d: %v: %s", number, err, out)
+		}
+		step := strings.TrimSpace(string(out))
+		whole := func(when string) {
+			for _, alias := range []string{format.Latest, format.Champion} {
+				if _, err := load(t, at, alias); err != nil {
+					t.Errorf("%s %q: %s: %v", when, step, alias, err)
+				}
+			}
+		}
+		whole("killed at")
+		if number%4 >= 2 {
+			dir = t.TempDir()
+		}
+		store = writerOf(t, at, dir)
+		snapshottest.Must(t, store.Recover(t.Context(), "m"))
+		whole("recovered from")
+		latest, err := store.Alias("m", format.Latest)
+		snapshottest.Must(t, err)
+		if v := publishOne(t, store); v <= latest.Version {
+			t.Errorf("%q: published version %d after %d", step, v, latest.Version)
+		}
+		whole("published after")
+		last := int64(0)
+		for r, err := range store.Log("m") {
+			if snapshottest.Must(t, err); r.Sequence <= last {
+				t.Errorf("%q: record %d after %d", step, r.Sequence, last)
+			}
+			last = r.Sequence
+		}
+		if child.ProcessState.Success() {
+			return steps
+		}
+		steps = append(steps, step)
+	}
+}
+
+func TestKilledAtEveryStep(t *testing.T) {
+	server := objectstest.New(t)
+	steps := killedAtEveryStep(t, func(number int) string { return server.URL(fmt.Sprint("k", number)) })
+	for _, site := range []string{"snapshot.object", "snapshot.object_alias", "snapshot.object_delta",
+		"snapshot.object_head"} {
+		if tier.Asked(tier.Long) && !slices.Contains(steps, site) {
+			t.Errorf("never killed at %s: %q", site, steps)
+		}
+	}
+	t.Logf("killed at %d steps", len(steps))
+}
+
+// TestVersity runs the kills and a race of writers on a store of somebody else: versitygw, which has to be on the PATH
+// or in Go's directory of commands.
+func TestVersity(t *testing.T) {
+	tier.Need(t, tier.Broker)
+	url := versity(t)
+	began := time.Now()
+	var steps []string
+	for round := range tier.Size(1, 6) {
+		steps = append(steps, killedAtEveryStep(t, func(number int) string {
+			return strings.Replace(url, "models", fmt.Sprintf("models/k%d-%d", round, number), 1)
+		})...)
+	}
+	t.Logf("%d kills in %v", len(steps), time.Since(began).Round(time.Millisecond))
+	stores := []*publish.Store{writerOf(t, url, t.TempDir()), writerOf(t, url, t.TempDir())}
+	var mu sync.Mutex
+	won, lost := make(map[int64]bool), 0
+	var group sync.WaitGroup
+	for _, store := range stores {
+		group.Go(func() {
+			for range 30 {
+				m, err := store.Publish(context.Background(), "m", contents(), publish.Move{Alias: format.Champion})
+				mu.Lock()
+				if errors.Is(err, snapshot.ErrConflict) {
+					lost++
+				} else if err != nil || won[m.Version] {
+					t.Errorf("version %d: %v, two writers: %v", m.Version, err, won[m.Version])
+				}
+				won[m.Version] = err == nil
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d races lost", lost)
+	const poll = time.Second
+	bucket, err := objects.Open(url)
+	snapshottest.Must(t, err)
+	asked := &counted{Reader: bucket}
+	w, err := snapshot.Watch(&objects.Source{Bucket: asked, Every: poll},
+		snapshot.WatchOptions{Model: "m", Trust: snapshot.Trust{Keys: signer().Keys()}})
+	snapshottest.Must(t, err)
+	t.Cleanup(w.Close)
+	await(t, "the champion", func() bool { return w.Status().Version > 0 })
+	var worst time.Duration
+	for range 20 {
+		began := time.Now()
+		v := publishOne(t, stores[0])
+		took := time.Now()
+		await(t, "the version", func() bool { return w.Status().Version == v })
+		worst = max(worst, time.Since(took))
+		t.Logf("version %d: published in %v, loaded %v later", v, took.Sub(began), time.Since(took))
+	}
+	if worst > poll*3/2 {
+		t.Errorf("loaded %v after publication, polls are %v", worst, poll)
+	}
+	await(t, "polls without news", func() bool { return asked.gets.Swap(0) == 0 })
+	const polls = 20
+	began = time.Now()
+	pause(t, polls*poll)
+	most := int64(time.Since(began)/(poll*4/5)) + 1
+	if n := asked.gets.Load(); n > most {
+		t.Errorf("%d requests of an idle follower in %d polls", n, polls)
+	} else {
+		t.Logf("%d requests of an idle follower in %d polls", n, polls)
+	}
+}
+
+// counted counts the requests of a source, which has no others than GET.
+type counted struct {
+	objects.Reader
+	gets atomic.Int64
+}
+
+func (c *counted) Get(ctx context.Context, key, unless string, limit int64) ([]byte, string, error) {
+	c.gets.Add(1)
+	return c.Reader.Get(ctx, key, unless, limit)
+}
+
+// versity starts versitygw and returns the URL of a bucket in it.
+func versity(t *testing.T) string {
+	t.Helper()
+	command, err := exec.LookPath("versitygw")
+	if err != nil {
+		home, _ := os.UserHomeDir() // LookPath says what is missing
+		if command, err = exec.LookPath(filepath.Join(home, "go", "bin", "versitygw")); err != nil {
+			t.Skip("versitygw is not installed: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+		}
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "tester")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "tester-secret")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	snapshottest.Must(t, err)
+	address := ln.Addr().String()
+	root := t.TempDir()
+	snapshottest.Must(t, ln.Close(), os.Mkdir(filepath.Join(root, "models"), 0o755))
+	gateway := exec.Command(command, "--access", "tester", "--secret", "tester-secret", "--port", address, "--quiet",
+		"posix", root)
+	gateway.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID=tester", "ROOT_SECRET_ACCESS_KEY=tester-secret")
+	var out bytes.Buffer
+	gateway.Stdout, gateway.Stderr = &out, &out
+	snapshottest.Must(t, gateway.Start())
+	t.Cleanup(func() {
+		_ = gateway.Process.Kill()
+		_ = gateway.Wait() // it was killed
+		if t.Failed() {
+			t.Log(out.String())
+		}
+	})
+	await(t, "the gateway", func() bool {
+		conn, err := net.Dial("tcp", address)
+		return err == nil && conn.Close() == nil
+	})
+	return "s3://models?path_style=true&endpoint=http://" + address
+}
