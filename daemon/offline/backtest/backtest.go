@@ -88,6 +88,9 @@ func Run(ctx context.Context, o Options, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
+	for i := range outcomes {
+		drops = append(drops, outcomes[i].dropped...)
+	}
 	if err := set.Arrange(o.Order, o.Seed, o.Limit); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--order"}
 	}

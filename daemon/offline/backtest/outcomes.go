@@ -21,9 +21,10 @@ type outcomes struct {
 
 // played are outcomes of one topic, by time.
 type played struct {
-	topic  string
-	rest   []dataset.Example
-	offset int64
+	topic   string
+	rest    []dataset.Example
+	offset  int64
+	dropped []report.Dropped // lines of the file that are no outcomes
 }
 
 // defaultOutcomes is the topic of outcomes of a model that names none.
@@ -64,7 +65,8 @@ func (o *Options) read(out *report.Emitter) (events *dataset.Set, of []played, e
 		if err != nil {
 			return nil, nil, err
 		}
-		if _, err := offline.Dropped(&set.Skipped, path, nil, out); err != nil {
+		drops, err := offline.Dropped(&set.Skipped, path, nil, out)
+		if err != nil {
 			return nil, nil, err
 		}
 		if !slices.ContainsFunc(set.Examples, func(e dataset.Example) bool { return known[e.Categorical[0]] }) {
@@ -72,7 +74,7 @@ func (o *Options) read(out *report.Emitter) (events *dataset.Set, of []played, e
 				"offline: no outcome names an event: the first is of %.60q, the first event is %.60q",
 				set.Examples[0].Categorical[0], events.Examples[0].Identity)}
 		}
-		of = append(of, played{topic: topic, rest: set.Examples})
+		of = append(of, played{topic: topic, rest: set.Examples, dropped: drops})
 	}
 	return events, of, nil
 }

@@ -126,6 +126,7 @@ func TestOutcomesOfSeveralTopics(t *testing.T) {
 			fmt.Fprintf(files["buy"], `{"of":"%d","ts":%d}`+"\n", k, at+5)
 		}
 	}
+	fmt.Fprintln(files["buy"], `{"of":"1","ts":"soon"}`)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
@@ -170,6 +171,9 @@ models:
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(of.Dropped) != 1 || of.Dropped[0].Count != 1 || of.Dropped[0].Path != filepath.Join(dir, "buy") {
+		t.Errorf("%+v was dropped", of.Dropped)
 	}
 	// Labels are 0, 1 and 5, each of a third of the events.
 	if mean := float64(*of.Progressive.Baselines.GlobalMean.RMSE); mean < 2.1 || mean > 2.3 {
