@@ -17,8 +17,8 @@ const (
 	kinds
 )
 
-// round is how many polls there are for one that asks for an alias in place of the head. A writer that is killed
-// between the two changes the head when it starts again; one that moved an alias and knows no head is found so.
+// round is how many polls there are for one that asks for an alias in place of the head, and one that asks for a delta.
+// A writer that is killed between the two changes the head when it starts again; one that knows no head is found so.
 const round = 16
 
 const maxHeadBytes = 1024
@@ -111,8 +111,11 @@ func (s *Source) ask(ctx context.Context, model string, p *poll, due time.Durati
 	p.number++
 	p.audit = p.number%round == 0 && !p.absent
 	switch {
-	case p.audit: // a delta, too, may have come without the head
-		p.all()
+	case p.audit:
+		p.news[aliases]++
+		return nil
+	case p.number%round == round/2 && !p.absent:
+		p.news[deltas]++
 		return nil
 	case p.absent:
 		defer p.all()
