@@ -50,8 +50,12 @@ func main() {
 	}
 	results := map[string]result{}
 	if len(args) == 3 {
-		var err error
-		if results, err = load(args[0]); err != nil {
+		held, err := lock(args[0])
+		if err == nil {
+			results, err = load(args[0])
+			held.Close()
+		}
+		if err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -102,16 +106,22 @@ func load(file string) (map[string]result, error) {
 	return results, json.Unmarshal(b, &results)
 }
 
+// lock keeps others from the file until what it returns is closed.
+func lock(file string) (*os.File, error) {
+	held, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return held, syscall.Flock(int(held.Fd()), syscall.LOCK_EX)
+}
+
 // add adds results to those in the file, which stages that run side by side share.
 func add(file string, mine map[string]result) error {
-	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	held, err := lock(file)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return err
-	}
+	defer held.Close()
 	results, err := load(file)
 	if err != nil {
 		return err
@@ -123,11 +133,7 @@ func add(file string, mine map[string]result) error {
 	if err != nil {
 		return err
 	}
-	part := file + ".part" // who reads it now has all of it
-	if err := os.WriteFile(part, b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(part, file)
+	return os.WriteFile(file, b, 0o600)
 }
 
 // logged matches a line that a test wrote with its log methods.
