@@ -27,6 +27,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -280,16 +281,7 @@ func TestAdoptedChampionIsCompared(t *testing.T) {
 	for i := range poor.Golden {
 		poor.Golden[i].Outputs = nil
 	}
-	poor.Meta.Created = time.Unix(1, 0)
-	dir := t.TempDir()
-	manifest, err := publish.NewStore(dir).Publish(t.Context(), m.Name, poor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	version, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: manifest.Version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := opened(t, poor)
 	adopted, err := fitted.FromSnapshot(m, version)
 	if err != nil {
 		t.Fatal(err)
@@ -360,4 +352,21 @@ func TestRefitIsCalledOffWhileItWaits(t *testing.T) {
 		calls.Load() > 100 {
 		t.Errorf("called off at the 20th block: error %v after %d", err, calls.Load())
 	}
+}
+
+// opened publishes contents as the first version of a model, and opens it as consumers do.
+func opened(t *testing.T, contents *format.Contents) *snapshot.Model {
+	t.Helper()
+	const name = "m"
+	dir := t.TempDir()
+	contents.Meta.Created = time.Unix(1, 0)
+	manifest, err := publish.NewStore(dir).Publish(t.Context(), name, contents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := snapshot.Open(dir, name, snapshot.Selector{Version: manifest.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
 }

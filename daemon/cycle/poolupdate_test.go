@@ -13,8 +13,6 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
-	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // TestUpdateFromPool: where rules of if and else and a product decide, updates become a sum of variants, which loses
@@ -57,16 +55,7 @@ func TestUpdateFromPool(t *testing.T) {
 		if contents.FoldIn != nil || !strings.Contains(contents.NoFoldIn, "sum") {
 			t.Errorf("fold-in %v, none since %q", contents.FoldIn, contents.NoFoldIn)
 		}
-		dir := t.TempDir()
-		contents.Meta.Created = ch.GateEnded
-		manifest, err := publish.NewStore(dir).Publish(t.Context(), m.Name, contents)
-		if err != nil {
-			t.Fatal(err)
-		}
-		version, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: manifest.Version})
-		if err != nil {
-			t.Fatal(err)
-		}
+		version := opened(t, contents)
 		got, own, limit := []float64{0}, []float64{0}, c.champion.OutputLimit()
 		reader := fitted.NewFrozenScorer(&fitted.FixedModel{Model: u.Model, Vocab: u.Vocabulary, After: version})
 		for i := range list[:300] {

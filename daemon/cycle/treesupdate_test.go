@@ -12,8 +12,6 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
-	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // branched draws events whose label follows from rules of if and else on two numbers and a name, a class or, with
@@ -93,16 +91,7 @@ func TestUpdateFromTrees(t *testing.T) {
 		if contents.FoldIn != nil || !strings.Contains(contents.NoFoldIn, "trees") {
 			t.Errorf("fold-in %v, none since %q", contents.FoldIn, contents.NoFoldIn)
 		}
-		dir := t.TempDir()
-		contents.Meta.Created = ch.GateEnded
-		manifest, err := publish.NewStore(dir).Publish(t.Context(), m.Name, contents)
-		if err != nil {
-			t.Fatal(err)
-		}
-		version, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: manifest.Version})
-		if err != nil {
-			t.Fatal(err)
-		}
+		version := opened(t, contents)
 		again, err := fitted.FromSnapshot(m, version)
 		if err != nil {
 			t.Fatal(err)

@@ -459,18 +459,7 @@ func TestCoverageOfTables(t *testing.T) {
 func TestRowThatIsTooLarge(t *testing.T) {
 	m := tableModel(t, true)
 	m.Tables[0].MaxBytes = 64 << 10
-	store, err := sketch.NewMemory(StoreOptions(m))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	if err := store.Begin("items", 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	c, err := cycle.New(m, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, c := emptyState(t, m, "items")
 	var tags []string
 	for i := range 900 {
 		tags = append(tags, fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", 90)))
@@ -512,18 +501,7 @@ models:
 		t.Fatal(err)
 	}
 	m := &c.Models[0]
-	store, err := sketch.NewMemory(StoreOptions(m))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	if err := store.Begin("prices", 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	of, err := cycle.New(m, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, of := emptyState(t, m, "prices")
 	b := &consumer.Batch{Topic: "prices"}
 	change := func(id, price, at int) {
 		value := fmt.Sprintf(`{"op":"u","source":{"ts_ms":%d},"after":{"id":%d,"price":%d}}`, at, id, price)
@@ -569,4 +547,23 @@ models:
 	if n, _ := of.Tables().Count(0); n != 2 || of.Tables().Find(tables.Entity{Table: 0, Name: "1"}) != nil {
 		t.Errorf("%d rows, and the one that was written longest ago is there", n)
 	}
+}
+
+// emptyState returns a state in memory that has begun with a topic of one partition, and a cycle that has learned
+// nothing.
+func emptyState(t *testing.T, m *config.Model, topic string) (*sketch.Store, *cycle.Cycle) {
+	t.Helper()
+	store, err := sketch.NewMemory(StoreOptions(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	if err := store.Begin(topic, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cycle.New(m, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, c
 }
