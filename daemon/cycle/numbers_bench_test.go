@@ -31,6 +31,7 @@ func BenchmarkLearnNumbers(b *testing.B) {
 					if i++; i == len(events) {
 						i = 0
 					}
+					events[i].Time += int64(len(events)) // else it is a copy
 					if length == 1 {
 						c.Observe(&events[i], true, rows.Position{}, nil, nil)
 					} else if run = append(run, Observation{Event: &events[i], Learn: true}); len(run) == length {
