@@ -28,8 +28,9 @@ type Consumer struct {
 	ends map[TopicPartition]int64
 
 	deliveries chan delivery
-	wake       chan struct{} // something changed that discover should look at now
-	blocked    atomic.Int32  // deliveries that wait for the sink, or are in it
+	counts     map[string]int // partitions of each topic; belongs to the goroutine that discovers
+	wake       chan struct{}  // something changed that discover should look at now
+	blocked    atomic.Int32   // deliveries that wait for the sink, or are in it
 	wg         sync.WaitGroup
 
 	mu         sync.Mutex
@@ -102,8 +103,8 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 		return nil, err
 	}
 	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
-		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string),
-		policies: make(map[string]topicPolicy), pauseReport: pauseReport, pauseLimit: pauseLimit}
+		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), counts: make(map[string]int),
+		problems: make(map[string]string), policies: make(map[string]topicPolicy), pauseReport: pauseReport, pauseLimit: pauseLimit}
 	c.queue, _ = sink.(Queue)
 	var err error
 	c.metrics = newMetrics(opts.Registerer, opts.Topics)

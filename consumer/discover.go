@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -80,9 +81,15 @@ func (c *Consumer) refresh(ctx context.Context) error {
 			}
 		}
 	}
-	for _, parts := range fresh {
-		if err := c.place(ctx, parts); err != nil {
-			errs = append(errs, err)
+	for _, t := range topics {
+		if parts := fresh[t.Name]; len(parts) > 0 {
+			if err := c.place(ctx, parts); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		if t.Error == nil {
+			c.counts[t.Name] = len(t.Partitions)
 		}
 	}
 	c.lead(ctx, leaders, len(errs) == 0 && c.opts.Owns != nil)
@@ -129,8 +136,11 @@ func (c *Consumer) place(ctx context.Context, parts []TopicPartition) error {
 		open = append(open, tp)
 	}
 	// A partition that was added to a topic we know starts at 0, whatever the policy is: nothing of it has been skipped
-	// on purpose, and what its log has lost by now is a gap.
+	// on purpose, and what its log has lost by now is a gap. The others may all be of other processes.
 	found := make(map[TopicPartition]int64)
+	if before := c.counts[parts[0].Topic]; before > 0 {
+		open = slices.DeleteFunc(open, func(tp TopicPartition) bool { return int(tp.Partition) >= before })
+	}
 	if len(open) > 0 && len(stored) == 0 && !c.reads(parts[0].Topic) {
 		when := int64(kafka.FirstOffset)
 		if c.opts.StartPolicy == Latest && (c.opts.FromStart == nil || !c.opts.FromStart(parts[0].Topic)) {

@@ -3,6 +3,7 @@ package consumer
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -301,6 +302,41 @@ func TestAddedPartitionStartsAtZero(t *testing.T) {
 	await(t, "the gap", func() bool { return strings.Contains(r.haltText(tp(topic, 7)), "gap of 3 offsets") })
 	for p := int32(4); p < 7; p++ {
 		equalValues(t, m, tp(topic, p), numbers(0, 10))
+	}
+}
+
+// TestPartitionsOfOthers: a partition that is added starts at 0 though this process has read none of the topic. One
+// that others have given up starts as the policy says.
+func TestPartitionsOfOthers(t *testing.T) {
+	const topic = "t"
+	for _, isAdded := range []bool{true, false} {
+		cluster := newCluster(t, kfake.SeedTopics(2, topic))
+		cl := newProducer(t, cluster.ListenAddrs())
+		for p := range int32(2) {
+			produce(t, cl, topic, p, "old")
+		}
+		m := newMemory()
+		var first atomic.Int32
+		first.Store(2)
+		r := start(t, m, cluster.ListenAddrs(), []string{topic}, func(o *Options) {
+			o.StartPolicy, o.RefreshEvery = Latest, 20*time.Millisecond
+			o.Owns = func(_ string, partition int32) bool { return partition >= first.Load() }
+		})
+		await(t, "the first look", func() bool { return r.Status().Ready })
+		at, want := tp(topic, 1), []string{"new"}
+		if isAdded {
+			at, want = tp(topic, 2), numbers(0, 10)
+			if _, err := kadm.NewClient(cl).CreatePartitions(t.Context(), 1, topic); err != nil {
+				t.Fatal(err)
+			}
+			cl = newProducer(t, cluster.ListenAddrs())
+		} else {
+			first.Store(1)
+			await(t, "the partition", func() bool { return r.known(at) })
+		}
+		produce(t, cl, topic, at.Partition, want...)
+		await(t, "its records", func() bool { return r.total() == len(want) })
+		equalValues(t, m, at, want)
 	}
 }
 

@@ -87,6 +87,7 @@ type Ingest struct {
 	newest       map[rows.Position]int64 // newest event time taken, by partition; the offset is 0
 	clock        int64                   // the last latest
 	catchUp      *catchUp
+	ended        passed // of a catch-up that has ended, until a part is learned
 	outlines     *outlines
 
 	pipeline
@@ -261,11 +262,6 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		return halt
 	}
 	j.start(b.Topic, b.Partition, b.LogStart, b.Base, next, len(records))
-	if table := g.model.TableOf(b.Topic); table >= 0 {
-		return g.takeTable(table, j, records, halt)
-	}
-	j.part.Outcomes = g.model.Input.Outcomes.Has(b.Topic)
-	j.counts.Outcomes = j.part.Outcomes
 	careful := g.suspects(&j.part)
 	if careful { // nothing else is in hand then
 		if err := g.learned(len(g.ahead)); err != nil {
@@ -274,11 +270,19 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		g.careful = true
 		defer func() { g.careful = false }()
 	}
+	if table := g.model.TableOf(b.Topic); table >= 0 {
+		return g.takeTable(table, j, records, halt)
+	}
+	j.part.Outcomes = g.model.Input.Outcomes.Has(b.Topic)
+	j.counts.Outcomes = j.part.Outcomes
 	if j.left = min(b.HighWatermark, b.LastStable) - next; halt != nil { // nothing more of it comes
 		j.left = 0
 	}
 	if g.cycle != nil && !careful {
-		j.thin, j.passed = g.catchUp.next(&j.part, j.left)
+		var ended passed
+		if j.thin, ended = g.catchUp.next(&j.part, j.left); ended != nil {
+			g.ended = ended
+		}
 	}
 	waiting := g.read(j, records)
 	if waiting != nil { // for what is not known yet; those before it are stored first
@@ -295,6 +299,7 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		return err
 	}
 	if !full && !careful && waiting == nil {
+		j.passed, g.ended = g.ended, nil
 		return cmp.Or(g.learnAsync(j), halt)
 	}
 	return g.takeNow(j, full, waiting, halt)
@@ -306,8 +311,13 @@ func (g *Ingest) takeNow(j *job, full bool, waiting *event.Wait, halt error) err
 	next := j.part.Next
 	if (full || waiting != nil) && len(j.part.Records) == 0 {
 		g.queue.drop(j)
-	} else if err := g.learn(j, &g.parts[g.turn]); err != nil {
-		return err
+	} else {
+		if !j.aside {
+			j.passed, g.ended = g.ended, nil
+		}
+		if err := g.learn(j, &g.parts[g.turn]); err != nil {
+			return err
+		}
 	}
 	switch {
 	case full:

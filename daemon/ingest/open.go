@@ -125,6 +125,10 @@ func (o *openEvents) fill(store *sketch.Store) error {
 		o.come.refit(o)
 	}
 	for _, r := range open {
+		if hashOf(r.ID) > o.limit { // which falls where there is no room
+			o.dropped++
+			continue
+		}
 		o.put(&openEvent{id: r.ID, payload: bytes.Clone(r.Payload), time: r.Time, due: o.defaultDue(r.ID, r.Time, -1)})
 	}
 	return nil

@@ -167,8 +167,8 @@ func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *con
 	ev := new(event.Event)
 	r := t.readers[table]
 	r.ingest.hold(p.Topic, p.Partition, from.Offset)
+	defer r.ingest.release()
 	rejection, wait := r.decodeRecord(p, ev, from)
-	r.ingest.release()
 	isRemoval := rejection != nil && from.Key != nil &&
 		(rejection.Reason == event.RemovalRequest || rejection.Reason == event.NullValue)
 	switch {
@@ -198,7 +198,7 @@ func (t *tableRows) keep(table int, p *sketch.Part, to *sketch.Record, from *con
 		if old != nil {
 			was = old.row
 		}
-		if kept = t.after(table, p, from, was, ev); kept == was {
+		if kept = t.after(table, p, to, from, was, ev); kept == was {
 			return arena
 		}
 	}
@@ -240,13 +240,21 @@ func (t *tableRows) mostBytes(table int) int {
 
 // after returns the row of a key after a record, whose event is nil if it has no value: nil for none, the old one if
 // nothing changes.
-func (t *tableRows) after(table int, p *sketch.Part, from *consumer.Record, old *tables.Row,
+func (t *tableRows) after(table int, p *sketch.Part, to *sketch.Record, from *consumer.Record, old *tables.Row,
 	ev *event.Event) *tables.Row {
 	c, time := &t.model.Tables[table], max(0, from.Timestamp)
-	if ev != nil {
-		if c.Time != "" {
-			time = max(0, ev.Time)
+	if ev != nil && c.Time != "" {
+		time = max(0, ev.Time)
+	}
+	if c.HasHistory() && !from.Appended {
+		if latest := t.readers[table].ingest.latestOf(p)(from.Offset); time > latest { // the time of what the key has counts, as events do
+			time, to.Bound = 0, latest
+			if old != nil {
+				time = old.Event.Time
+			}
 		}
+	}
+	if ev != nil {
 		ev.Time = time
 	}
 	row := &tables.Row{Topic: p.Topic, Partition: p.Partition, Offset: from.Offset}
@@ -299,10 +307,10 @@ func (t *tableRows) forgets(table int, p *sketch.Part, offset int64, ev *event.E
 		t.store.Forgets(p.Topic, p.Partition, offset, of, []byte(ev.Categorical[0]))
 }
 
-// takeTable is Take of a batch of a table: its rows are known to the events that are taken after it, and stored in the
-// order of the batches.
+// takeTable is Take of a batch of a table: its rows are known to the events that are taken after it, and to none before,
+// and stored in the order of the batches.
 func (g *Ingest) takeTable(table int, j *job, records []consumer.Record, halt error) error {
-	if err := g.tables.load(); err != nil {
+	if err := cmp.Or(g.tables.load(), g.learned(len(g.ahead))); err != nil {
 		return err
 	}
 	j.aside = true
@@ -324,9 +332,6 @@ func (g *Ingest) takeTable(table int, j *job, records []consumer.Record, halt er
 		g.schemas.arrived()
 	}
 	g.store.Classify(&j.part)
-	if err := g.learned(len(g.ahead)); err != nil {
-		return err
-	}
 	if waiting != nil { // those before it are stored first
 		if err := g.Flush(); err != nil {
 			return err
@@ -336,7 +341,14 @@ func (g *Ingest) takeTable(table int, j *job, records []consumer.Record, halt er
 	if err != nil {
 		return err
 	}
-	return g.takeNow(j, full, waiting, halt)
+	err = g.takeNow(j, full, waiting, halt)
+	if full { // rows of the records that are cut off are known, but not stored
+		g.tables.loaded = false
+		if failed := cmp.Or(g.Flush(), g.tables.load()); failed != nil {
+			return failed
+		}
+	}
+	return err
 }
 
 // join gives the events of a part what the tables know of their entities.
@@ -383,7 +395,7 @@ func (g *Ingest) FeedTable(topic string, number int32, offset int64, ev *event.E
 	}
 	j.start(topic, number, 0, offset, offset+1, 1)
 	j.aside, j.fed, j.part.Records = true, true, j.part.Records[:1]
-	to, from := &j.part.Records[0], &consumer.Record{Offset: offset, Timestamp: ev.Time}
+	to, from := &j.part.Records[0], &consumer.Record{Offset: offset, Timestamp: ev.Time, Appended: true}
 	*to = sketch.Record{Offset: offset, Fate: sketch.Applied, Time: ev.Time, Weight: 1, Aside: true}
 	j.arenas = append(j.arenas[:0], g.tables.keep(table, &j.part, to, from, ev, j.arena(0)))
 	g.store.Classify(&j.part)

@@ -27,6 +27,16 @@ func (g *Ingest) latest() int64 {
 	return g.clock
 }
 
+// latestOf returns the newest time that a record of a part can have, by its offset: as is stored where the log is read
+// again.
+func (g *Ingest) latestOf(p *sketch.Part) func(offset int64) int64 {
+	if g.Bounds != nil {
+		return func(offset int64) int64 { return g.Bounds(p.Topic, p.Partition, offset) }
+	}
+	clock := g.latest()
+	return func(int64) int64 { return clock }
+}
+
 // bound gives the events of a part whose time cannot be true the newest time of the partition's events before them,
 // as if they had come without a time.
 func (g *Ingest) bound(j *job, records []consumer.Record, d *decoded) {
@@ -36,16 +46,13 @@ func (g *Ingest) bound(j *job, records []consumer.Record, d *decoded) {
 	if !known {
 		newest = g.store.Newest(p.Topic, p.Partition)
 	}
-	clock := g.latest()
+	latestAt := g.latestOf(p)
 	for i := range p.Records {
 		r := &p.Records[i]
 		if r.Fate != sketch.Applied || r.Replayed {
 			continue
 		}
-		latest := clock
-		if g.Bounds != nil {
-			latest = g.Bounds(p.Topic, p.Partition, r.Offset)
-		}
+		latest := latestAt(r.Offset)
 		if !records[i].Appended && r.Time > latest {
 			r.Time, r.Bound = max(0, newest), latest
 			if p.Outcomes {

@@ -91,8 +91,8 @@ func (r *Row) Follow(old *Row, time int64, ev *event.Event, keep, limit int, nam
 	next := value{time: time, offset: r.Offset, isEnd: ev == nil}
 	switch {
 	case ev != nil:
-		if len(list) > 0 && list[0].isEnd && list[0].time > time {
-			list = list[1:]
+		if len(list) > 0 && list[0].isEnd { // what was removed does not come back
+			list = slices.DeleteFunc(list, func(v value) bool { return v.time > time })
 		}
 		next.event = rows.AppendEvent(nil, ev)
 	case len(list) == 0 || list[0].isEnd:
