@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/guard"
@@ -50,18 +51,18 @@ func (c *Cycle) Install(ch *fitted.Fitted) {
 	targets := make([]float64, c.target.Outputs())
 	pending, done := c.backlog.From(0)
 	low, high := c.ensemble.numbers.Labels()
-	heaviest := c.ensemble.weights.Most()
+	unit := c.ensemble.weights.Unit()
 	last := 2 * len(pending)
 	for round := 0; round < installRounds && len(pending) > installBatch && len(pending) < last-last/installGain; round++ {
 		func() {
 			c.mu.Unlock()
 			defer c.mu.Lock()
-			c.ensemble.relearn(next, others, pending, &ev, targets, low, high, heaviest)
+			c.ensemble.relearn(next, others, pending, &ev, targets, low, high, unit)
 		}()
 		last = len(pending)
 		pending, done = c.backlog.From(done)
 	}
-	c.ensemble.relearn(next, others, pending, &ev, targets, low, high, heaviest)
+	c.ensemble.relearn(next, others, pending, &ev, targets, low, high, unit)
 	c.install(ch, consumers, next, others)
 }
 
@@ -78,7 +79,7 @@ const (
 const maxPool = 4096
 
 func (e *ensemble) relearn(l experts.Learner, others []*experts.Expert, events []rows.Pending, ev *event.Event,
-	targets []float64, low, high, heaviest float64) {
+	targets []float64, low, high float64, unit encode.WeightUnit) {
 	if !e.config.Train.FoldIn.Enabled {
 		return
 	}
@@ -98,7 +99,7 @@ func (e *ensemble) relearn(l experts.Learner, others []*experts.Expert, events [
 			ev.Label = min(max(ev.Label, low), high)
 			e.target.Encode(targets, ev)
 		}
-		ev.Weight = min(ev.Weight, heaviest)
+		ev.Weight = unit.Of(ev.Weight)
 		l.Gather(ev)
 		experts.LearnPart(l, ev, targets, p.Counts)
 		for _, expert := range others {

@@ -79,8 +79,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.nonForgetting = updates.NonForgettingFields(m, &schema)
 	c.progress.progressive = evaluate.NewProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
 	c.watch.drift = drift.NewWatch(m, schema.Categorical)
-	c.ensemble.numbers, c.ensemble.weights = encode.NewNumberScale(len(schema.Numeric), target), encode.NewWeightScale(
-		&schema)
+	c.ensemble.numbers, c.ensemble.weights = encode.NewNumberScale(len(schema.Numeric), target), encode.NewWeightScale(m)
 	c.ensemble.learner, c.batchScorer = c.ensemble.newLearner(nil, nil), c.NewBatchScorer()
 	setting := c.ensemble.setting()
 	baselines := baselineSetting(setting)

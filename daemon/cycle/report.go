@@ -57,7 +57,7 @@ func (e *ensemble) Outlying() map[string]int64 {
 	if e.numbers.Limited {
 		counts[e.schema.Label] = e.numbers.Outlying[len(e.schema.Numeric)]
 	}
-	if e.weights != nil {
+	if e.schema.Weight != "" {
 		counts[e.schema.Weight] = e.weights.Limited
 	}
 	return counts

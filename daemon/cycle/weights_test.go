@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"math"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -73,6 +74,51 @@ func TestHeavyEventCountsAsOthers(t *testing.T) {
 		t.Logf("%s: loss %.4f, with a heavy event %.4f", name, plain, heavy)
 		if heavy > 1.03*plain {
 			t.Errorf("%s: loss %.4f, with a heavy event %.4f", name, plain, heavy)
+		}
+	}
+}
+
+// TestUnitOfWeights: in which unit producers give weights changes nothing of what is live: of fold-ins and of gradients,
+// in turn, after a restart and where a refit is installed.
+func TestUnitOfWeights(t *testing.T) {
+	models := map[string]*config.Model{"ratings": cycletest.RatingsModel(func(m *config.Model) { m.Schema.Weight = "w" }),
+		"numbers": ruledModel(2)}
+	models["numbers"].Schema.Weight = "w"
+	for name, m := range models {
+		var want []float64
+		for _, unit := range []float64{1, 64, 1.0 / 128} { // powers of two: equal to the last bit
+			events := cycletest.Stream(23, 2400)
+			if name == "numbers" {
+				events = ruled(1, 2400, 2)
+			}
+			for i := range events {
+				events[i].Weight = unit * float64(1+i%3)
+			}
+			c := newCycle(t, m)
+			observeAll(c, events[:1000])
+			c.Install(mustRefit(t, c, sampleOf(events[:1000])))
+			observeAll(c, events[1000:1600])
+			for i := 1600; i < 2000; i++ {
+				if err := c.Relearn(rows.Position{Topic: "t", Offset: int64(i)}, rows.AppendEvent(nil, &events[i]),
+					false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Install(c.Champion())
+			var got []float64
+			for i := range events[2000:] {
+				outputs := make([]float64, c.target.Outputs())
+				c.ensemble.learner.Outputs(outputs, &events[2000+i])
+				got = append(got, outputs...)
+			}
+			if want == nil {
+				want = got
+			}
+			for i := range got {
+				if !(math.Abs(got[i]-want[i]) <= 1e-9*(1+math.Abs(want[i]))) {
+					t.Fatalf("%s, unit %g: event %d is %g, by weights of about 2 %g", name, unit, i, got[i], want[i])
+				}
+			}
 		}
 	}
 }

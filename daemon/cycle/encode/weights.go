@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 )
 
 // BoundLoss returns what a loss counts as, which is at most the given one, or what it is where that is 0. A loss that
@@ -79,50 +79,80 @@ func WeightLimit(weights, counts []float64) float64 {
 	return max(common, math.Sqrt(float64(n))*mean/total)
 }
 
-// WeightScale has the limit of weights that come one after the other, by the last weightRecent of them. Nil limits
-// nothing.
+// WeightUnit says what the weight of an event counts as: limited, and in units of the mean, as those of the rows of a
+// refit do. So it matters to nothing in which unit producers give weights. The zero value leaves weights as they are.
+type WeightUnit struct {
+	most, mean float64
+}
+
+// WeightUnitOf returns that of weights of which each counts as most at most. counts say how many rows each is for, nil
+// for 1.
+func WeightUnitOf(weights, counts []float64, most float64) WeightUnit {
+	sum, n := 0.0, 0.0
+	for i, w := range weights {
+		c := WeightAt(counts, i)
+		sum, n = sum+c*min(w, most), n+c
+	}
+	if !(sum > 0) {
+		return WeightUnit{}
+	}
+	return WeightUnit{most, sum / n}
+}
+
+// Of returns what a weight counts as.
+func (u WeightUnit) Of(weight float64) float64 {
+	if u.mean == 0 {
+		return weight
+	}
+	return min(weight, u.most) / u.mean
+}
+
+// WeightScale has the unit of weights that come one after the other, by the last weightRecent of them. Nil leaves
+// weights as they are.
 type WeightScale struct {
 	recent  []float64 // a ring once there are weightRecent
 	next    int
-	ahead   int     // weights until the limit is looked for anew
-	limit   float64 // of the weights before; 0 is not known
-	Limited int64   // weights that counted as less
+	ahead   int // weights until the limit is looked for anew
+	unit    WeightUnit
+	Limited int64 // weights that counted as less
 }
 
-// NewWeightScale returns that of a model, nil if events have no weight field.
-func NewWeightScale(schema *event.Schema) *WeightScale {
-	if schema.Weight == "" {
+// NewWeightScale returns that of a model, nil if its events have no weights.
+func NewWeightScale(m *config.Model) *WeightScale {
+	if m.Schema.Weight == "" && len(m.Schema.EventWeights) == 0 {
 		return nil
 	}
 	return &WeightScale{}
 }
 
-// Most returns what a weight counts as at most.
-func (s *WeightScale) Most() float64 {
-	if s == nil || s.limit == 0 {
-		return math.Inf(1)
+// Unit returns the unit of the weights so far.
+func (s *WeightScale) Unit() WeightUnit {
+	if s == nil {
+		return WeightUnit{}
 	}
-	return s.limit
+	return s.unit
 }
 
-// Take returns what the next weight counts as.
+// Take returns what the next weight counts as. The limit is of the weights before it.
 func (s *WeightScale) Take(weight float64) float64 {
 	if s == nil {
 		return weight
 	}
-	most := s.Most()
 	if len(s.recent) < weightRecent {
 		s.recent = append(s.recent, weight)
 	} else {
 		s.recent[s.next] = weight
 		s.next = (s.next + 1) % weightRecent
 	}
-	if s.ahead--; s.ahead <= 0 && len(s.recent) >= weightFirst {
-		s.limit, s.ahead = WeightLimit(s.recent, nil), len(s.recent)/weightLooks
+	unit := s.unit
+	if s.ahead--; len(s.recent) < weightFirst {
+		unit = WeightUnitOf(s.recent, nil, math.Inf(1))
+		s.unit = unit
+	} else if s.ahead <= 0 {
+		s.unit, s.ahead = WeightUnitOf(s.recent, nil, WeightLimit(s.recent, nil)), len(s.recent)/weightLooks
 	}
-	if weight > most {
+	if weight > unit.most {
 		s.Limited++
-		return most
 	}
-	return weight
+	return unit.Of(weight)
 }

@@ -18,8 +18,13 @@ import (
 // The step sizes that run side by side, for features and for the bias. The bias steps are larger: a fast bias follows
 // autocorrelated labels. On electricity the mix of all pairs beat the best single pair. Tuned there.
 var (
-	gradientSteps = []float64{0.03, 0.1, 0.3}
+	gradientSteps = []float64{0.03, 0.1, maxStep}
 	biasSteps     = []float64{0.1, 1, 3, 10}
+)
+
+const (
+	maxStep       = 0.3
+	mostOfAWeight = 1 / maxStep // with more, a step of squared loss overshoots; derived
 )
 
 // How the mix judges: losses fade at every event, and one event's loss is bounded so that an outlier does not decide.
@@ -232,6 +237,7 @@ func (l *Gradient) Learn(ev *event.Event, target []float64, weight float64) {
 }
 
 func (l *Gradient) learnPart(ev *event.Event, target []float64, weight float64, counts *rows.Counted) {
+	weight = min(weight, mostOfAWeight)
 	// rows are in the order of EachPlace: names of prepare line up with the places that counts holds.
 	at, shared := 0, counts.IsShared()
 	rows.EachPlace(ev, func(place, field int, name string) {
@@ -323,7 +329,7 @@ func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 func (l *Gradient) Correct(of *Correction) {
 	l.Gather(of.Is)
 	// remains is the share of the step that later steps have left: (1 − step·curvature)^events, about.
-	weight, curvature := of.Is.Weight, mostCurved
+	weight, curvature := min(of.Is.Weight, mostOfAWeight), mostCurved
 	if l.target.Likelihood == posterior.Gaussian {
 		curvature = 1 / (1 + floatsSquared(l.dense) + floatsSquared(l.RowValue))
 		weight *= curvature

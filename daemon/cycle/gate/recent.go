@@ -17,12 +17,12 @@ func FoldRecent(j *task.Task, t *encode.Target, v *encode.Vocabulary, on *poster
 	}
 	targets := make([]float64, t.Outputs())
 	limits, counts := experts.NewEntityCap(j.Model, j.Schema), new(rows.Counted)
-	heaviest := j.Rows.Sample.Heaviest()
+	unit := j.Rows.WeightUnit()
 	for i := range j.Rows.Recent {
 		if ev := j.Rows.Recent[i]; t.Encode(targets, &ev) { // a copy: both fold-ins learn from these rows at once
 			limits.Take(counts, &ev, rows.Position{})
 			l.Gather(&ev)
-			ev.Weight = min(ev.Weight, heaviest)
+			ev.Weight = unit.Of(ev.Weight)
 			experts.LearnPart(l, &ev, targets, counts)
 		}
 	}

@@ -1,6 +1,8 @@
 package task
 
 import (
+	"math"
+
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -74,4 +76,15 @@ type Rows struct {
 	Sample   *encode.Sample
 	Observed []*format.Table        // see encode.Observed
 	Vectors  []*vectors.Coordinates // of names that tables have vectors of
+}
+
+// WeightUnit returns that of the events before they were drawn: the weights of rows have the chance of that in them.
+func (r *Rows) WeightUnit() encode.WeightUnit {
+	most := r.Sample.Heaviest()
+	weights, counts := make([]float64, len(r.Train.Events)), make([]float64, len(r.Train.Events))
+	for i := range weights {
+		weights[i] = r.Train.Events[i].Weight
+		counts[i] = encode.WeightAt(r.Weights, i) / max(min(weights[i], most), math.SmallestNonzeroFloat32)
+	}
+	return encode.WeightUnitOf(weights, counts, most)
 }
