@@ -230,3 +230,34 @@ func TestManyCorrectionsAreTheLast(t *testing.T) {
 		}
 	}
 }
+
+// TestCorrectedLabelWithoutEntity: a label of an event that lacks the entity by which the mixture judges is corrected,
+// and is nobody's last label.
+func TestCorrectedLabelWithoutEntity(t *testing.T) {
+	m := cycletest.ClassesModel(event.Multiclass, func(m *config.Model) {
+		m.Schema.Identity, m.Train.FoldIn.By = "id", m.Schema.Categorical[1:]
+		m.Schema.Optional = m.Train.FoldIn.By
+	})
+	r := &correctedRun{Cycle: newCycle(t, m)}
+	events := cycletest.ClassStream(event.Multiclass, 400)
+	for i := range events {
+		if events[i].Identity = fmt.Sprint("e", i); i%2 == 0 {
+			events[i].Categorical[1] = ""
+		}
+	}
+	r.learn(events...) // panics where one is not learned
+	again := events[398]
+	again.Classes = []string{map[string]string{"a": "b", "b": "c", "c": "a"}[again.Classes[0]]}
+	r.learn(again)
+	entities := 0
+	for _, expert := range r.ensemble.mixture.Baselines {
+		if b, ok := expert.(*experts.Conditional); ok && b.Last && b.Field >= 0 {
+			if entities++; b.Before.Find(0, "") >= 0 {
+				t.Error("events without an entity have a last label")
+			}
+		}
+	}
+	if entities == 0 || r.ensemble.mixture.Entities.Find(0, "") >= 0 {
+		t.Errorf("%d baselines of last labels; or events without an entity are judged as those of one", entities)
+	}
+}

@@ -407,15 +407,15 @@ func (e *ensemble) again(position rows.Position, payload []byte, first bool,
 		return err
 	}
 	e.tables.Join(&ev)
-	if e.popular != nil {
+	weight, counts := e.weights.Take(ev.Weight), &e.admitted[0]
+	e.cap.Take(counts, &ev, position)
+	if e.popular != nil && counts.IsAll() {
 		e.popular.Choose(&ev)
 	}
 	if !first && e.config.Train.FoldIn.Enabled && e.target.Encode(e.targets, &ev) {
 		label := ev.Label
 		e.learnAs(e.winsorised(label), &ev)
-		ev.Weight = e.weights.Take(ev.Weight)
-		counts := &e.admitted[0]
-		e.cap.Take(counts, &ev, position)
+		ev.Weight = weight
 		if learn(&ev, counts); counts.IsShared() {
 			e.numbers.Learn(label)
 			for _, expert := range e.experts {

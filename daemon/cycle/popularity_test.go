@@ -128,6 +128,28 @@ func TestListsAreOfPopularityOrBetter(t *testing.T) {
 	}
 }
 
+// TestPopularityAfterARestart: choices of one user that count for no more than others' while they come count for no more
+// after a restart.
+func TestPopularityAfterARestart(t *testing.T) {
+	m := cycletest.ChoicesModel(t)
+	live, again := newCycle(t, m), newCycle(t, m)
+	for i := range 600 {
+		ev := &event.Event{Label: 1, Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", i), fmt.Sprint("i", i%20)}}
+		if i%2 == 0 {
+			ev.Categorical = []string{"u", "i7"}
+		}
+		at, payload := rows.Position{Topic: "t", Offset: int64(i)}, rows.AppendEvent(nil, ev)
+		live.Observe(ev, true, at, payload, nil)
+		if err := again.Relearn(at, payload, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	weights := func(c *Cycle) *fitted.PopularWeights { return c.ensemble.popular.Weights() }
+	if got, want := fmt.Sprint(weights(again)), fmt.Sprint(weights(live)); got != want {
+		t.Errorf("popularity after a restart is %.200s, it was %.200s", got, want)
+	}
+}
+
 // Popularity is in versions and not in what is learned on, also after a restart.
 func TestPopularityOfVersions(t *testing.T) {
 	m := cycletest.ChoicesModel(t)

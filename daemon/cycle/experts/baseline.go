@@ -236,7 +236,7 @@ func (b *Conditional) Learn(ev *event.Event, targets []float64, counts *rows.Cou
 		if counts.IsShared() {
 			b.latest = LabelKey(b.Target, ev)
 		}
-	case !counts.Holds(b.Field):
+	case ev.Categorical[b.Field] != "" && !counts.Holds(b.Field):
 		at, _ := b.Before.Touch(b.entity, 0, ev.Categorical[b.Field])
 		for len(b.labels) < int(at+1) {
 			b.labels = append(b.labels, "")

@@ -129,6 +129,9 @@ func (c *EntityCap) count(to *rows.Counted, ev *event.Event) []int32 {
 		}
 		names = append(names, n)
 	})
+	for len(names) < len(ev.Categorical) {
+		names = append(names, 0)
+	}
 	return names
 }
 

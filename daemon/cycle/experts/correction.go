@@ -94,12 +94,12 @@ func (b *Conditional) Correct(of *Correction) {
 		if shared && of.Since == 0 {
 			b.latest = LabelKey(b.Target, of.Is)
 		}
-	case b.Last:
+	case b.Last && of.Is.Categorical[b.Field] != "":
 		at := b.Before.Find(0, of.Is.Categorical[b.Field])
 		if at >= 0 && of.Ages[b.Field] == 0 && !of.Counts.Holds(b.Field) {
 			b.labels[at] = LabelKey(b.Target, of.Is)
 		}
-	case b.Field >= 0 && of.Is.Categorical[b.Field] != "" && !of.Counts.Holds(b.Field):
+	case b.Field >= 0 && !b.Last && of.Is.Categorical[b.Field] != "" && !of.Counts.Holds(b.Field):
 		if at := b.Slots.Find(0, of.Is.Categorical[b.Field]); at >= 0 {
 			row := b.rows[int(at)*(b.Width+1) : int(at+1)*(b.Width+1)]
 			b.amend(row, fades(b.Fade, of.Ages[b.Field]), of)

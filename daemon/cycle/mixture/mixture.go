@@ -212,7 +212,7 @@ func (m *Mixture) Recombine(ev *event.Event, kept []float64) {
 // combine takes up an event of which the learned parts and the baselines have their predictions.
 func (m *Mixture) combine(ev *event.Event) {
 	m.entity = -1
-	if m.by >= 0 {
+	if m.by >= 0 && ev.Categorical[m.by] != "" {
 		m.entity = m.Entities.Find(0, ev.Categorical[m.by]) // −1 for one that is new: it has the plain weights
 	}
 	if m.Stack != nil {
@@ -414,7 +414,7 @@ func (m *Mixture) Square() float64 {
 
 // judgeEntity adds the losses of the event to those of its entity.
 func (m *Mixture) judgeEntity(ev *event.Event) {
-	if m.by < 0 {
+	if m.by < 0 || ev.Categorical[m.by] == "" {
 		return
 	}
 	at, fresh := m.Entities.Touch(m.entity, 0, ev.Categorical[m.by])

@@ -16,6 +16,7 @@ import (
 type PooledUpdate struct {
 	Used   *PooledWeights         // of the newest update; nil without
 	Out    [len(PooledForms)]bool // cannot be in a sum with the others: not there
+	away   [len(PooledForms)]bool // was missing at the last event
 	target *encode.Target
 	parts  []part
 	pool   *LogitPool // of classes
@@ -74,7 +75,16 @@ func (u *PooledUpdate) Learn(outputs []float64, label float64, targets []float64
 		return nil
 	}
 	for i := range u.parts {
-		if p := &u.parts[i]; !p.Present {
+		p := &u.parts[i]
+		if isBack := u.away[i] && p.Present; u.pool != nil && u.events > 0 && u.away[i] == p.Present {
+			if isBack {
+				u.pool.admit(i)
+			} else {
+				u.pool.leave(i)
+			}
+		}
+		u.away[i] = !p.Present
+		if !p.Present {
 			copy(p.Value, u.parts[first].Value)
 			p.Present = true
 		}

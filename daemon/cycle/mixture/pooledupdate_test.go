@@ -3,6 +3,7 @@ package mixture
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -77,5 +78,50 @@ func TestPooledWeights(t *testing.T) {
 		if !u.Has(FormTrees) || u.Has(FormBlend) {
 			t.Error("forms of the sum")
 		}
+	}
+}
+
+// TestVariantThatWasMissing: a variant of classes that was missing comes back without weight, which the first one has
+// had for it, and one that goes leaves it to the others.
+func TestVariantThatWasMissing(t *testing.T) {
+	m := config.DefaultModel()
+	m.Schema = config.Schema{Task: "binary", Label: "y", TimeUnit: "ms", Categorical: []string{"a"}}
+	m.Resolve()
+	target, err := encode.NewTarget(&m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, r := NewPooledUpdate(target), rand.New(rand.NewPCG(3, 2))
+	trees := slices.Index(PooledForms[:], FormTrees)
+	outputs, targets := make([]float64, NumForms), make([]float64, 1)
+	learn := func(n int, isThere bool) {
+		for range n {
+			for f := range outputs {
+				outputs[f] = math.NaN()
+			}
+			a := r.NormFloat64()
+			if outputs[FormFoldIn] = a; isThere {
+				outputs[FormTrees] = r.NormFloat64() // says nothing of the label
+			}
+			ev := event.Event{}
+			if r.Float64() < 1/(1+math.Exp(-2*a)) {
+				ev.Label = 1
+			}
+			target.Encode(targets, &ev)
+			u.Learn(outputs, ev.Label, targets)
+		}
+	}
+	all := func(f Variant) bool { return f == FormFoldIn || f == FormTrees }
+	learn(2000, false)
+	learn(1, true)
+	if w := u.Weights(all).Factors[trees]; math.Abs(w) > 0.05 {
+		t.Errorf("weight %g of a variant that has come", w)
+	}
+	learn(2000, true)
+	learn(1, false)
+	learn(2000, false)
+	learn(1, true)
+	if w := u.Weights(all).Factors; math.Abs(w[trees]) > 0.05 || w[0] < 1 {
+		t.Errorf("weights %v after a variant has come back", w)
 	}
 }

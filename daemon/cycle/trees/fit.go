@@ -30,7 +30,7 @@ const (
 // Fitter fits ensembles. It has the memory for it, and belongs to one goroutine at a time.
 type Fitter struct {
 	rows    []int       // of the window, oldest first
-	edges   [][]float32 // by numeric field
+	edges   [][]float64 // by numeric field
 	bins    [][]uint8   // by input: that of each row, or the code of its name
 	sizes   []int       // by input: bins or codes
 	outputs []float64   // rows × m
@@ -89,7 +89,7 @@ func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 // bin cuts numbers into bins, and takes over the codes of names.
 func (f *Fitter) bin(w *Window, n int) {
 	if f.bins == nil {
-		f.edges, f.bins, f.sizes = make([][]float32, w.fields), make([][]uint8, w.Inputs()), make([]int, w.Inputs())
+		f.edges, f.bins, f.sizes = make([][]float64, w.fields), make([][]uint8, w.Inputs()), make([]int, w.Inputs())
 	}
 	for j := range f.bins {
 		bins := resize(f.bins[j], n)
@@ -106,7 +106,7 @@ func (f *Fitter) bin(w *Window, n int) {
 		f.edges[j], f.values = w.edges(f.edges[j], j, n, numBins, f.values)
 		edges := f.edges[j]
 		for i, at := range f.rows {
-			v := w.numbers[at*w.fields+j]
+			v := float64(w.numbers[at*w.fields+j])
 			bins[i] = uint8(sort.Search(len(edges), func(b int) bool { return !(v >= edges[b]) }))
 		}
 		f.sizes[j] = len(edges) + 1
@@ -141,7 +141,7 @@ func (f *Fitter) tree(w *Window, o Options, first int) (t Tree) {
 		if named {
 			s.Field = w.fields - 1 - input
 		} else {
-			s.Edge = float64(f.edges[input][bin-1])
+			s.Edge = f.edges[input][bin-1]
 		}
 		for i, b := range f.bins[input] {
 			if int(b) == bin || !named && int(b) > bin {

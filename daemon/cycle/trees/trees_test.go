@@ -108,7 +108,7 @@ func slowBest(f *Fitter, w *Window, splits []Split, first int) (best Split, most
 	}
 	for j, edges := range f.edges {
 		for _, edge := range edges {
-			try(Split{Field: j, Edge: float64(edge)})
+			try(Split{Field: j, Edge: edge})
 		}
 	}
 	for field := range w.names {
@@ -185,6 +185,26 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// TestEdgesOfCloseNumbers: where numbers differ by less than a window keeps of them, they are on the side of an edge on
+// which they are after rounding.
+func TestEdgesOfCloseNumbers(t *testing.T) {
+	w := NewWindow(4000, 1, 0, 1)
+	for i := range 4000 {
+		w.Add([]float64{1.7e9 + float64(i)}, nil, []float64{0}, 1)
+	}
+	edges, _ := w.edges(nil, 0, w.Len(), 16, nil)
+	if len(edges) < 10 {
+		t.Fatalf("edges %v", edges)
+	}
+	for _, edge := range edges {
+		for i := range 4000 {
+			if v := 1.7e9 + float64(i); math.Abs(v-edge) > 1e-9 && (v >= edge) != (float64(float32(v)) >= edge) {
+				t.Fatalf("%.1f and what the window has of it are on two sides of %.1f", v, edge)
+			}
+		}
+	}
+}
+
 // TestEdges: edges part values into bins of about equal size, never next to a value, and absent and infinite numbers
 // do not move them.
 func TestEdges(t *testing.T) {
@@ -204,7 +224,7 @@ func TestEdges(t *testing.T) {
 		t.Fatalf("edges %v", edges)
 	}
 	for i, e := range edges {
-		if want := float32(10*(i+1)) - 0.5; math.Abs(float64(e-want)) > 2 || e != float32(int(e))+0.5 {
+		if want := float64(10*(i+1)) - 0.5; math.Abs(e-want) > 2 || e != float64(int(e))+0.5 {
 			t.Errorf("edge %d is %g, want about %g", i, e, want)
 		}
 	}

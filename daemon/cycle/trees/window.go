@@ -147,8 +147,8 @@ func (w *Window) Forget(least int, inUse ...*Ensemble) {
 const edgeRows = 1024
 
 // edges appends to dst where the values of a numeric field in the newest n rows are cut, so that each of so many bins
-// has about as many: ascending, each between two values. scratch is memory for values, and is returned.
-func (w *Window) edges(dst []float32, field, n, bins int, scratch []float32) (edges, values []float32) {
+// has about as many: ascending, each between two values, so that numbers before they were rounded are parted alike. scratch is memory for values, and is returned.
+func (w *Window) edges(dst []float64, field, n, bins int, scratch []float32) (edges []float64, values []float32) {
 	values = scratch[:0]
 	for age := 0; age < n; age += max(1, n/edgeRows) {
 		v := w.numbers[(w.n-1-age)%w.size*w.fields+field]
@@ -164,9 +164,12 @@ func (w *Window) edges(dst []float32, field, n, bins int, scratch []float32) (ed
 			continue // no value is below
 		}
 		low, high := values[at-1], values[at]
-		edge := low + (high-low)/2
-		if !(edge > low) || edge > high { // they are next to each other, or too far apart
-			edge = high
+		edge := float64(low + (high-low)/2)
+		switch {
+		case math.IsInf(edge, 0): // they are too far apart
+			edge = float64(high)
+		case !(edge > float64(low) && edge < float64(high)): // they are next to each other: where numbers are rounded
+			edge = (float64(low) + float64(high)) / 2
 		}
 		if last := len(edges) - 1; last < 0 || edge > edges[last] {
 			edges = append(edges, edge)

@@ -2,7 +2,6 @@ package task
 
 import (
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -165,15 +164,10 @@ func (c *Criteria) Silent(like *solver.Model) *solver.Model {
 // Literature: the 5 % level.
 const liftErrors = 2
 
-// Lifts reports whether the lists of a model are shown to be better on the held-out rows than those of popularity
-// alone.
+// Lifts reports whether the lists of a model are shown to be better on the select rows than those of popularity alone.
 func (j *Task) Lifts(model *solver.Model) bool {
-	var own, popular []float64
-	for _, part := range []*encode.Encoded{j.Rows.Select_, j.Rows.Gate} {
-		own = append(own, j.ListsOf(part, model, j.Vocab).Losses...)
-		popular = append(popular, j.ListsOf(part, j.Criteria.Silent(model), j.Vocab).Losses...)
-	}
-	return IsLess(own, popular, j.ChosenBy(nil, slices.Concat(j.Rows.Select_.Events, j.Rows.Gate.Events)), liftErrors)
+	own, popular := j.ListsOf(j.Rows.Select_, model, j.Vocab), j.ListsOf(j.Rows.Select_, j.Criteria.Silent(model), j.Vocab)
+	return IsLess(own.Losses, popular.Losses, j.ChosenBy(nil, j.Rows.Select_.Events), liftErrors)
 }
 
 // ListLoss returns the mean loss of the select rows in the lists of a model.
