@@ -19,7 +19,7 @@ func (c *backtestCmd) Run(a *app) error {
 	o := c.Options
 	o.Now = time.Now
 	var err error
-	if o.Model, err = loadModel(c.ConfigFile, c.Model, config.Exceptions{Offline: true}); err != nil {
+	if o.Model, err = loadModel(c.ConfigFile, c.Model, config.Exceptions{Offline: true, Listen: true}); err != nil {
 		return err
 	}
 	o.Progress = a.progress("backtest")

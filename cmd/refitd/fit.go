@@ -114,7 +114,7 @@ func (c *fitCmd) model() (*config.Model, error) {
 			return nil, &report.ExitError{Code: report.ExitUsage, Err: errors.New(
 				"--task cannot be combined with --config.file, whose schema says it"), Key: "--task"}
 		}
-		configured, err := loadModel(c.ConfigFile, c.Model, config.Exceptions{Classes: true, Offline: true})
+		configured, err := loadModel(c.ConfigFile, c.Model, config.Exceptions{Classes: true, Offline: true, Listen: true})
 		if err != nil {
 			return nil, err
 		}

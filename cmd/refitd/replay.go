@@ -23,7 +23,7 @@ func (c *replayCmd) Run(a *app) error {
 	o := c.Options
 	switch {
 	case c.ConfigFile != "":
-		conf, err := loadConfig(c.ConfigFile, config.Exceptions{Offline: true})
+		conf, err := loadConfig(c.ConfigFile, config.Exceptions{Offline: true, Listen: true})
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func (f *stateFlags) load() (*config.Config, *config.Model, error) {
 	if f.ConfigFile == "" {
 		return f.stored()
 	}
-	conf, err := loadConfig(f.ConfigFile, config.Exceptions{})
+	conf, err := loadConfig(f.ConfigFile, config.Exceptions{Listen: true})
 	if err != nil {
 		return nil, nil, err
 	}

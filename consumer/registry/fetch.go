@@ -211,7 +211,10 @@ func (l *loader) apicurio(base, path string, depth int) error {
 	if failed, ok := errors.AsType[*statusError](err); ok && depth > 0 && strings.HasPrefix(failed.status, "404") {
 		return nil // a build that does not say what a version refers to
 	}
-	if err != nil || json.Unmarshal(list, &refs) != nil {
+	if err == nil {
+		err = json.Unmarshal(list, &refs)
+	}
+	if err != nil {
 		return fmt.Errorf("references that cannot be read: %w", err)
 	}
 	for _, r := range refs {

@@ -119,7 +119,9 @@ func Default() *Config {
 // Exceptions are what the command line allows against the rules for files, and what it adds to them.
 type Exceptions struct {
 	NoAuth bool // any address may be listened on without authentication
-	Listen bool // flags replace the address or the file with authentication; Web.Validate is called with them
+	// Listen allows any address: flags replace it or the file with authentication, with which Web.Validate is called, or
+	// the verb does not listen.
+	Listen bool
 	// Classes of a multiclass or multilabel model may be left out: they are those of the file that a model is fitted
 	// to. A daemon decodes, and has to know the size of its model, before it has seen any.
 	Classes bool

@@ -47,6 +47,12 @@ func (v *validator) score(m *Model, path string) {
 	if s.Topic == "" && (len(s.Input) > 0 || s.Group != "" || s.Propensity != "") {
 		v.bad(path+".topic", "", "the topic that the scores go to, or leave the other keys of score out")
 	}
+	if mapped := m.Input.Mapping.Envelope != "" || len(m.Input.Mapping.Fields) > 0; s.Topic != "" &&
+		(mapped || m.Input.IsFramed()) && slices.ContainsFunc(m.ScoreInput(),
+		func(t string) bool { return slices.Contains(m.Input.Topics, t) }) {
+		v.bad(path+".input", s.Input, "topics whose records are flat JSON, as the schema has the fields: those of "+
+			"input.topics need input.mapping or input.format, which scores do not know")
+	}
 	for i, t := range s.Input {
 		if !isTopic(t) {
 			v.bad(fmt.Sprintf("%s.input[%d]", path, i), t, topic)

@@ -49,7 +49,7 @@ func (x *VectorTable) TableOf(model string) string {
 func (v *validator) publishedVectors(m *Model, path string) {
 	x := &m.Publish.Vectors
 	if x.To == "" {
-		if x.Over != "" || x.PasswordFile != "" {
+		if x.Over != "" || x.PasswordFile != "" || x.Class != "" || x.Table != "" {
 			v.bad(path+".to", "", "the URL of a database, such as postgres://refitd@db.example.org/shop, or leave the rest out")
 		}
 		return

@@ -137,6 +137,9 @@ func timeIn(unit string, ms int64) any {
 		return float64(ms) / 1000
 	case "us":
 		return ms * 1000
+	case "ns":
+		const most = math.MaxInt64 / 1_000_000 // the year 2262
+		return min(ms, most) * 1_000_000
 	}
 	return ms
 }

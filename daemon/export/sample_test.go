@@ -259,3 +259,21 @@ func TestRowsHaveWeights(t *testing.T) {
 		t.Errorf("mean weight %g", mean)
 	}
 }
+
+// TestTimesAreOfTheUnit: a time is exported in the unit of the schema, and read again as it was.
+func TestTimesAreOfTheUnit(t *testing.T) {
+	for _, unit := range []string{"s", "ms", "us", "ns"} {
+		m := tagged("regression")
+		m.Schema.TimeUnit = unit
+		e := event.Event{Label: 1, Weight: 1, Time: 1_700_000_000_500, Categorical: []string{"a"}, Numeric: []float64{1},
+			Multi: [][]string{{"b"}}}
+		line, err := AppendJSON(nil, &m.Schema, &Row{Event: e, Role: sketch.Train, Weight: 1, Topic: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back event.Event
+		if r := ingest.NewDecoder(m).Decode(&back, line, -1); r != nil || back.Time != e.Time {
+			t.Errorf("%s: %v, time %d of %s", unit, r, back.Time, line)
+		}
+	}
+}

@@ -33,8 +33,8 @@ type Counts struct {
 	Aborted    int64
 	Holes      int64
 	Rejected   map[event.Cause]int64
-	RejectedAt int64            // offset of the first of them
-	Rejection  event.Rejection  // of the first of them
+	RejectedAt int64            // offset of the first of them that was not asked for, or else of the first
+	Rejection  event.Rejection  // of that one
 	Rejects    []Reject         // the first of them, without those that are filtered
 	Absent     map[string]int64 // events that lack it, by optional field
 	Formats    map[string]int64 // events of it, by format
@@ -110,7 +110,7 @@ func (c *Counts) count(r *sketch.Record, o *outlines) {
 			Expected: r.Detail.Expected,
 			Got:      r.Detail.Got,
 		}
-		if len(c.Rejected) == 0 {
+		if c.Rejection.Reason == "" || c.Rejection.Reason == event.Filtered && rejection.Reason != event.Filtered {
 			c.RejectedAt, c.Rejection = r.Offset, rejection
 		}
 		c.Rejected[rejection.Cause()]++

@@ -22,6 +22,7 @@ const (
 	lookEvery = time.Second // between two looks at versions and halts
 	// a partition that reads on within it, because it had no room for a while, has no notice
 	haltAfter   = 10 * time.Second
+	goneAfter   = time.Minute      // a process that begins halts again once it has read
 	sendTimeout = 10 * time.Second // of one request
 	lastTimeout = 2 * time.Second  // of all that are still to be sent when the daemon ends, which has five for everything
 	retryMin    = time.Second      // the pause after a failure doubles from this
@@ -76,6 +77,7 @@ type Notifier struct {
 	Options
 	queue    queue
 	halts    map[string]time.Time // when each halt without a notice was first seen
+	gone     map[string]time.Time // since when each halt with a notice is over
 	now      func() time.Time
 	failures int                // attempts in a row that were not answered
 	refused  map[string]refusal // of notices that wait, by id
@@ -88,7 +90,8 @@ func New(o Options) *Notifier {
 	if o.Client == nil {
 		o.Client = newClient()
 	}
-	n := &Notifier{Options: o, halts: make(map[string]time.Time), now: time.Now, refused: make(map[string]refusal)}
+	n := &Notifier{Options: o, halts: make(map[string]time.Time),
+		gone: make(map[string]time.Time), now: time.Now, refused: make(map[string]refusal)}
 	n.open()
 	return n
 }
@@ -190,8 +193,14 @@ func (n *Notifier) lookAtHalts(last bool) (changed bool) {
 		}
 	}
 	for key := range n.queue.Halted {
-		if !halted[key] { // an operator has decided: another halt is another notice
+		switch gone, known := n.gone[key]; {
+		case halted[key]:
+			delete(n.gone, key)
+		case !known:
+			n.gone[key] = now
+		case now.Sub(gone) >= goneAfter: // an operator has decided: another halt is another notice
 			delete(n.queue.Halted, key)
+			delete(n.gone, key)
 			changed = true
 		}
 	}

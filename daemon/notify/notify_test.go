@@ -263,7 +263,14 @@ func TestHalts(t *testing.T) {
 	n.now = func() time.Time { return at }
 	look(time.Hour, h)
 	b.want("partition.halted ratings/3@0")
+	n = b.open()
+	n.now = func() time.Time { return at }
+	look(0) // a process that begins halts once it has read
+	look(goneAfter-1, h)
+	look(time.Hour, h)
+	b.want("partition.halted ratings/3@0")
 	look(0)
+	look(goneAfter)
 	look(0, h)
 	look(haltAfter, h)
 	b.want("partition.halted ratings/3@0", "partition.halted ratings/3@0")

@@ -50,7 +50,7 @@ func (v *Versions) Locate() error {
 		}
 	}
 	if v.ConfigFile != "" {
-		conf, err := config.Load(v.ConfigFile)
+		conf, err := config.LoadWith(v.ConfigFile, config.Exceptions{Listen: true})
 		if err != nil {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Path: v.ConfigFile}
 		}

@@ -156,7 +156,7 @@ const maxWhyBytes = 1024
 // move moves the alias of the path. The publish log keeps who did it: the user that signed in, or the address.
 func (s *Server) move(r *http.Request, cache *modelCache, version int64, why string) error {
 	store := *cache.Store
-	store.By = whoOf(r)
+	store.By = s.whoOf(r)
 	move := publish.Move{Alias: r.PathValue("alias"), To: version, Event: publish.EventAlias, Why: why}
 	if move.Alias == format.Champion {
 		move.Event = publish.EventPromote
@@ -171,8 +171,9 @@ func (s *Server) move(r *http.Request, cache *modelCache, version int64, why str
 	return nil
 }
 
-func whoOf(r *http.Request) string {
-	if user, _, ok := r.BasicAuth(); ok {
+// whoOf names who sent a request: by what was checked of it, so not by a password where none is asked for.
+func (s *Server) whoOf(r *http.Request) string {
+	if user, _, ok := r.BasicAuth(); ok && s.asksForPasswords() {
 		return "http user " + user
 	}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {

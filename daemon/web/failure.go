@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -21,7 +22,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, snapshot.ErrNotFound):
 		request.Fail(w, http.StatusNotFound, s.noVersion(r.PathValue("model")))
 	case errors.Is(err, snapshot.ErrInput):
-		request.Fail(w, http.StatusBadRequest, "an event has a number too large to be scored")
+		request.Fail(w, http.StatusBadRequest, report.WithoutPackages(err.Error()))
 	case errors.Is(err, snapshot.ErrConflict):
 		request.Fail(w, http.StatusConflict, "the alias was moved by another request")
 	case errors.Is(err, snapshot.ErrExpired):

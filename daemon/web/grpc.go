@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/durations"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/inference"
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/daemon/web/tensor"
@@ -38,13 +41,23 @@ type inferenceService struct {
 
 // newGRPC returns what decodes and answers requests of gRPC. It starts no goroutine.
 func newGRPC(s *Server) *grpc.Server {
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(request.MaxBody), grpc.UnaryInterceptor(
-		func(ctx context.Context, ask any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-			answer, err := handle(ctx, ask)
-			return answer, s.grpcError(ctx, askedModel(ask), err)
-		}))
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(request.MaxBody), grpc.UnaryInterceptor(s.answerCall))
 	inference.RegisterGRPCInferenceServiceServer(g, &inferenceService{s: s})
 	return g
+}
+
+// answerCall has a request handled. A panic is an error of that request, as net/http has it, and does not end the
+// process.
+func (s *Server) answerCall(ctx context.Context, ask any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any,
+	err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.Log.Error("panic in a request", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			answer, err = nil, status.Error(codes.Internal, "the request failed; the log of refitd says more")
+		}
+	}()
+	answer, err = handle(ctx, ask)
+	return answer, s.grpcError(ctx, askedModel(ask), err)
 }
 
 // askedModel returns the model that a request names, "" for one that names none.
@@ -150,7 +163,7 @@ func (s *Server) grpcError(ctx context.Context, model string, err error) error {
 	case errors.Is(err, snapshot.ErrNotFound):
 		return status.Error(codes.NotFound, s.noVersion(model))
 	case errors.Is(err, snapshot.ErrInput):
-		return status.Error(codes.InvalidArgument, "an event has a number too large to be scored")
+		return status.Error(codes.InvalidArgument, report.WithoutPackages(err.Error()))
 	case errors.Is(err, snapshot.ErrExpired):
 		return status.Error(codes.FailedPrecondition, "the version has expired")
 	case ctx.Err() != nil:

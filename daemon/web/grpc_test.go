@@ -1,10 +1,14 @@
 package web
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"log/slog"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -294,5 +298,37 @@ func TestGRPCAuthentication(t *testing.T) {
 				t.Errorf("with the password: %v", err)
 			}
 		})
+	}
+}
+
+// TestCallThatPanics: a panic in a handler is an error of its request.
+func TestCallThatPanics(t *testing.T) {
+	var log bytes.Buffer
+	s := &Server{Options: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	_, err := s.answerCall(t.Context(), nil, nil, func(context.Context, any) (any, error) { panic("index out of range") })
+	if status.Code(err) != codes.Internal || !strings.Contains(log.String(), "index out of range") {
+		t.Errorf("%v, log %q", err, &log)
+	}
+}
+
+// TestWhoMovesAnAlias: a password that nobody has checked names nobody.
+func TestWhoMovesAnAlias(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yml")
+	for text, want := range map[string]string{"": "http from 192.0.2.1",
+		"basic_auth_users: {alice: x}\n": "http user alice"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodPut, "/", nil)
+		r.SetBasicAuth("alice", "secret")
+		s := &Server{Options: Options{ConfigFile: file}}
+		if got := s.whoOf(r); got != want {
+			t.Errorf("%q with %q, want %q", got, text, want)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPut, "/", nil)
+	r.SetBasicAuth("alice", "secret")
+	if got := new(Server).whoOf(r); got != "http from 192.0.2.1" {
+		t.Errorf("%q without a file", got)
 	}
 }

@@ -232,6 +232,15 @@ func (s *Server) encrypts() bool {
 	return err != nil || f.HasTLS()
 }
 
+// asksForPasswords reports whether a request without a user's password is refused.
+func (s *Server) asksForPasswords() bool {
+	if s.ConfigFile == "" {
+		return false
+	}
+	f, err := config.ReadWebFile(s.ConfigFile)
+	return err == nil && len(f.Users) > 0
+}
+
 // ServeHealth serves /-/healthy and the status of /-/ready to probes, without TLS and authentication, until ctx is
 // done. A flood of passwords to be checked does not reach it.
 func (s *Server) ServeHealth(ctx context.Context, listener net.Listener) error {

@@ -233,14 +233,10 @@ func (r *Reader) onApplied(c ingest.Counts) {
 	c.Watermark = r.newest
 	r.options.Metrics.Applied(r.options.Settings.Name, c)
 	r.tellMissing()
-	if c.Rejected[event.Cause{Reason: event.Filtered}] > 0 && len(c.Rejected) == 1 {
-		c.Rejected = nil // as asked for
-	}
+	maps.DeleteFunc(c.Rejected, func(cause event.Cause, _ int64) bool { return cause.Reason == event.Filtered }) // as asked
 	if len(c.Rejected) > 0 {
-		for cause, n := range c.Rejected {
-			if cause.Reason != event.Filtered {
-				r.rejected.Add(n)
-			}
+		for _, n := range c.Rejected {
+			r.rejected.Add(n)
 		}
 		r.refused.add(c.Rejected)
 		r.refused.keep(&c)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,6 +209,14 @@ func TestLog(t *testing.T) {
 
 func TestPruneVerb(t *testing.T) {
 	o, _ := history(t, "rrruuu")
+	samples := filepath.Join(o.Store, "m", "samples")
+	if err := os.MkdirAll(samples, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sample := filepath.Join(samples, strings.Repeat("0", 64)+".zst") // that no version names
+	if err := os.WriteFile(sample, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, dry := range []bool{true, false} {
 		lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
 			return Prune(
@@ -224,6 +233,13 @@ func TestPruneVerb(t *testing.T) {
 		if err != nil || fmt.Sprint(offlinetest.Last(lines)["removed"]) != "[1 4]" {
 			t.Errorf("dry run %t: %v, %v, want 1 and 4 removed", dry, lines, err)
 		}
+		if _, err := os.Stat(sample); (err == nil) != dry {
+			t.Errorf("dry run %t: the sample of no version: %v", dry, err)
+		}
+	}
+	err := Prune(t.Context(), PruneOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Now: offlinetest.Clock}, nil)
+	if report.CodeOf(err) != report.ExitUsage {
+		t.Errorf("--keep 0: %v", err)
 	}
 }
 

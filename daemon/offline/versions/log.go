@@ -3,6 +3,7 @@ package versions
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/publish"
 )
@@ -87,6 +89,10 @@ func Prune(ctx context.Context, o PruneOptions, out *report.Emitter) error {
 	if err := o.Locate(); err != nil {
 		return err
 	}
+	if o.Keep < 1 {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--keep",
+			Err: fmt.Errorf("versions prune: --keep is %d: 1 or more, the newest stays", o.Keep)}
+	}
 	store := publish.NewStore(o.Store)
 	store.Now, store.By = o.Now, operator()
 	if err := o.Attach(store); err != nil {
@@ -95,6 +101,11 @@ func Prune(ctx context.Context, o PruneOptions, out *report.Emitter) error {
 	removed, err := store.Prune(ctx, o.Model, publish.Retention{Keep: o.Keep, MaxAge: o.MaxAge, DryRun: o.DryRun})
 	if err != nil {
 		return offline.StoreError(err, filepath.Join(o.Store, o.Model))
+	}
+	if !o.DryRun {
+		if err := reproduce.Prune(store, o.Store, o.Model); err != nil {
+			return offline.StoreError(err, filepath.Join(o.Store, o.Model))
+		}
 	}
 	if removed == nil {
 		removed = []int64{}

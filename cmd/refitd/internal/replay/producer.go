@@ -142,6 +142,9 @@ func (p *producer) done(r *kgo.Record, err error) {
 		p.fail(fmt.Errorf("topic %s partition %d: %w", p.topic, r.Partition, err))
 		return
 	}
+	for int(r.Partition) >= len(p.offsets) { // of a topic that has got partitions since
+		p.offsets = append(p.offsets, report.ReplayPartition{Partition: int32(len(p.offsets))})
+	}
 	at := &p.offsets[r.Partition]
 	if at.First == nil {
 		at.First, at.Last = &r.Offset, new(int64)

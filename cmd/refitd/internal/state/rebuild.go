@@ -225,9 +225,8 @@ func (r *Rebuild) begin(ctx context.Context) error {
 	first := make(map[consumer.TopicPartition]int64)
 	if w, err := sketch.ReadWitness(r.dir); err == nil && !r.Earliest {
 		for _, t := range w.Partitions {
-			if t.Incarnation == 0 { // the offsets of an earlier topic of this name say nothing of this one
-				first[consumer.TopicPartition{Topic: t.Topic, Partition: t.Partition}] = t.Start
-			}
+			// It has the topics that there are, not those of a name before it was made anew.
+			first[consumer.TopicPartition{Topic: t.Topic, Partition: t.Partition}] = t.Start
 		}
 	}
 	for tp, logStart := range starts {
