@@ -1,4 +1,4 @@
-package event
+package framing
 
 import "encoding/binary"
 
@@ -97,10 +97,7 @@ func Headers(b []byte) (list []Header, all int64) {
 }
 
 // HeaderOf returns the value of the last header of a name, nil if no header has the name.
-func HeaderOf(headers []byte, name string) []byte { return header(headers, name) }
-
-// header returns the value of the last header of a name, nil if no header has the name.
-func header(headers []byte, name string) (value []byte) {
+func HeaderOf(headers []byte, name string) (value []byte) {
 	for r := readHeaders(headers); ; {
 		key, v, ok := r.next()
 		if !ok {

@@ -1,4 +1,4 @@
-package event
+package framing
 
 import (
 	"bytes"
@@ -45,8 +45,8 @@ func (id ID) String() string {
 	return fmt.Sprintf("schema %x-%x-%x-%x-%x", g[:4], g[4:6], g[6:8], g[8:10], g[10:])
 }
 
-// isNone reports whether no registry has a schema of the ID: their numbers begin at 1.
-func (id ID) isNone() bool { return id.Number == 0 && id.Kind != GUIDID && id.Kind != GlueID }
+// IsNone reports whether no registry has a schema of the ID: their numbers begin at 1.
+func (id ID) IsNone() bool { return id.Number == 0 && id.Kind != GUIDID && id.Kind != GlueID }
 
 // Style is how a frame is written.
 type Style uint8
@@ -80,15 +80,15 @@ const (
 	glueZlib   = 5
 )
 
-// CutFrame returns a value without its frame, with the ID of its schema. ok is false for data that cannot be
+// Cut returns a value without its frame, with the ID of its schema. ok is false for data that cannot be
 // decompressed into at most limit bytes.
-func CutFrame(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
-	ok = f.cut(value, headers, isKey, limit)
+func Cut(value, headers []byte, isKey bool, limit int) (f Frame, ok bool) {
+	ok = f.Cut(value, headers, isKey, limit)
 	return f, ok
 }
 
-// cut is CutFrame into a frame that is there.
-func (f *Frame) cut(value, headers []byte, isKey bool, limit int) (ok bool) {
+// Cut is [Cut] into a frame that is there.
+func (f *Frame) Cut(value, headers []byte, isKey bool, limit int) (ok bool) {
 	f.ID, f.Style, f.Head, f.Message, f.Data = ID{}, NoFrame, nil, nil, value
 	if len(headers) > 0 && headers[0] != 0 && f.fromHeaders(headers, isKey) {
 		return true
@@ -116,7 +116,7 @@ func (f *Frame) fromHeaders(headers []byte, isKey bool) bool {
 	if isKey {
 		names = &keyHeaders
 	}
-	if id := header(headers, names.guid); len(id) >= 17 && id[0] == magicGUID {
+	if id := HeaderOf(headers, names.guid); len(id) >= 17 && id[0] == magicGUID {
 		f.Style, f.ID, f.Head = HeaderFrame, ID{Kind: GUIDID, GUID: [16]byte(id[1:17])}, id[17:]
 		return true
 	} else if len(id) >= 5 && id[0] == magicNumber {
@@ -124,12 +124,12 @@ func (f *Frame) fromHeaders(headers []byte, isKey bool) bool {
 		f.Head = id[5:]
 		return true
 	}
-	f.Message = header(headers, names.message)
-	if id := header(headers, names.global); len(id) == 8 {
+	f.Message = HeaderOf(headers, names.message)
+	if id := HeaderOf(headers, names.global); len(id) == 8 {
 		f.Style, f.ID = HeaderFrame, ID{Kind: GlobalID, Number: binary.BigEndian.Uint64(id)}
 		return true
 	}
-	if id := header(headers, names.content); len(id) == 8 {
+	if id := HeaderOf(headers, names.content); len(id) == 8 {
 		f.Style, f.ID = HeaderFrame, ID{Kind: ContentID, Number: binary.BigEndian.Uint64(id)}
 		return true
 	}

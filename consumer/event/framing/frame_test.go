@@ -1,4 +1,4 @@
-package event
+package framing
 
 import (
 	"bytes"
@@ -74,7 +74,7 @@ func TestFrames(t *testing.T) {
 			"schema contentId 9", "data", HeaderFrame},
 		"a header cut off": {"data", headersOf("__value_schema_id", "\x01"+uuid[:15]), false, "", "data", NoFrame},
 	} {
-		f, ok := CutFrame([]byte(c.value), c.headers, c.isKey, 1000)
+		f, ok := Cut([]byte(c.value), c.headers, c.isKey, 1000)
 		id := ""
 		if f.ID != (ID{}) {
 			id = f.ID.String()
@@ -88,8 +88,17 @@ func TestFrames(t *testing.T) {
 		"no zlib":                "\x03\x05" + uuid + "data",
 		"zlib cut off":           "\x03\x05" + uuid + packed.String()[:8],
 	} {
-		if f, ok := CutFrame([]byte(value), nil, false, 1000); ok {
+		if f, ok := Cut([]byte(value), nil, false, 1000); ok {
 			t.Errorf("%s: %q", name, f.Data)
 		}
 	}
+}
+
+// headersOf writes names and values as a record has them.
+func headersOf(pairs ...string) []byte {
+	var all []Header
+	for i := 0; i < len(pairs); i += 2 {
+		all = append(all, Header{pairs[i], []byte(pairs[i+1])})
+	}
+	return AppendHeaders(nil, all...)
 }

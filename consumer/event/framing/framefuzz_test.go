@@ -1,4 +1,4 @@
-package event
+package framing
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("data"), headersOf("apicurio.value.globalId", "\x00\x00\x00\x00\x00\x00\x00\x09"), true)
 	f.Fuzz(func(t *testing.T, value, headers []byte, isKey bool) {
 		const limit = 1000
-		frame, ok := CutFrame(value, headers, isKey, limit)
+		frame, ok := Cut(value, headers, isKey, limit)
 		most := max(limit, len(value))
 		if ok && len(frame.Data) > most || len(frame.Data) > most+1 {
 			t.Errorf("%d bytes of a frame of %d", len(frame.Data), len(value))
