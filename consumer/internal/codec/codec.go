@@ -1,4 +1,9 @@
-package consumer
+// Package codec decompresses record batches of Kafka into bounded memory.
+//
+// It knows the four codecs by their numbers and the framing of the Java client around snappy. It does not read batches
+// or records, and opens no connection. What is damaged is an error that wraps [ErrCorrupt]; what is sound, but larger
+// than the limit, a [TooBigError]. A [Decoder] serves one goroutine.
+package codec
 
 import (
 	"bytes"
@@ -15,43 +20,51 @@ import (
 
 // The codecs of record batches by their number in the attributes.
 const (
-	codecGzip   = 1
-	codecSnappy = 2
-	codecLZ4    = 3
-	codecZstd   = 4
+	Gzip   = 1
+	Snappy = 2
+	LZ4    = 3
+	Zstd   = 4
 )
 
 // xerialMagic starts the framing that the Java client puts around snappy blocks; two version numbers of 4 bytes follow
 // it.
 var xerialMagic = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
 
-// codecs decompresses record batches. The zero value is ready; it is not safe for concurrent use.
-type codecs struct {
+// ErrCorrupt is wrapped by errors about bytes that are not what a broker may send.
+var ErrCorrupt = errors.New("damaged record batch")
+
+// Corrupt returns an error that wraps [ErrCorrupt].
+func Corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrCorrupt}, args...)...)
+}
+
+// Decoder decompresses record batches. The zero value is ready; it is not safe for concurrent use.
+type Decoder struct {
 	zstd    *zstd.Decoder
 	zstdMax int
 }
 
-// tooBigError is about a batch whose bytes are what the producer sent, but too many once decompressed.
-type tooBigError struct {
+// TooBigError is about a batch whose bytes are what the producer sent, but too many once decompressed.
+type TooBigError struct {
 	limit int
-	next  int64 // the offset behind the batch
+	Next  int64 // the offset behind the batch
 }
 
-func (e *tooBigError) Error() string {
+func (e *TooBigError) Error() string {
 	return fmt.Sprintf("decompresses to more than %d bytes, the limit for one batch", e.limit)
 }
 
-func tooBig(limit int) error { return &tooBigError{limit: limit} }
+func tooBig(limit int) error { return &TooBigError{limit: limit} }
 
-// decompress appends at most limit decompressed bytes of src to dst, which is empty.
-func (c *codecs) decompress(dst, src []byte, codec uint16, limit int) ([]byte, error) {
+// Decompress appends at most limit decompressed bytes of src to dst, which is empty.
+func (c *Decoder) Decompress(dst, src []byte, codec uint16, limit int) ([]byte, error) {
 	var err error
 	switch codec {
-	case codecGzip, codecLZ4:
+	case Gzip, LZ4:
 		dst, err = decompressStream(dst, src, compress.Compression(codec).Codec(), limit)
-	case codecSnappy:
+	case Snappy:
 		dst, err = decompressSnappy(dst, src, limit)
-	case codecZstd:
+	case Zstd:
 		dst, err = c.decompressZstd(dst, src, limit)
 	default:
 		return dst, fmt.Errorf("compression codec %d is unknown to this build", codec)
@@ -76,7 +89,7 @@ func decompressStream(dst, src []byte, codec compress.Codec, limit int) ([]byte,
 			return dst, nil
 		}
 		if err != nil {
-			return dst, corrupt("%s: %v", codec.Name(), err)
+			return dst, Corrupt("%s: %v", codec.Name(), err)
 		}
 	}
 	return dst, nil
@@ -87,11 +100,11 @@ func decompressSnappy(dst, src []byte, limit int) ([]byte, error) {
 		return snappyBlock(dst, src, limit)
 	}
 	if len(src) < 16 {
-		return dst, corrupt("snappy: a frame header of %d bytes", len(src))
+		return dst, Corrupt("snappy: a frame header of %d bytes", len(src))
 	}
 	for src = src[16:]; len(src) > 0; {
 		if len(src) < 4 || int64(binary.BigEndian.Uint32(src)) > int64(len(src)-4) {
-			return dst, corrupt("snappy: a block is out of bounds")
+			return dst, Corrupt("snappy: a block is out of bounds")
 		}
 		size := 4 + int(binary.BigEndian.Uint32(src))
 		var err error
@@ -107,21 +120,21 @@ func snappyBlock(dst, src []byte, limit int) ([]byte, error) {
 	size, err := s2.DecodedLen(src)
 	switch {
 	case err != nil:
-		return dst, corrupt("snappy: %v", err)
+		return dst, Corrupt("snappy: %v", err)
 	case size > limit-len(dst):
 		return dst, tooBig(limit)
 	case size > 64*len(src): // no element makes more than 64 bytes, of two or more
-		return dst, corrupt("snappy: %d bytes cannot hold %d", len(src), size)
+		return dst, Corrupt("snappy: %d bytes cannot hold %d", len(src), size)
 	}
 	at := len(dst)
 	dst = slices.Grow(dst, size)[:at+size]
 	if _, err := s2.Decode(dst[at:], src); err != nil {
-		return dst[:at], corrupt("snappy: %v", err)
+		return dst[:at], Corrupt("snappy: %v", err)
 	}
 	return dst, nil
 }
 
-func (c *codecs) decompressZstd(dst, src []byte, limit int) ([]byte, error) {
+func (c *Decoder) decompressZstd(dst, src []byte, limit int) ([]byte, error) {
 	if c.zstd == nil || c.zstdMax != limit {
 		// The window bounds what a frame makes the decoder hold beyond its output.
 		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(limit)),
@@ -136,7 +149,7 @@ func (c *codecs) decompressZstd(dst, src []byte, limit int) ([]byte, error) {
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded):
 		return dst, tooBig(limit)
 	case err != nil:
-		return dst, corrupt("zstd: %v", err)
+		return dst, Corrupt("zstd: %v", err)
 	}
 	return out, nil
 }
