@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -125,7 +126,7 @@ func TestPythonIsTheLibrary(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if p, err := readAccepted(want.Watch.StateFile, "m", format.Champion); exec.Command("python3", "-c",
+	if p, err := readAccepted(want.Watch.StateFile, "m", pointer.Champion); exec.Command("python3", "-c",
 		"import cryptography").
 		Run() ==
 		nil &&

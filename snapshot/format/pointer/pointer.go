@@ -1,4 +1,4 @@
-package format
+package pointer
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
@@ -48,9 +49,9 @@ func (p *Pointer) text(model, alias string) []byte {
 }
 
 // Seal sets digest and signature.
-func (p *Pointer) Seal(model, alias string, signer *Signer) {
+func (p *Pointer) Seal(model, alias string, signer *format.Signer) {
 	if signer != nil {
-		p.KeyID = signer.id
+		p.KeyID = signer.ID()
 	}
 	text := p.text(model, alias)
 	p.Digest = "sha256:" + disk.HexSum(text)
@@ -63,7 +64,7 @@ func (p *Pointer) Seal(model, alias string, signer *Signer) {
 // signed by one of the keys. Keys nil asks for no signature; then the number of the move has to be one that counting
 // can have come to, at most 16 for each version up to the one that p names and 2^24: a reader that took an invented one
 // would refuse all that follow.
-func (p *Pointer) Verify(model, alias string, keys Keys) error {
+func (p *Pointer) Verify(model, alias string, keys format.Keys) error {
 	if err := p.Sound(model, alias); err != nil {
 		return err
 	}

@@ -1,9 +1,10 @@
-package format
+package pointer
 
 import (
 	"fmt"
 	"time"
 
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
@@ -29,7 +30,7 @@ func (r *Renewal) Text(model, alias string, p *Pointer) []byte {
 // VerifyRenewal returns the renewal of a pointer, or the zero Renewal if it is of another move, damaged, or not signed
 // by one of the keys; keys nil asks for no signature. What is no renewal takes nothing from the pointer, which Verify
 // is for.
-func (p *Pointer) VerifyRenewal(model, alias string, keys Keys) Renewal {
+func (p *Pointer) VerifyRenewal(model, alias string, keys format.Keys) Renewal {
 	r := p.Renewal
 	text := r.Text(model, alias, p)
 	if r.Renewed.IsZero() || r.Digest != "sha256:"+disk.HexSum(text) ||
@@ -50,7 +51,7 @@ func (p *Pointer) Renewed() time.Time {
 
 // Expiry returns until when a version may be used: what its manifest says, or the renewal if that is later. Zero is for
 // ever.
-func (p *Pointer) Expiry(m *Manifest) time.Time {
+func (p *Pointer) Expiry(m *format.Manifest) time.Time {
 	if !m.Expires.IsZero() && p.Renewal.Expires.After(m.Expires) {
 		return p.Renewal.Expires
 	}
