@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
@@ -53,7 +54,7 @@ type expectedScore struct {
 	Error  string         `json:"error"`
 	Label  any            `json:"label"`
 	Ranked []string       `json:"ranked"`
-	format.Prediction
+	answer.Prediction
 }
 
 type expectedTop struct {
@@ -382,7 +383,7 @@ func (e *expectedModel) rankedAndExplained(t *testing.T, m *scorer.Model) {
 }
 
 // scoreOf returns what predict says of an event.
-func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input) (format.Prediction,
+func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input) (answer.Prediction,
 	error)) expectedScore {
 	e := expectedScore{Event: event}
 	in, err := s.InputFromMap(event)
@@ -390,7 +391,7 @@ func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input)
 		e.Prediction, err = predict(&in)
 	}
 	if err != nil {
-		e.Prediction, e.Error = format.Prediction{}, pythonError(err)
+		e.Prediction, e.Error = answer.Prediction{}, pythonError(err)
 		return e
 	}
 	e.Label, e.Ranked = e.Prediction.Label(), e.Prediction.Ranked()

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -52,7 +53,7 @@ func answersOf(t *testing.T, m *snapshot.Model, events []string) (list []any) {
 		var event map[string]any
 		snapshottest.Must(t, json.Unmarshal([]byte(text), &event))
 		answer := struct {
-			*format.Answer
+			*answer.Answer
 			Digest      string `json:"digest"`
 			DeltaDigest string `json:"delta_digest,omitempty"`
 			Error       string `json:"error,omitempty"`

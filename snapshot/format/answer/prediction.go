@@ -1,9 +1,10 @@
-package format
+package answer
 
 import (
 	"cmp"
 	"slices"
 
+	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/rowmath"
 )
 
@@ -31,9 +32,9 @@ type Prediction struct {
 }
 
 // NewPrediction returns the prediction of a model with these contents, with outputs of 0; link fills in the rest.
-func NewPrediction(c *Contents) Prediction {
+func NewPrediction(c *format.Contents) Prediction {
 	p := Prediction{Outputs: make([]float64, c.NumOutputs), task: c.Schema.Task, names: c.Schema.Classes}
-	if c.Schema.Task == Binary {
+	if c.Schema.Task == format.Binary {
 		p.names = c.Schema.LabelNames()
 	}
 	return p
@@ -42,7 +43,7 @@ func NewPrediction(c *Contents) Prediction {
 // Ranked returns the classes of a multiclass label, those with the largest outputs first, of equal outputs in the order
 // of the schema; else nil.
 func (p *Prediction) Ranked() []string {
-	if p.task != Multiclass {
+	if p.task != format.Multiclass {
 		return nil
 	}
 	order := make([]int, len(p.Outputs))
@@ -60,7 +61,7 @@ func (p *Prediction) Ranked() []string {
 // Names returns the names of a binary label in the order of Probabilities; nil for labels that are no names and for
 // other tasks.
 func (p *Prediction) Names() []string {
-	if p.task != Binary {
+	if p.task != format.Binary {
 		return nil
 	}
 	return p.names
@@ -70,11 +71,11 @@ func (p *Prediction) Names() []string {
 // names the name, for a multilabel one the list of names.
 func (p *Prediction) Label() any {
 	switch p.task {
-	case Multiclass:
+	case format.Multiclass:
 		return p.Classes[0]
-	case Multilabel:
+	case format.Multilabel:
 		return p.Classes
-	case Binary:
+	case format.Binary:
 		if p.names != nil {
 			return p.names[int(p.Value)]
 		}
@@ -83,24 +84,24 @@ func (p *Prediction) Label() any {
 }
 
 // Link fills in value, classes and probabilities from the outputs.
-func (p *Prediction) Link(c *Contents) {
+func (p *Prediction) Link(c *format.Contents) {
 	o, s := p.Outputs, &c.Schema
 	threshold := 0.0 // of an output, where its class is as likely as not; squared loss learns targets 0 and 1
-	if c.Link == Identity {
+	if c.Link == format.Identity {
 		threshold = 0.5
 	}
 	switch s.Task {
-	case Regression:
+	case format.Regression:
 		p.Value = o[0]
-	case Binary:
+	case format.Binary:
 		if o[0] > threshold {
 			p.Value = 1
 		}
-		if c.Link == Logistic {
+		if c.Link == format.Logistic {
 			p.Probabilities = []float64{rowmath.Sigmoid(-o[0]), rowmath.Sigmoid(o[0])}
 		}
-	case Ordinal:
-		if c.Link == Identity {
+	case format.Ordinal:
+		if c.Link == format.Identity {
 			p.Value = min(max(o[0], 1), float64(s.Levels))
 			return
 		}
@@ -114,7 +115,7 @@ func (p *Prediction) Link(c *Contents) {
 			last = below
 		}
 		p.Probabilities[len(o)] = 1 - last
-	case Multiclass:
+	case format.Multiclass:
 		best := 0
 		for c, v := range o {
 			if v > o[best] {
@@ -122,10 +123,10 @@ func (p *Prediction) Link(c *Contents) {
 			}
 		}
 		p.Value, p.Classes = float64(best), s.Classes[best:best+1:best+1]
-		if c.Link == Softmax {
+		if c.Link == format.Softmax {
 			p.Probabilities = rowmath.Softmax(o, o[best])
 		}
-	case Multilabel:
+	case format.Multilabel:
 		p.Classes = []string{}
 		for c, v := range o {
 			if v > threshold {
@@ -133,7 +134,7 @@ func (p *Prediction) Link(c *Contents) {
 			}
 		}
 		p.Value = float64(len(p.Classes))
-		if c.Link == Logistic {
+		if c.Link == format.Logistic {
 			p.Probabilities = make([]float64, len(o))
 			for c, v := range o {
 				p.Probabilities[c] = rowmath.Sigmoid(v)
@@ -144,11 +145,11 @@ func (p *Prediction) Link(c *Contents) {
 
 // Answer is the JSON form of a prediction, as HTTP and the WebAssembly module give it.
 type Answer struct {
-	Prediction    any      `json:"prediction"`        // a number, a class or a list of classes
-	Classes       []string `json:"classes,omitempty"` // the names of a binary label, in the order of probabilities
-	Outputs       []Number `json:"outputs"`           // raw, in the order of the manifest
-	Probabilities []Number `json:"probabilities"`     // of the classes or levels; null where the link has none
-	Ranked        []string `json:"ranked,omitempty"`  // the classes of a multiclass label, best first
+	Prediction    any             `json:"prediction"`        // a number, a class or a list of classes
+	Classes       []string        `json:"classes,omitempty"` // the names of a binary label, in the order of probabilities
+	Outputs       []format.Number `json:"outputs"`           // raw, in the order of the manifest
+	Probabilities []format.Number `json:"probabilities"`     // of the classes or levels; null where the link has none
+	Ranked        []string        `json:"ranked,omitempty"`  // the classes of a multiclass label, best first
 	// names such as user=u9 that the version does not know: they count nothing
 	Unseen []string `json:"unseen"`
 	Absent []string `json:"absent"` // optional fields that the event lacks: they count nothing
@@ -158,13 +159,13 @@ type Answer struct {
 func (p *Prediction) Answer() Answer {
 	label := p.Label()
 	if v, ok := label.(float64); ok {
-		label = Number(v)
+		label = format.Number(v)
 	}
 	return Answer{
 		Prediction:    label,
 		Classes:       p.Names(),
-		Outputs:       Numbers(p.Outputs),
-		Probabilities: Numbers(p.Probabilities),
+		Outputs:       format.Numbers(p.Outputs),
+		Probabilities: format.Numbers(p.Probabilities),
 		Ranked:        p.Ranked(),
 		Unseen:        List(p.Unseen),
 		Absent:        List(p.Absent),
