@@ -1,4 +1,4 @@
-package format
+package rowmath
 
 import (
 	"math"
@@ -9,10 +9,10 @@ import (
 // hand.
 const cosineReach = 1 << 20
 
-// cosine is math.Cos to the bit, of numbers in any order: where that branches by octant, which no processor foresees,
+// Cosine is math.Cos to the bit, of numbers in any order: where that branches by octant, which no processor foresees,
 // this evaluates both polynomials and takes the bits of one (Cephes; Moshier 1989, as package math has it). Elsewhere
 // than on amd64 compilers may fuse operations otherwise in one than in the other: it is math.Cos there.
-func cosine(x float64) float64 {
+func Cosine(x float64) float64 {
 	const (
 		quarter1 = 7.85398125648498535156e-1 // π/4 in three parts
 		quarter2 = 3.77489470793079817668e-8
