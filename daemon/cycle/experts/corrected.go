@@ -133,7 +133,7 @@ func (c *EntityCap) count(to *rows.Counted, ev *event.Event) []int32 {
 }
 
 func (c *EntityCap) nameKey(field int, name string) uint64 {
-	return mixHash(maphash.String(c.seed, name), uint64(field), 0)
+	return rows.MixHash(maphash.String(c.seed, name), uint64(field), 0)
 }
 
 // correct returns what an event corrects of the one that its identity was learned with, and sets what counts of that

@@ -218,8 +218,8 @@ func (c *EntityCap) takeName(entity uint64, field int, name string, shared bool)
 	if name == "" { // absent
 		return shared
 	}
-	key := mixHash(maphash.String(c.seed, name), uint64(field), 0)
-	pair := mixHash(key, entity, 1)
+	key := rows.MixHash(maphash.String(c.seed, name), uint64(field), 0)
+	pair := rows.MixHash(key, entity, 1)
 	events, _ := c.names.get(key)
 	of, known := c.pairs.get(pair)
 	if !shared && !known {

@@ -207,7 +207,7 @@ func (l *Pairwise) Gather(ev *event.Event) {
 func (l *Pairwise) add(term, place int, a, b uint64, value float64) {
 	l.Active = append(
 		l.Active,
-		activeName{key: mixHash(a, b, uint64(term)), names: [2]uint32{uint32(a), uint32(b)}, Term: term, place: place,
+		activeName{key: rows.MixHash(a, b, uint64(term)), names: [2]uint32{uint32(a), uint32(b)}, Term: term, place: place,
 			with: l.Terms[term].With, Value: value},
 	)
 }
