@@ -7,6 +7,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/drift"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
@@ -73,7 +74,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			c.entityFields = append(c.entityFields, f)
 		}
 	}
-	c.backlog.Most, c.ensemble.cap, c.ensemble.popular = rows.BacklogBytes(m), experts.NewEntityCap(m, &schema),
+	c.backlog.Most, c.ensemble.cap, c.ensemble.popular = rows.BacklogBytes(m), admission.NewEntityCap(m, &schema),
 		fitted.NewPopularity(m)
 	c.publisher.rankings = updates.NewRankings(m, &c.schema)
 	c.nonForgetting = updates.NonForgettingFields(m, &schema)

@@ -3,6 +3,7 @@ package cycle
 import (
 	"sync/atomic"
 
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -26,7 +27,7 @@ type ensemble struct {
 	sgd       *experts.SGDBias       // a part of the mixture; nil for classes
 	linear    *experts.Expert        // the baseline of classes, which is no part; nil for numbers
 	popular   *fitted.Popularity     // of choices; nil of events with labels
-	cap       *experts.EntityCap
+	cap       *admission.EntityCap
 	admitted  [pipelineMost]rows.Counted // of the events of a chunk
 	pool      rows.Interner              // names of relearned events
 	evicted   atomic.Int64               // names that the fold-in gave up for others

@@ -2,7 +2,7 @@ package cycle
 
 import (
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
@@ -22,7 +22,7 @@ func (c *Cycle) admit(o *Observation, to *rows.Counted) {
 }
 
 // Held returns how many events were not learned in full since the start, for a reason.
-func (e *ensemble) Held(why experts.Held) int64 { return e.cap.Held[why].Load() }
+func (e *ensemble) Held(why admission.Held) int64 { return e.cap.Held[why].Load() }
 
 // weigh has events count with their limited weights until restore is called.
 func (e *ensemble) weigh(events []Observation) (restore func()) {

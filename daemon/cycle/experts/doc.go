@@ -9,7 +9,7 @@
 // learner may run on a goroutine that the holder of the lock starts and waits for (pipeline.go of package cycle): they
 // share nothing that changes, and those that see numbers have a running scale each (onNumbers). Gather or Outputs
 // always comes before Learn of the same event. What is learned is a function of the order of events alone. Only
-// EntityCap.Held and Slots.Evicted are atomic, for the scraper.
+// Slots.Evicted is atomic, for the scraper. What of an event is learned, package admission decides.
 //
 // Files:
 //
@@ -28,6 +28,4 @@
 //	baseline.go      predictors without a model (Baseline, Conditional); sgdbias.go has biases by gradient steps
 //	residual.go      weights by recent loss (Weights)
 //	sleeper.go       experts that may keep events without predicting them (Sleeper)
-//	entitycap.go     what of an event is learned, so that no entity or name has too large a share (EntityCap)
-//	copies.go        floods of events that came before
 package experts

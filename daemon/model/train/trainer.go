@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -60,8 +60,8 @@ type chain struct {
 
 // logged is what was logged already.
 type logged struct {
-	held   [experts.NumHeld]bool // reasons that logHeld has said
-	tables map[string]string     // what logTables has said last, by table; of the refit that is under way
+	held   [admission.NumHeld]bool // reasons that logHeld has said
+	tables map[string]string       // what logTables has said last, by table; of the refit that is under way
 }
 
 // shown is what others ask of a trainer. It is safe for concurrent use.

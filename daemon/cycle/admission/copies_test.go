@@ -1,4 +1,4 @@
-package experts
+package admission
 
 import (
 	"fmt"
