@@ -219,8 +219,8 @@ func TestRegister(t *testing.T) {
 		if err != nil || int(id) != 1+i%2 {
 			t.Errorf("%d: ID %d, %v", i, id, err)
 		}
-		if got, _ := ask(t, c, framing.ID{Kind: framing.NumberID, Number: uint64(id)}); got == nil || got.Format != w.Format ||
-			got.Text != w.Text {
+		got, _ := ask(t, c, framing.ID{Kind: framing.NumberID, Number: uint64(id)})
+		if got == nil || got.Format != w.Format || got.Text != w.Text {
 			t.Errorf("%d: %+v", i, got)
 		}
 	}
