@@ -1,4 +1,4 @@
-package cycle
+package schedule
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func TestSchedule(t *testing.T) {
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	train := &config.Train{Every: config.Duration(30 * time.Second), EveryEvents: 100}
 	publish := &config.Publish{UpdateEvery: config.Duration(10 * time.Second)}
-	s := NewSchedule(&config.Model{}, start)
+	s := New(&config.Model{}, start)
 	wants := func(what string, got, want bool) {
 		t.Helper()
 		if got != want {
@@ -34,7 +34,7 @@ func TestSchedule(t *testing.T) {
 	wants("the next refit, 30 s after the end of the last", s.RefitDue(train, at(65), 150), true)
 	wants("the next refit after its events", s.RefitDue(train, at(36), 200), true)
 
-	young, first := &config.Train{EveryEvents: 1000, FirstEvents: 200}, NewSchedule(&config.Model{}, start)
+	young, first := &config.Train{EveryEvents: 1000, FirstEvents: 200}, New(&config.Model{}, start)
 	for _, due := range []int64{200, 400, 800, 1600, 2600, 3600} {
 		wants("a young refit too soon", first.RefitDue(young, start, due-1), false)
 		wants("a young refit", first.RefitDue(young, start, due), true)
@@ -83,7 +83,7 @@ func TestSchedule(t *testing.T) {
 	s.UpdateEnded(at(150))
 	wants("an update that is asked for, in its time", s.UpdateDue(withDeltas, at(160), 11), true)
 
-	lists := NewSchedule(cycletest.ChoicesModel(t), start)
+	lists := New(cycletest.ChoicesModel(t), start)
 	lists.Updated(at(0), 500)
 	wants("an update of lists before a tenth more choices", lists.UpdateDue(publish, at(9), 549), false)
 	wants("an update of lists after a tenth more choices", lists.UpdateDue(publish, at(1), 550), true)

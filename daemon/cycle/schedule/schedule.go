@@ -1,4 +1,4 @@
-package cycle
+package schedule
 
 import (
 	"time"
@@ -26,8 +26,8 @@ type Schedule struct {
 // is due for it. With fewer events since the change a refit would hardly differ from the one before. Chosen by hand.
 const hastenEvents = 2500
 
-// NewSchedule returns the schedule of a model that begins now and has seen no events.
-func NewSchedule(m *config.Model, now time.Time) Schedule {
+// New returns the schedule of a model that begins now and has seen no events.
+func New(m *config.Model, now time.Time) Schedule {
 	return Schedule{RefitAt: now, UpdateAt: now, DeltaAt: now, lists: m.ChosenField() >= 0}
 }
 
