@@ -81,7 +81,7 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	u.reportMu.Lock()
 	defer u.reportMu.Unlock()
 	u.race.Choose(there)
-	if f, is := u.behind.best(u.race.Chosen, there); is && f != u.race.Chosen && u.isChanged() {
+	if f, is := u.behind.Best(u.race.Chosen, there); is && f != u.race.Chosen && u.isChanged() {
 		u.race.Forget() // what was better before is not any more
 		u.race.Chosen = f
 	}
@@ -90,7 +90,7 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 // prefersUpdates reports whether consumers should have updates rather than the last refit. c.mu is held.
 func (u *publisher) prefersUpdates() bool {
 	is := u.comparison.Prefers(u.updates, variants[u.race.Chosen].apart)
-	if !is && u.isChanged() && u.behind.lags[u.race.Chosen].IsLarge() {
+	if !is && u.isChanged() && u.behind.Lags[u.race.Chosen].IsLarge() {
 		u.comparison.Forget()
 		return true
 	}

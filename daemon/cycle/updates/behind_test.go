@@ -1,4 +1,4 @@
-package cycle
+package updates
 
 import (
 	"math"
@@ -6,14 +6,13 @@ import (
 
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
-	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
 // TestAskedAgainLessAndLess: consumers that are far behind a variant ask for an update, each time after twice as many
 // events; without a difference they do not. The variant is what they would get, as long as it is there.
 func TestAskedAgainLessAndLess(t *testing.T) {
-	var b behind
-	s := &updates.Score{}
+	var b Behind
+	s := &Score{}
 	for f := range s.Forms {
 		s.Forms[f] = math.NaN()
 	}
@@ -23,7 +22,7 @@ func TestAskedAgainLessAndLess(t *testing.T) {
 		if i >= 200 {
 			s.Forms[mixture.FormTrees] = 0.2 + 0.2*math.Sin(float64(i))
 		}
-		if b.add(s, math.NaN(), false); b.asks() {
+		if b.Add(s, math.NaN(), false); b.Asks() {
 			asked = append(asked, i)
 		}
 	}
@@ -36,24 +35,24 @@ func TestAskedAgainLessAndLess(t *testing.T) {
 		}
 	}
 	all := func(mixture.Variant) bool { return true }
-	if best, is := b.best(mixture.FormFoldIn, all); !is || best != mixture.FormTrees {
+	if best, is := b.Best(mixture.FormFoldIn, all); !is || best != mixture.FormTrees {
 		t.Errorf("variant %d is best, %t", best, is)
 	}
-	if best, is := b.best(mixture.FormFoldIn, func(f mixture.Variant) bool { return f != mixture.FormTrees }); is {
+	if best, is := b.Best(mixture.FormFoldIn, func(f mixture.Variant) bool { return f != mixture.FormTrees }); is {
 		t.Errorf("variant %d is best without trees", best)
 	}
-	b.lags[mixture.FormBayes] = b.lags[mixture.FormTrees]
+	b.Lags[mixture.FormBayes] = b.Lags[mixture.FormTrees]
 	for _, chosen := range []mixture.Variant{mixture.FormBayes, mixture.FormTrees} {
-		if best, _ := b.best(chosen, func(mixture.Variant) bool { return true }); best != chosen {
+		if best, _ := b.Best(chosen, func(mixture.Variant) bool { return true }); best != chosen {
 			t.Errorf("variant %d is no better than %d", best, chosen)
 		}
 	}
-	b.lags[mixture.FormBayes] = experts.Lag{}
+	b.Lags[mixture.FormBayes] = experts.Lag{}
 	for range 500 {
 		s.Forms[mixture.FormTrees] = s.Published.Loss
-		b.add(s, math.NaN(), false)
+		b.Add(s, math.NaN(), false)
 	}
-	if b.asks() {
+	if b.Asks() {
 		t.Error("asked without a difference")
 	}
 }
