@@ -44,13 +44,15 @@ daemon/crash
 daemon/curves
 	daemon/report snapshot/durable
 daemon/cycle
-	consumer/event daemon/config daemon/cycle/admission daemon/cycle/drift daemon/cycle/encode daemon/cycle/evaluate
-	daemon/cycle/experts daemon/cycle/fitted daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture
-	daemon/cycle/refit daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows
-	daemon/cycle/tables daemon/cycle/updates daemon/cycle/vectors daemon/quality daemon/report snapshot snapshot/format
-	snapshot/scorer solver
+	consumer/event daemon/config daemon/cycle/admission daemon/cycle/baselines daemon/cycle/drift daemon/cycle/encode
+	daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted daemon/cycle/gate daemon/cycle/guard
+	daemon/cycle/mixture daemon/cycle/refit daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task
+	daemon/cycle/rows daemon/cycle/tables daemon/cycle/updates daemon/cycle/vectors daemon/quality daemon/report
+	snapshot snapshot/format snapshot/scorer solver
 daemon/cycle/admission
-	consumer/event daemon/config daemon/cycle/rows daemon/cycle/tables
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/rows daemon/cycle/tables
+daemon/cycle/baselines
+	consumer/event daemon/cycle/admission daemon/cycle/encode daemon/cycle/rows
 daemon/cycle/cycletest
 	consumer/event daemon/config
 daemon/cycle/cycletest/refits
@@ -64,8 +66,8 @@ daemon/cycle/encode
 daemon/cycle/evaluate
 	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot/format solver
 daemon/cycle/experts
-	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/kdtree
-	daemon/cycle/rows daemon/cycle/tables daemon/cycle/trees snapshot/format solver solver/posterior
+	consumer/event daemon/config daemon/cycle/admission daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted
+	daemon/cycle/kdtree daemon/cycle/rows daemon/cycle/tables daemon/cycle/trees snapshot/format solver solver/posterior
 	solver/posterior/online solver/ridge
 daemon/cycle/fitted
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/cycle/tables
@@ -79,8 +81,8 @@ daemon/cycle/guard
 	daemon/report snapshot/format
 daemon/cycle/kdtree
 daemon/cycle/mixture
-	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/rows
-	daemon/report snapshot/format solver solver/posterior solver/ridge
+	consumer/event daemon/config daemon/cycle/admission daemon/cycle/baselines daemon/cycle/encode daemon/cycle/evaluate
+	daemon/cycle/experts daemon/cycle/rows daemon/report snapshot/format solver solver/posterior solver/ridge
 daemon/cycle/refit
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/gate
 	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/refit/variational
@@ -102,6 +104,8 @@ daemon/cycle/refit/variational
 	solver/posterior/online solver/posterior/sweep
 daemon/cycle/rows
 	consumer/event daemon/config daemon/report
+daemon/cycle/schedule
+	daemon/config
 daemon/cycle/tables
 	consumer/event daemon/config daemon/cycle/rows
 daemon/cycle/trees
@@ -166,9 +170,9 @@ daemon/model/state
 	daemon/statedir sketch snapshot snapshot/durable snapshot/failpoint snapshot/format snapshot/publish
 daemon/model/train
 	daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/admission daemon/cycle/encode daemon/cycle/fitted
-	daemon/cycle/updates daemon/durations daemon/ingest daemon/model/metrics daemon/model/part daemon/model/read
-	daemon/model/role daemon/model/state daemon/model/versions daemon/publish daemon/report daemon/shard daemon/traces
-	snapshot snapshot/backoff snapshot/failpoint snapshot/format
+	daemon/cycle/schedule daemon/cycle/updates daemon/durations daemon/ingest daemon/model/metrics daemon/model/part
+	daemon/model/read daemon/model/role daemon/model/state daemon/model/versions daemon/publish daemon/report
+	daemon/shard daemon/traces snapshot snapshot/backoff snapshot/failpoint snapshot/format
 daemon/model/versions
 	daemon/config daemon/curves daemon/cycle daemon/cycle/fitted daemon/cycle/guard daemon/cycle/updates
 	daemon/model/metrics daemon/model/part daemon/model/state daemon/publish daemon/report daemon/traces daemon/web
@@ -180,9 +184,9 @@ daemon/offline
 	daemon/report sketch snapshot snapshot/durable snapshot/format snapshot/objects snapshot/publish
 daemon/offline/backtest
 	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/drift daemon/cycle/encode
-	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates
-	daemon/dataset daemon/ingest daemon/offline daemon/offline/fit daemon/plot daemon/progress daemon/publish
-	daemon/report sketch snapshot snapshot/scorer
+	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/schedule
+	daemon/cycle/updates daemon/dataset daemon/ingest daemon/offline daemon/offline/fit daemon/plot daemon/progress
+	daemon/publish daemon/report sketch snapshot snapshot/scorer
 daemon/offline/evaluate
 	consumer/event daemon/choices daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/dataset daemon/offline
 	daemon/offline/fit daemon/progress daemon/report snapshot snapshot/format

@@ -91,9 +91,10 @@
 //	evaluate           losses before learning
 //	fitted             a trained model and what continues it
 //	kdtree             rows of a matrix near a point
-//	experts            online learners and baselines
+//	admission          what of an event is learned; corrected labels
+//	experts            online learners
+//	baselines          predictors without a model
 //	mixture            the live prediction; variants of updates
-//	admission          what of an event is learned
 //	drift              alarms on change
 //	guard              may consumers have this update
 //	refit/task         what the stages of a refit share

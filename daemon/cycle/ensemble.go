@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/admission"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -27,7 +28,7 @@ type ensemble struct {
 	levels    *mixture.OrdinalMixture
 	stacked   *mixture.StackedUpdate // nil where versions hold no sums
 	pooled    *mixture.PooledUpdate  // the same of sums of variants
-	sgd       *experts.SGDBias       // a part of the mixture; nil for classes
+	sgd       *baselines.SGDBias     // a part of the mixture; nil for classes
 	linear    *experts.Expert        // the baseline of classes, which is no part; nil for numbers
 	popular   *fitted.Popularity     // of choices; nil of events with labels
 	cap       *admission.EntityCap

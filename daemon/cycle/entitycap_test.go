@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/admission"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
@@ -90,7 +91,7 @@ func mixed(t *testing.T, c *Cycle) string {
 		weights = append(weights, c.ensemble.mixture.Parts[i].Weight)
 	}
 	for _, b := range c.ensemble.mixture.Baselines {
-		if m, ok := b.(*experts.Conditional); ok {
+		if m, ok := b.(*baselines.Conditional); ok {
 			means = append(means, m.All...)
 		}
 	}

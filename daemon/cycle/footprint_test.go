@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/admission"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
@@ -20,7 +21,7 @@ func TestMixtureFootprint(t *testing.T) {
 	const rows = 5000
 	target := targetOf(t, "ordinal")
 	before := cycletest.Heap()
-	setting := &experts.BaselineSetting{Target: target, Fields: 2, By: 0, Limit: rows}
+	setting := &baselines.Setting{Target: target, Fields: 2, By: 0, Limit: rows}
 	m := mixture.NewMixture(nil, setting)
 	for i := range 4 * rows {
 		ev := &event.Event{

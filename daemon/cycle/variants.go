@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
@@ -179,8 +180,8 @@ func Parts() []string {
 	for i := range experts.Kinds {
 		parts = append(parts, experts.Kinds[i].Name)
 	}
-	for i := range experts.Baselines {
-		parts = append(parts, experts.Baselines[i].Name)
+	for i := range baselines.Kinds {
+		parts = append(parts, baselines.Kinds[i].Name)
 	}
 	parts = append(parts, mixture.PartStack, mixture.PartPool, mixture.PartCalibration, mixture.PartLevels)
 	for f := range variants[1:] {

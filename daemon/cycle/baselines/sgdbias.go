@@ -1,7 +1,8 @@
-package experts
+package baselines
 
 import (
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
@@ -18,14 +19,14 @@ type SGDBias struct {
 }
 
 // sgdBiasKind is the baseline of biases by gradient steps, of numbers.
-var sgdBiasKind = BaselineKind{
+var sgdBiasKind = Kind{
 	Name:    PartSGD,
 	Doc:     "global, user and item biases by gradient steps; labels that are numbers",
-	Applies: func(s *BaselineSetting) bool { return s.Target.IsNumeric() },
-	New: func(s *BaselineSetting) Baseline {
+	Applies: func(s *Setting) bool { return s.Target.IsNumeric() },
+	New: func(s *Setting) Baseline {
 		return &NumberSGD{newSGDBias(s.Target, s.Fields, s.Limit), s.Target}
 	},
-	Footprint: func(s *BaselineSetting, maxName int) int64 {
+	Footprint: func(s *Setting, maxName int) int64 {
 		return int64(min(s.Fields, sgdFields)) * int64(s.Limit) * int64(rows.BiasBytes+maxName)
 	},
 }
@@ -106,14 +107,14 @@ func (s *SGDBias) learn(ev *event.Event, counts *rows.Counted) {
 }
 
 // correct takes the difference of the steps towards two labels, as far as the steps since have left of it.
-func (s *SGDBias) correct(of *Correction) {
+func (s *SGDBias) correct(of *admission.Correction) {
 	step := sgdStep * (of.Is.Label - of.Was.Label)
 	if of.Counts.IsShared() {
-		s.Global += step * remains(sgdStep, 1, of.Since)
+		s.Global += step * admission.Remains(sgdStep, 1, of.Since)
 	}
 	for f, name := range of.Is.Categorical[:s.fields] {
 		if at, _ := s.index.Find(s.items, int32(f), name); at >= 0 && !of.Counts.Holds(f) {
-			s.bias[at] += step * remains(sgdStep, 1, of.Ages[f])
+			s.bias[at] += step * admission.Remains(sgdStep, 1, of.Ages[f])
 		}
 	}
 }
@@ -135,6 +136,6 @@ func (b *NumberSGD) Learn(ev *event.Event, _ []float64, counts *rows.Counted) {
 	b.SGDBias.learn(ev, counts)
 }
 
-func (b *NumberSGD) Correct(of *Correction) {
+func (b *NumberSGD) Correct(of *admission.Correction) {
 	b.SGDBias.correct(of)
 }

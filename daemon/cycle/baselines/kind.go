@@ -1,4 +1,4 @@
-package experts
+package baselines
 
 import (
 	"slices"
@@ -6,9 +6,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
-// Baselines are the predictors of the mixture that need no model, in the order of their parts. To add one, write its
+// Kinds are the predictors of the mixture that need no model, in the order of their parts. To add one, write its
 // value in a file of this package and its row here.
-var Baselines = []BaselineKind{
+var Kinds = []Kind{
 	meanKind,
 	recentMeanKind,
 	sgdBiasKind,
@@ -18,23 +18,23 @@ var Baselines = []BaselineKind{
 	entityLastLabelKind,
 }
 
-// BaselineKind is what there is to say of a baseline. A mixture makes its baselines, names their parts and adds up its
-// part of memory.parts by Baselines alone.
-type BaselineKind struct {
+// Kind is what there is to say of a baseline. A mixture makes its baselines, names their parts and adds up its
+// part of memory.parts by Kinds alone.
+type Kind struct {
 	// Name is that of its part of the mixture: in reports, manifests and metrics. It is not to be changed.
 	Name string
 	// Doc says what it predicts from, for configs/docs/components.md.
 	Doc string
 	// Applies reports whether a model has such a baseline.
-	Applies func(s *BaselineSetting) bool
+	Applies func(s *Setting) bool
 	// New returns it. Its Name is Name.
-	New func(s *BaselineSetting) Baseline
+	New func(s *Setting) Baseline
 	// Footprint returns the bytes that it takes at most, with names of at most maxName bytes.
-	Footprint func(s *BaselineSetting, maxName int) int64
+	Footprint func(s *Setting, maxName int) int64
 }
 
-// BaselineSetting is what baselines are made for. It does not change.
-type BaselineSetting struct {
+// Setting is what baselines are made for. It does not change.
+type Setting struct {
 	Target *encode.Target
 	Fields int // categorical fields
 	By     int // the one whose entities have a last label, or -1
@@ -44,7 +44,7 @@ type BaselineSetting struct {
 }
 
 // Width is how many numbers a baseline predicts.
-func (s *BaselineSetting) Width() int {
+func (s *Setting) Width() int {
 	if s.Target.IsNumeric() {
 		return 1
 	}
@@ -52,7 +52,7 @@ func (s *BaselineSetting) Width() int {
 }
 
 // contexts returns how many contexts a baseline may keep: fewer where each has the frequencies of many classes.
-func (s *BaselineSetting) contexts() int {
+func (s *Setting) contexts() int {
 	if s.Target.IsNumeric() {
 		return s.Limit
 	}
@@ -60,24 +60,24 @@ func (s *BaselineSetting) contexts() int {
 }
 
 // has reports whether a model has a baseline, which is not left out.
-func (s *BaselineSetting) has(k *BaselineKind) bool {
+func (s *Setting) has(k *Kind) bool {
 	return k.Applies(s) && !slices.Contains(s.Without, k.Name)
 }
 
 // New returns the baselines of a model.
-func (s *BaselineSetting) New() (all []Baseline) {
-	for i := range Baselines {
-		if s.has(&Baselines[i]) {
-			all = append(all, Baselines[i].New(s))
+func (s *Setting) New() (all []Baseline) {
+	for i := range Kinds {
+		if s.has(&Kinds[i]) {
+			all = append(all, Kinds[i].New(s))
 		}
 	}
 	return all
 }
 
 // Footprint returns how many baselines a model has, and their bytes with names of at most maxName bytes.
-func (s *BaselineSetting) Footprint(maxName int) (n int, bytes int64) {
-	for i := range Baselines {
-		if k := &Baselines[i]; s.has(k) {
+func (s *Setting) Footprint(maxName int) (n int, bytes int64) {
+	for i := range Kinds {
+		if k := &Kinds[i]; s.has(k) {
 			n, bytes = n+1, bytes+k.Footprint(s, maxName)
 		}
 	}

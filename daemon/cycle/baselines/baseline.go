@@ -1,4 +1,4 @@
-package experts
+package baselines
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
@@ -18,7 +19,7 @@ type Baseline interface {
 	// Learn takes up what counts of the event that predict was called with last.
 	Learn(ev *event.Event, targets []float64, counts *rows.Counted)
 	// Correct has a label take the place of one that was learned.
-	Correct(of *Correction)
+	Correct(of *admission.Correction)
 }
 
 // The means of all events: equally, and of the last fifty or so.
@@ -37,27 +38,27 @@ var (
 var lastLabelKind = ofContexts(PartLastLabel, "the mean of events after the same last label", -1, 0.99, true)
 
 // entityLastLabelKind is the same with the last label of the entity, by whose names train.fold_in.by says.
-var entityLastLabelKind = BaselineKind{
+var entityLastLabelKind = Kind{
 	Name:    PartEntityLabel,
 	Doc:     "the same with the last label of the entity, which the first field of `train.fold_in.by` names",
-	Applies: func(s *BaselineSetting) bool { return s.By >= 0 },
-	New: func(s *BaselineSetting) Baseline {
+	Applies: func(s *Setting) bool { return s.By >= 0 },
+	New: func(s *Setting) Baseline {
 		return newConditional(s, PartEntityLabel, s.By, 0.99, true)
 	},
-	Footprint: func(s *BaselineSetting, maxName int) int64 {
+	Footprint: func(s *Setting, maxName int) int64 {
 		return rows.SlotsFootprint(s.contexts(), maxName) + conditionalFootprint(s, s.labels(), maxName)
 	},
 }
 
 // ofContexts is the baseline of the mean in a context: that of a name in a field, -1 for no field, and where last is
 // true that of the last label.
-func ofContexts(name, doc string, field int, fade float64, last bool) BaselineKind {
-	return BaselineKind{
+func ofContexts(name, doc string, field int, fade float64, last bool) Kind {
+	return Kind{
 		Name:    name,
 		Doc:     doc,
-		Applies: func(s *BaselineSetting) bool { return field < s.Fields },
-		New:     func(s *BaselineSetting) Baseline { return newConditional(s, name, field, fade, last) },
-		Footprint: func(s *BaselineSetting, maxName int) int64 {
+		Applies: func(s *Setting) bool { return field < s.Fields },
+		New:     func(s *Setting) Baseline { return newConditional(s, name, field, fade, last) },
+		Footprint: func(s *Setting, maxName int) int64 {
 			switch {
 			case field >= 0:
 				return conditionalFootprint(s, s.contexts(), maxName)
@@ -69,7 +70,7 @@ func ofContexts(name, doc string, field int, fade float64, last bool) BaselineKi
 	}
 }
 
-func newConditional(s *BaselineSetting, name string, field int, fade float64, last bool) *Conditional {
+func newConditional(s *Setting, name string, field int, fade float64, last bool) *Conditional {
 	b := &Conditional{Title: name, Target: s.Target, Field: field, Fade: fade, Last: last, Width: s.Width()}
 	if field >= 0 || last {
 		b.Slots = rows.NewSlots(s.contexts())
@@ -81,12 +82,12 @@ func newConditional(s *BaselineSetting, name string, field int, fade float64, la
 }
 
 // conditionalFootprint returns the bytes of n contexts of a baseline.
-func conditionalFootprint(s *BaselineSetting, n, maxName int) int64 {
+func conditionalFootprint(s *Setting, n, maxName int) int64 {
 	return rows.SlotsFootprint(n, maxName) + int64(n)*8*int64(s.Width()+1)
 }
 
 // labels returns how many different labels there may be as contexts.
-func (s *BaselineSetting) labels() int {
+func (s *Setting) labels() int {
 	switch s.Target.Task {
 	case event.Ordinal:
 		return min(s.contexts(), s.Target.Levels)
@@ -320,3 +321,43 @@ var wholeLabels = func() (keys [32]string) {
 	}
 	return keys
 }()
+
+// Correct takes the old label out of the sums and puts the new one in, each as far as it has not faded. Sums of
+// contexts that are last labels stay: which one it was is not known.
+func (b *Conditional) Correct(of *admission.Correction) {
+	shared := of.Counts.IsShared()
+	if shared && len(b.All) > 0 {
+		left := 1.0
+		if b.Field < 0 && !b.Last {
+			left = admission.Fades(b.Fade, of.Since)
+		}
+		b.amend(b.All, left, of)
+	}
+	switch {
+	case b.Last && b.Field < 0:
+		if shared && of.Since == 0 {
+			b.latest = LabelKey(b.Target, of.Is)
+		}
+	case b.Last:
+		at := b.Before.Find(0, of.Is.Categorical[b.Field])
+		if at >= 0 && of.Ages[b.Field] == 0 && !of.Counts.Holds(b.Field) {
+			b.labels[at] = LabelKey(b.Target, of.Is)
+		}
+	case b.Field >= 0 && of.Is.Categorical[b.Field] != "" && !of.Counts.Holds(b.Field):
+		if at := b.Slots.Find(0, of.Is.Categorical[b.Field]); at >= 0 {
+			row := b.rows[int(at)*(b.Width+1) : int(at+1)*(b.Width+1)]
+			b.amend(row, admission.Fades(b.Fade, of.Ages[b.Field]), of)
+		}
+	}
+}
+
+// amend adds the difference of the labels to sums.
+func (b *Conditional) amend(row []float64, left float64, of *admission.Correction) {
+	if b.Target.IsNumeric() {
+		row[0] += left * (of.Is.Label - of.Was.Label)
+		return
+	}
+	for c, t := range of.To {
+		row[c] += left * (encode.One(t) - encode.One(of.From[c]))
+	}
+}
