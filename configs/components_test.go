@@ -8,6 +8,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/drift"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -36,7 +37,7 @@ their order. ARCHITECTURE.md says how to add one.
 		row(k.Name, k.Doc)
 	}
 	row = table("Baselines", "daemon/cycle/experts/baselinekind.go")
-	for _, k := range experts.Baselines {
+	for _, k := range baselines.Kinds {
 		row(k.Name, k.Doc)
 	}
 	row = table("Published variants", "daemon/cycle/variants.go")

@@ -25,7 +25,8 @@ daemon
 	daemon/model/versions daemon/report daemon/shard daemon/traces daemon/web daemon/web/statuspage sketch snapshot
 	snapshot/backoff snapshot/failpoint
 daemon/announce
-	daemon/produce snapshot snapshot/backoff snapshot/format snapshot/kafkasource snapshot/publish
+	daemon/produce snapshot snapshot/backoff snapshot/format snapshot/format/pointer snapshot/kafkasource
+	snapshot/publish
 daemon/broker
 daemon/build
 daemon/choices
@@ -43,11 +44,15 @@ daemon/crash
 daemon/curves
 	daemon/report snapshot/durable
 daemon/cycle
-	consumer/event daemon/config daemon/cycle/drift daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
-	daemon/cycle/fitted daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit
-	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/tables
-	daemon/cycle/updates daemon/cycle/vectors daemon/quality daemon/report snapshot snapshot/format snapshot/scorer
-	solver
+	consumer/event daemon/config daemon/cycle/admission daemon/cycle/baselines daemon/cycle/drift daemon/cycle/encode
+	daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted daemon/cycle/gate daemon/cycle/guard
+	daemon/cycle/mixture daemon/cycle/refit daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task
+	daemon/cycle/rows daemon/cycle/tables daemon/cycle/updates daemon/cycle/vectors daemon/quality daemon/report
+	snapshot snapshot/format snapshot/scorer solver
+daemon/cycle/admission
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/rows daemon/cycle/tables
+daemon/cycle/baselines
+	consumer/event daemon/cycle/admission daemon/cycle/encode daemon/cycle/rows
 daemon/cycle/cycletest
 	consumer/event daemon/config
 daemon/cycle/cycletest/refits
@@ -61,22 +66,23 @@ daemon/cycle/encode
 daemon/cycle/evaluate
 	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot/format solver
 daemon/cycle/experts
-	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/kdtree
-	daemon/cycle/rows daemon/cycle/tables daemon/cycle/trees snapshot/format solver solver/posterior
+	consumer/event daemon/config daemon/cycle/admission daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted
+	daemon/cycle/kdtree daemon/cycle/rows daemon/cycle/tables daemon/cycle/trees snapshot/format solver solver/posterior
 	solver/posterior/online solver/ridge
 daemon/cycle/fitted
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/cycle/tables
 	daemon/cycle/vectors daemon/report snapshot snapshot/format solver solver/posterior solver/posterior/online
 daemon/cycle/gate
-	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
-	daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/vectors daemon/report snapshot/format solver solver/posterior
+	consumer/event daemon/config daemon/cycle/admission daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
+	daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/vectors daemon/report snapshot/format
+	solver solver/posterior
 daemon/cycle/guard
 	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows daemon/cycle/tables
 	daemon/report snapshot/format
 daemon/cycle/kdtree
 daemon/cycle/mixture
-	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/rows
-	daemon/report snapshot/format solver solver/posterior solver/ridge
+	consumer/event daemon/config daemon/cycle/admission daemon/cycle/baselines daemon/cycle/encode daemon/cycle/evaluate
+	daemon/cycle/experts daemon/cycle/rows daemon/report snapshot/format solver solver/posterior solver/ridge
 daemon/cycle/refit
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/gate
 	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/refit/variational
@@ -88,15 +94,18 @@ daemon/cycle/refit/convex
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task
 	daemon/cycle/rows daemon/report snapshot/format solver solver/margin
 daemon/cycle/refit/task
-	consumer/event daemon/choices daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
-	daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/cycle/tables daemon/cycle/vectors daemon/report
-	snapshot snapshot/format snapshot/scorer solver solver/margin solver/posterior solver/posterior/sweep
+	consumer/event daemon/choices daemon/config daemon/cycle/admission daemon/cycle/encode daemon/cycle/evaluate
+	daemon/cycle/experts daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/cycle/tables
+	daemon/cycle/vectors daemon/report snapshot snapshot/format snapshot/scorer solver solver/margin solver/posterior
+	solver/posterior/sweep
 daemon/cycle/refit/variational
 	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted daemon/cycle/gate
 	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/vectors solver solver/posterior
 	solver/posterior/online solver/posterior/sweep
 daemon/cycle/rows
 	consumer/event daemon/config daemon/report
+daemon/cycle/schedule
+	daemon/config
 daemon/cycle/tables
 	consumer/event daemon/config daemon/cycle/rows
 daemon/cycle/trees
@@ -119,7 +128,7 @@ daemon/dataset
 	consumer/event daemon/dataset/parquet
 daemon/dataset/parquet
 daemon/deadletter
-	consumer/event daemon/cluster daemon/config daemon/produce sketch snapshot/backoff snapshot/failpoint
+	consumer/event/framing daemon/cluster daemon/config daemon/produce sketch snapshot/backoff snapshot/failpoint
 daemon/diff
 	daemon/report snapshot snapshot/format
 daemon/durations
@@ -127,10 +136,10 @@ daemon/export
 	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format snapshot/publish
 daemon/faults
 daemon/ingest
-	consumer consumer/event consumer/event/avro consumer/event/jsonschema consumer/event/protobuf consumer/registry
-	daemon/choices daemon/cluster daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows
-	daemon/cycle/tables daemon/cycle/updates daemon/report sketch snapshot/backoff snapshot/durable snapshot/failpoint
-	snapshot/format
+	consumer consumer/event consumer/event/avro consumer/event/framing consumer/event/jsonschema consumer/event/protobuf
+	consumer/registry daemon/choices daemon/cluster daemon/config daemon/crash daemon/cycle daemon/cycle/encode
+	daemon/cycle/rows daemon/cycle/tables daemon/cycle/updates daemon/report sketch snapshot/backoff snapshot/durable
+	snapshot/failpoint snapshot/format
 daemon/logs
 daemon/memory
 	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational
@@ -138,7 +147,7 @@ daemon/memory
 	solver/posterior solver/posterior/online solver/posterior/sweep
 daemon/model
 	consumer consumer/event daemon/announce daemon/cluster daemon/config daemon/crash daemon/curves daemon/cycle
-	daemon/cycle/experts daemon/cycle/fitted daemon/ingest daemon/memory daemon/model/metrics daemon/model/part
+	daemon/cycle/admission daemon/cycle/fitted daemon/ingest daemon/memory daemon/model/metrics daemon/model/part
 	daemon/model/read daemon/model/role daemon/model/state daemon/model/train daemon/model/versions daemon/notify
 	daemon/quality daemon/report daemon/scoring daemon/vectors daemon/web daemon/web/statuspage sketch snapshot
 	snapshot/durable snapshot/publish
@@ -150,9 +159,9 @@ daemon/model/modeltest
 daemon/model/part
 	consumer daemon/config daemon/model/metrics daemon/report
 daemon/model/read
-	consumer consumer/event daemon/choices daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/fitted
-	daemon/deadletter daemon/ingest daemon/model/part daemon/model/role daemon/model/state daemon/report daemon/scoring
-	daemon/traces daemon/web/statuspage sketch snapshot snapshot/backoff snapshot/durable
+	consumer consumer/event consumer/event/framing daemon/choices daemon/config daemon/crash daemon/curves daemon/cycle
+	daemon/cycle/fitted daemon/deadletter daemon/ingest daemon/model/part daemon/model/role daemon/model/state
+	daemon/report daemon/scoring daemon/traces daemon/web/statuspage sketch snapshot snapshot/backoff snapshot/durable
 daemon/model/role
 	consumer daemon/cluster daemon/config daemon/cycle daemon/cycle/rows daemon/cycle/updates daemon/ingest
 	daemon/memory daemon/model/part daemon/model/state daemon/publish daemon/report daemon/shard sketch snapshot/durable
@@ -160,10 +169,10 @@ daemon/model/state
 	consumer daemon/config daemon/cycle daemon/cycle/fitted daemon/ingest daemon/model/part daemon/report daemon/space
 	daemon/statedir sketch snapshot snapshot/durable snapshot/failpoint snapshot/format snapshot/publish
 daemon/model/train
-	daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/encode daemon/cycle/experts daemon/cycle/fitted
-	daemon/cycle/updates daemon/durations daemon/ingest daemon/model/metrics daemon/model/part daemon/model/read
-	daemon/model/role daemon/model/state daemon/model/versions daemon/publish daemon/report daemon/shard daemon/traces
-	snapshot snapshot/backoff snapshot/failpoint snapshot/format
+	daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/admission daemon/cycle/encode daemon/cycle/fitted
+	daemon/cycle/schedule daemon/cycle/updates daemon/durations daemon/ingest daemon/model/metrics daemon/model/part
+	daemon/model/read daemon/model/role daemon/model/state daemon/model/versions daemon/publish daemon/report
+	daemon/shard daemon/traces snapshot snapshot/backoff snapshot/failpoint snapshot/format
 daemon/model/versions
 	daemon/config daemon/curves daemon/cycle daemon/cycle/fitted daemon/cycle/guard daemon/cycle/updates
 	daemon/model/metrics daemon/model/part daemon/model/state daemon/publish daemon/report daemon/traces daemon/web
@@ -175,9 +184,9 @@ daemon/offline
 	daemon/report sketch snapshot snapshot/durable snapshot/format snapshot/objects snapshot/publish
 daemon/offline/backtest
 	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/drift daemon/cycle/encode
-	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates
-	daemon/dataset daemon/ingest daemon/offline daemon/offline/fit daemon/plot daemon/progress daemon/publish
-	daemon/report sketch snapshot snapshot/scorer
+	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/schedule
+	daemon/cycle/updates daemon/dataset daemon/ingest daemon/offline daemon/offline/fit daemon/plot daemon/progress
+	daemon/publish daemon/report sketch snapshot snapshot/scorer
 daemon/offline/evaluate
 	consumer/event daemon/choices daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/dataset daemon/offline
 	daemon/offline/fit daemon/progress daemon/report snapshot snapshot/format
@@ -192,13 +201,14 @@ daemon/offline/offlinetest
 	daemon/config daemon/report
 daemon/offline/versions
 	consumer/event daemon/cycle/encode daemon/cycle/fitted daemon/cycle/refit/task daemon/diff daemon/export
-	daemon/offline daemon/offline/evaluate daemon/report daemon/reproduce snapshot snapshot/format snapshot/publish
+	daemon/offline daemon/offline/evaluate daemon/report daemon/reproduce snapshot snapshot/format
+	snapshot/format/pointer snapshot/publish
 daemon/plot
 daemon/produce
 daemon/progress
 daemon/publish
 	daemon/build daemon/config daemon/cycle/fitted daemon/report daemon/reproduce snapshot snapshot/format
-	snapshot/objects snapshot/publish solver
+	snapshot/format/pointer snapshot/objects snapshot/publish solver
 daemon/quality
 	daemon/report
 daemon/report
@@ -223,7 +233,7 @@ daemon/vectors
 daemon/web
 	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/report
 	daemon/web/inference daemon/web/request daemon/web/statuspage daemon/web/tensor snapshot snapshot/format
-	snapshot/metrics snapshot/publish snapshot/scorer
+	snapshot/format/answer snapshot/format/pointer snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
 daemon/web/request
 	consumer/event daemon/report

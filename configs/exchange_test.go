@@ -19,6 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -186,7 +187,7 @@ func exampleServer(t *testing.T) http.Handler {
 		Watermark:       time.Unix(1_749_999_990, 0),
 	}
 	c.Golden = []format.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}
-	if _, err := store.Publish(t.Context(), "ratings", c, publish.Move{Alias: format.Champion}); err != nil {
+	if _, err := store.Publish(t.Context(), "ratings", c, publish.Move{Alias: pointer.Champion}); err != nil {
 		t.Fatal(err)
 	}
 	daemon := exampleDaemon{}

@@ -10,6 +10,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+
+	"github.com/refitd/refitd/consumer/internal/codec"
 )
 
 // rawBatch describes a record batch as a broker would store it.
@@ -29,6 +31,9 @@ type rawRecord struct {
 	key, value []byte
 	headers    int
 }
+
+// xerialMagic starts the framing that the Java client puts around snappy blocks.
+var xerialMagic = []byte("\x82SNAPPY\x00")
 
 const xerial = 0x100 // not a bit of the protocol: asks bytes for the framing of the Java client
 
@@ -84,11 +89,11 @@ func compressed(t testing.TB, attributes uint16, b []byte) []byte {
 	switch attributes & attrCodec {
 	case 0:
 		return b
-	case codecGzip:
+	case codec.Gzip:
 		w := gzip.NewWriter(&out)
 		_, err = w.Write(b)
 		w.Close()
-	case codecSnappy:
+	case codec.Snappy:
 		if attributes&xerial == 0 {
 			return s2.EncodeSnappy(nil, b)
 		}
@@ -100,11 +105,11 @@ func compressed(t testing.TB, attributes uint16, b []byte) []byte {
 			out.Write(block)
 			b = b[n:]
 		}
-	case codecLZ4:
+	case codec.LZ4:
 		w := lz4.NewWriter(&out)
 		_, err = w.Write(b)
 		w.Close()
-	case codecZstd:
+	case codec.Zstd:
 		w, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 		return w.EncodeAll(b, nil)
 	}

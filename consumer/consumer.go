@@ -10,6 +10,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/refitd/refitd/consumer/internal/codec"
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
@@ -326,9 +327,9 @@ func (c *Consumer) deliverRecords(ctx context.Context, o *portion, from int64) (
 			return true, err
 		}
 		// Its CRC was right: to fetch it again would not help.
-		if big, ok := errors.AsType[*tooBigError](unread); ok && c.opts.AcceptGap != nil {
+		if big, ok := errors.AsType[*codec.TooBigError](unread); ok && c.opts.AcceptGap != nil {
 			c.opts.Logger.Warn("batch given up", "topic", p.Topic, "partition", p.Partition, "reason", unread.Error())
-			return true, c.acceptGap(p, min(big.next, p.until))
+			return true, c.acceptGap(p, min(big.Next, p.until))
 		}
 		c.halt(p, unread.Error())
 		return true, nil

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/refitd/refitd/consumer/internal/codec"
 )
 
 // synthetic makes the broker answer every fetch of a partition with the record set and log end that answer gives.
@@ -94,7 +96,7 @@ func TestDamagedBatchIsNeverDelivered(t *testing.T) {
 	})
 	t.Run("bomb", func(t *testing.T) {
 		cluster := newCluster(t, kfake.SeedTopics(2, topic))
-		bomb := rawBatch{base: 2, attributes: codecZstd, records: []rawRecord{{value: make([]byte, 17<<20)}}}.bytes(t)
+		bomb := rawBatch{base: 2, attributes: codec.Zstd, records: []rawRecord{{value: make([]byte, 17<<20)}}}.bytes(t)
 		synthetic(cluster, func(from int64) ([]byte, int64) { return append(slices.Clone(good), bomb...), 3 })
 		r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
 		await(t, "the halt", func() bool { return r.haltText(tp(topic, 0)) != "" })

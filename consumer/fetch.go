@@ -12,6 +12,8 @@ import (
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"github.com/refitd/refitd/consumer/internal/codec"
 )
 
 // kafka-go parses record sets itself, and so that they cannot be read safely: it hides the last offset delta of a
@@ -198,7 +200,7 @@ func (r *fetchResponse) partitions() ([]partitionResponse, error) {
 		}
 	}
 	if c.bad {
-		return nil, corrupt("a Fetch response ends early")
+		return nil, codec.Corrupt("a Fetch response ends early")
 	}
 	return out, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/consumer/internal/codec"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
@@ -62,22 +63,22 @@ func (w *heapWatch) growth() int64 {
 }
 
 // zeros compresses so many MiB of zeros.
-func zeros(t *testing.T, codec uint16, mib int) []byte {
+func zeros(t *testing.T, kind uint16, mib int) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	var w io.WriteCloser
-	switch codec {
-	case codecGzip:
+	switch kind {
+	case codec.Gzip:
 		w = gzip.NewWriter(&out)
-	case codecLZ4:
+	case codec.LZ4:
 		w = lz4.NewWriter(&out)
-	case codecZstd:
+	case codec.Zstd:
 		z, err := zstd.NewWriter(&out)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w = z
-	case codecSnappy: // one block
+	case codec.Snappy: // one block
 		return s2.EncodeSnappy(nil, make([]byte, mib<<20))
 	}
 	block := make([]byte, 1<<20)
@@ -97,8 +98,8 @@ func zeros(t *testing.T, codec uint16, mib int) []byte {
 func TestDecompressionBomb(t *testing.T) {
 	const topic = "t"
 	mib := tier.Size(128, 400)
-	for name, codec := range map[string]uint16{"gzip": codecGzip, "snappy": codecSnappy, "lz4": codecLZ4,
-		"zstd": codecZstd} {
+	for name, codec := range map[string]uint16{"gzip": codec.Gzip, "snappy": codec.Snappy, "lz4": codec.LZ4,
+		"zstd": codec.Zstd} {
 		good := rawBatch{
 			base:      0,
 			lastDelta: 1,

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+
+	"github.com/refitd/refitd/consumer/internal/codec"
 )
 
 // A record batch of magic 2 (Kafka protocol guide, "Record Batch") is a header of 61 bytes, then the records,
@@ -26,7 +28,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ErrCorrupt is wrapped by every error about bytes that are not what a broker may send: a CRC that does not match, a
 // length beyond the end, offsets that overlap.
-var ErrCorrupt = errors.New("damaged record batch")
+var ErrCorrupt = codec.ErrCorrupt
 
 // batchError says at which offset reading stopped. It wraps ErrCorrupt if fetching again may help.
 type batchError struct {
@@ -36,10 +38,6 @@ type batchError struct {
 
 func (e *batchError) Error() string { return fmt.Sprintf("batch at offset %d: %v", e.offset, e.err) }
 func (e *batchError) Unwrap() error { return e.err }
-
-func corrupt(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrCorrupt}, args...)...)
-}
 
 // header is the decoded part of a batch header that the walker needs.
 type header struct {
@@ -61,11 +59,11 @@ func cutBatch(raw []byte) (batch, rest []byte, ok bool, err error) {
 		return nil, nil, false, nil
 	}
 	if raw[16] != 2 {
-		return nil, nil, false, corrupt("magic %d; only 2 can be read, the format of Kafka since 0.11", int8(raw[16]))
+		return nil, nil, false, codec.Corrupt("magic %d; only 2 can be read, the format of Kafka since 0.11", int8(raw[16]))
 	}
 	length := int64(int32(binary.BigEndian.Uint32(raw[8:])))
 	if length < batchHeaderBytes-batchPrefixBytes {
-		return nil, nil, false, corrupt("length %d is shorter than a header", length)
+		return nil, nil, false, codec.Corrupt("length %d is shorter than a header", length)
 	}
 	if size := batchPrefixBytes + length; size <= int64(len(raw)) {
 		return raw[:size:size], raw[size:], true, nil
@@ -76,7 +74,7 @@ func cutBatch(raw []byte) (batch, rest []byte, ok bool, err error) {
 // checkCRC covers everything but base offset, length, leader epoch and magic.
 func checkCRC(batch []byte) error {
 	if want, got := binary.BigEndian.Uint32(batch[17:]), crc32.Checksum(batch[21:], castagnoli); want != got {
-		return corrupt("its CRC is %08x, that of its bytes %08x", want, got)
+		return codec.Corrupt("its CRC is %08x, that of its bytes %08x", want, got)
 	}
 	return nil
 }
@@ -93,11 +91,11 @@ func parseHeader(batch []byte) (h header, err error) {
 	}
 	switch {
 	case h.base < 0 || h.base > math.MaxInt64-math.MaxInt32-1:
-		err = corrupt("base offset %d", h.base)
+		err = codec.Corrupt("base offset %d", h.base)
 	case h.lastDelta < 0:
-		err = corrupt("last offset delta %d", h.lastDelta)
+		err = codec.Corrupt("last offset delta %d", h.lastDelta)
 	case h.count < 0 || int64(h.count) > int64(h.lastDelta)+1:
-		err = corrupt("%d records in %d offsets", h.count, int64(h.lastDelta)+1)
+		err = codec.Corrupt("%d records in %d offsets", h.count, int64(h.lastDelta)+1)
 	}
 	return h, err
 }
@@ -116,7 +114,7 @@ func scan(raw []byte, from int64) (good []byte, next int64, err error) {
 		batch, after, ok, err := cutBatch(rest)
 		if err == nil && !ok {
 			if len(good) > 0 && next == from {
-				return nil, from, &batchError{from, corrupt("the broker answered with offsets below it only")}
+				return nil, from, &batchError{from, codec.Corrupt("the broker answered with offsets below it only")}
 			}
 			return good, next, nil
 		}
@@ -128,7 +126,7 @@ func scan(raw []byte, from int64) (good []byte, next int64, err error) {
 			h, err = parseHeader(batch)
 		}
 		if err == nil && h.base < end {
-			err = corrupt("its base offset %d overlaps the batch before, which ends at %d", h.base, end-1)
+			err = codec.Corrupt("its base offset %d overlaps the batch before, which ends at %d", h.base, end-1)
 		}
 		if err != nil {
 			return good, next, &batchError{next, err}
@@ -149,7 +147,7 @@ type abortedTransaction struct {
 // walk.
 type walker struct {
 	maxDecompressed int
-	codecs          codecs
+	codecs          codec.Decoder
 
 	rest    []byte
 	next    int64 // offsets below have been walked
@@ -219,8 +217,8 @@ func (w *walker) walk(dst []Record, most int) (_ []Record, next int64, done bool
 		}
 		w.rest = rest
 		if err := w.begin(h, batch[batchHeaderBytes:]); err != nil {
-			if big, ok := errors.AsType[*tooBigError](err); ok {
-				big.next = h.next()
+			if big, ok := errors.AsType[*codec.TooBigError](err); ok {
+				big.Next = h.next()
 			}
 			return dst, w.next, true, &batchError{w.next, err}
 		}
@@ -238,7 +236,7 @@ func (w *walker) begin(h header, payload []byte) error {
 		payload = nil
 	} else if codec := h.attributes & attrCodec; codec != 0 {
 		free := w.arena[len(w.arena):]
-		block, err := w.codecs.decompress(free, payload, codec, w.maxDecompressed)
+		block, err := w.codecs.Decompress(free, payload, codec, w.maxDecompressed)
 		if err != nil {
 			return err
 		}
@@ -278,7 +276,7 @@ func (w *walker) track(h header) {
 // finish leaves the batch being walked.
 func (w *walker) finish() error {
 	if len(w.records) > 0 {
-		return corrupt("%d bytes after its %d records", len(w.records), w.head.count)
+		return codec.Corrupt("%d bytes after its %d records", len(w.records), w.head.count)
 	}
 	w.next = min(max(w.next, w.head.next()), w.limit)
 	return nil
@@ -290,7 +288,7 @@ func (w *walker) take(dst []Record, most int) ([]Record, error) {
 		b := w.records
 		size, n := varint(b)
 		if n <= 0 || size < 0 || size > int64(len(b)-n) {
-			return dst, corrupt("the length of a record is out of bounds")
+			return dst, codec.Corrupt("the length of a record is out of bounds")
 		}
 		body := b[n : n+int(size)]
 		w.records = b[n+int(size):]
@@ -299,7 +297,7 @@ func (w *walker) take(dst []Record, most int) ([]Record, error) {
 		r := &dst[len(dst)-1]
 		delta, err := r.parse(body)
 		if err == nil && (delta <= w.delta || delta > int64(w.head.lastDelta)) {
-			err = corrupt("offset delta %d after %d in a batch that ends at %d", delta, w.delta, w.head.lastDelta)
+			err = codec.Corrupt("offset delta %d after %d in a batch that ends at %d", delta, w.delta, w.head.lastDelta)
 		}
 		if err != nil {
 			return dst[:len(dst)-1], err
@@ -334,24 +332,24 @@ func (w *walker) take(dst []Record, most int) ([]Record, error) {
 // base time.
 func (r *Record) parse(b []byte) (offsetDelta int64, err error) {
 	if len(b) < 1 {
-		return 0, corrupt("an empty record")
+		return 0, codec.Corrupt("an empty record")
 	}
 	b = b[1:] // attributes, unused
 	var n int
 	if r.Timestamp, n = varint(b); n <= 0 {
-		return 0, corrupt("the time of a record is out of bounds")
+		return 0, codec.Corrupt("the time of a record is out of bounds")
 	}
 	b = b[n:]
 	if offsetDelta, n = varint(b); n <= 0 {
-		return 0, corrupt("the offset of a record is out of bounds")
+		return 0, codec.Corrupt("the offset of a record is out of bounds")
 	}
 	b = b[n:]
 	var ok bool
 	if r.Key, b, ok = cutBytes(b); !ok {
-		return 0, corrupt("the key of a record is out of bounds")
+		return 0, codec.Corrupt("the key of a record is out of bounds")
 	}
 	if r.Value, b, ok = cutBytes(b); !ok {
-		return 0, corrupt("the value of a record is out of bounds")
+		return 0, codec.Corrupt("the value of a record is out of bounds")
 	}
 	if len(b) == 1 && b[0] == 0 { // no headers, the common case
 		return offsetDelta, nil
@@ -359,7 +357,7 @@ func (r *Record) parse(b []byte) (offsetDelta int64, err error) {
 	r.Headers = b
 	headers, n := varint(b)
 	if n <= 0 || headers < 0 || headers > int64(len(b)) {
-		return 0, corrupt("the headers of a record are out of bounds")
+		return 0, codec.Corrupt("the headers of a record are out of bounds")
 	}
 	b = b[n:]
 	for range headers {
@@ -368,11 +366,11 @@ func (r *Record) parse(b []byte) (offsetDelta int64, err error) {
 			_, b, ok = cutBytes(b)
 		}
 		if !ok || key == nil {
-			return 0, corrupt("a header of a record is out of bounds")
+			return 0, codec.Corrupt("a header of a record is out of bounds")
 		}
 	}
 	if len(b) > 0 {
-		return 0, corrupt("%d bytes after a record", len(b))
+		return 0, codec.Corrupt("%d bytes after a record", len(b))
 	}
 	return offsetDelta, nil
 }

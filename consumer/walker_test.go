@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/consumer/internal/codec"
 )
 
 // walkAll scans and walks a record set in pieces of most records, and checks what must hold for any input.
@@ -52,7 +54,7 @@ func randomLog(t testing.TB,
 	open := map[int64]int64{} // producer in a transaction that will be aborted → 1, committed → 0
 	for range 1 + rng.IntN(12) {
 		b := rawBatch{base: base, baseTime: rng.Int64N(1e12), producer: -1, attributes: uint16(rng.IntN(5))}
-		if b.attributes == codecSnappy && rng.IntN(2) == 0 {
+		if b.attributes == codec.Snappy && rng.IntN(2) == 0 {
 			b.attributes |= xerial
 		}
 		b.maxTime = b.baseTime + 77
@@ -318,7 +320,7 @@ func TestBatchesThatDecompressedTogetherAreTooBig(t *testing.T) {
 	for base := range int64(50) {
 		raw = append(
 			raw,
-			rawBatch{base: base, attributes: codecZstd, records: []rawRecord{{value: make([]byte, 60000)}}}.bytes(t)...)
+			rawBatch{base: base, attributes: codec.Zstd, records: []rawRecord{{value: make([]byte, 60000)}}}.bytes(t)...)
 	}
 	w := &walker{maxDecompressed: 1 << 16}
 	got, next, err := walkAll(t, w, raw, 0, math.MaxInt64, nil, 1000)

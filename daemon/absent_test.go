@@ -17,7 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/offline/evaluate"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // gappyVisit is an event in which half lack the city, half the price and half the tags; absent or null.
@@ -83,7 +83,7 @@ func TestAbsentFields(t *testing.T) {
 			!strings.Contains(metrics, `{field="city",model="ratings",reason="missing_field"}`)
 	})
 	store := filepath.Join(b.Dir, "store-gaps")
-	version, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: format.Champion})
+	version, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: pointer.Champion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestAbsentFields(t *testing.T) {
 		events = append(events, gappyVisit(r))
 	}
 	var out bytes.Buffer
-	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: format.Champion}
+	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: pointer.Champion}
 	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(strings.Join(events, "\n")),
 		report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)

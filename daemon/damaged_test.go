@@ -11,7 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // damages are what can become of a version in the store, given its directory.
@@ -57,7 +57,7 @@ func (r *refitting) scored() int {
 // champion is what the store says that consumers should use, and whether they can.
 func (r *refitting) champion() (snapshot.Pointer, error) {
 	r.t.Helper()
-	p, err := r.store.Alias("ratings", format.Champion)
+	p, err := r.store.Alias("ratings", pointer.Champion)
 	if err == nil {
 		_, err = snapshot.Open(filepath.Dir(r.dir), "ratings", snapshot.Selector{Version: p.Version})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -134,7 +135,7 @@ func TestDeltasFollowUpdates(t *testing.T) {
 	defer stop()
 	b.ProduceRatings(1, 1600)
 	daemontest.Within(t, daemontest.Patience, "a first version", func() bool {
-		_, err := store.Alias("ratings", format.Champion)
+		_, err := store.Alias("ratings", pointer.Champion)
 		return err == nil
 	})
 	watcher, err := snapshot.Watch(snapshot.DirSource{Dir: dir}, snapshot.WatchOptions{Model: "ratings"})
@@ -165,7 +166,7 @@ func TestDeltasFollowUpdates(t *testing.T) {
 	if s := watcher.Status(); s.DeltasRefused > 0 || s.Err != nil {
 		t.Errorf("the watcher refused %d deltas: %+v", s.DeltasRefused, s)
 	}
-	at, err := store.Alias("ratings", format.Champion)
+	at, err := store.Alias("ratings", pointer.Champion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestDeltasFollowUpdates(t *testing.T) {
 		s := watcher.Status()
 		return s.Version > at.Version && s.DeltasApplied > applied+10
 	})
-	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: format.Champion, To: 1,
+	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: pointer.Champion, To: 1,
 		Event: publish.EventRollback,
 		Why:   "a test"}); err != nil {
 		t.Fatal(err)

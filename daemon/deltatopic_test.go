@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -28,7 +29,7 @@ func TestDeltaTopic(t *testing.T) {
 	defer stop()
 	dir := filepath.Join(b.Dir, "store-wire")
 	daemontest.Within(t, daemontest.Patience, "a version", func() bool {
-		_, err := snapshot.Open(dir, "ratings", snapshot.Selector{Alias: format.Champion})
+		_, err := snapshot.Open(dir, "ratings", snapshot.Selector{Alias: pointer.Champion})
 		return err == nil
 	})
 	source, err := kafkasource.NewSource([]kgo.Opt{kgo.SeedBrokers(b.Addr)}, "champions",

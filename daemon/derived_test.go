@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // derivedFields makes a model with derived fields of a configuration of package daemontest.
@@ -54,7 +55,7 @@ func TestDerivedFields(t *testing.T) {
 	d, stop := b.Start(path) // what it knows is of its state alone: there is nothing more to read
 	defer stop()
 	store := filepath.Join(b.Dir, "store-derived")
-	version, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: format.Champion})
+	version, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: pointer.Champion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestDerivedFields(t *testing.T) {
 		t.Errorf("inferred %+v, given %+v: %v", inferred, given, err)
 	}
 	var out bytes.Buffer
-	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: format.Champion}
+	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: pointer.Champion}
 	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(whole+"\n"+bare),
 		report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -46,7 +46,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	defer stop()
 
 	champion := func() snapshot.Pointer {
-		p, err := store.Alias("ratings", format.Champion)
+		p, err := store.Alias("ratings", pointer.Champion)
 		if err != nil {
 			return snapshot.Pointer{}
 		}
@@ -56,7 +56,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	daemontest.Within(t, daemontest.Patience, "a champion that is an update",
 		func() bool { return champion().Version > 1 })
 	// The first version is a refit: go back to it.
-	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: format.Champion, To: 1,
+	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: pointer.Champion, To: 1,
 		Event: publish.EventRollback,
 		Why:   "a test"}); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	stop()
 
 	// Stopped, rolled back, started again: the last refit is compared with the operator's choice.
-	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: format.Champion, To: 1,
+	if _, err := store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: pointer.Champion, To: 1,
 		Event: publish.EventRollback, Why: "again"}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestTwoPublishers(t *testing.T) {
 		}
 		sequence = r.Sequence
 		for _, m := range r.Moves {
-			if m.Alias == format.Champion {
+			if m.Alias == pointer.Champion {
 				if m.From != champion || m.To <= champion {
 					t.Errorf("record %d moves champion from %d to %d, it named %d", r.Sequence, m.From, m.To, champion)
 				}

@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -185,11 +186,11 @@ func TestPlantedWhileRunning(t *testing.T) {
 	forged := map[int64]bool{}
 	for i, attack := range []func() int64{
 		func() int64 {
-			return a.plant(nil, format.Champion, "refit")
+			return a.plant(nil, pointer.Champion, "refit")
 		},
-		func() int64 { return a.plant(a.theirs, format.Champion, "refit") },
+		func() int64 { return a.plant(a.theirs, pointer.Champion, "refit") },
 		func() int64 { // a genuine version under an alias that nobody signed
-			_, err := a.store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: format.Champion, To: 1})
+			_, err := a.store.MoveAlias(t.Context(), "ratings", publish.Move{Alias: pointer.Champion, To: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,17 +251,17 @@ func TestPlantedWhileRunning(t *testing.T) {
 func TestPlantedBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	for name, attack := range map[string]func(a *attacked){
-		"unsigned":       func(a *attacked) { a.plant(nil, format.Champion, "refit") },
-		"of another key": func(a *attacked) { a.plant(a.theirs, format.Champion, "refit") },
+		"unsigned":       func(a *attacked) { a.plant(nil, pointer.Champion, "refit") },
+		"of another key": func(a *attacked) { a.plant(a.theirs, pointer.Champion, "refit") },
 		"unsigned alias": func(a *attacked) {
-			a.alias(format.Champion)
+			a.alias(pointer.Champion)
 			a.alias("refit")
 			a.alias(
 				snapshot.Latest)
 		},
 		"files of a version exchanged": (*attacked).exchange,
 		"the largest number is taken": func(a *attacked) {
-			a.plant(nil, format.Champion)
+			a.plant(nil, pointer.Champion)
 			a.directory(
 				"9007199254740991")
 		},

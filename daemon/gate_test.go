@@ -9,7 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // J18: with the champion damaged the newest version that can be read becomes champion, with which the first refit after
@@ -40,7 +40,7 @@ func TestUnreadableChampion(t *testing.T) {
 		}
 		return m.Reason
 	}
-	champion, err := r.store.Alias("ratings", format.Champion)
+	champion, err := r.store.Alias("ratings", pointer.Champion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestFirstPromotionCutShort(t *testing.T) {
 	r := startRefitting(t, "cutshort", "min_rows: 20}", "min_rows: 1000000}")
 	r.publish()
 	r.stop()
-	for _, alias := range []string{format.Champion, publish.Refit} {
+	for _, alias := range []string{pointer.Champion, publish.Refit} {
 		if err := os.Remove(filepath.Join(r.dir, "aliases", alias)); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestFirstPromotionCutShort(t *testing.T) {
 	r.start()
 	defer r.stop()
 	second := r.publish()
-	champion, err := r.store.Alias("ratings", format.Champion)
+	champion, err := r.store.Alias("ratings", pointer.Champion)
 	if err != nil || champion.Version != second.Version {
 		t.Errorf("champion is version %d, %v, want %d", champion.Version, err, second.Version)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -57,7 +57,7 @@ func TestNothingGrows(t *testing.T) {
 	publish := func(n int) {
 		t.Helper()
 		for i := range n {
-			manifest, err := store.Publish(t.Context(), "ratings", m.Contents(), publish.Move{Alias: format.Champion})
+			manifest, err := store.Publish(t.Context(), "ratings", m.Contents(), publish.Move{Alias: pointer.Champion})
 			if err != nil {
 				t.Fatal(err)
 			}

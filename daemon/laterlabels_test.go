@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // laterLabels makes a model whose labels come in the topic clicks of a configuration of package daemontest.
@@ -76,7 +77,7 @@ func TestLaterLabels(t *testing.T) {
 			t.Errorf("%s is %q, in configs/metrics.json %q", name, shown[name], labels)
 		}
 	}
-	m, err := snapshot.Open(filepath.Join(b.Dir, "store-later"), "ratings", snapshot.Selector{Alias: format.Champion})
+	m, err := snapshot.Open(filepath.Join(b.Dir, "store-later"), "ratings", snapshot.Selector{Alias: pointer.Champion})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // TestLineSearchTrains: a model whose weights move by line search alone trains and publishes, cold and warm, with a
@@ -30,7 +31,7 @@ func TestLineSearchTrains(t *testing.T) {
 			t.Fatalf("run %d: %v", run, o.Err)
 		}
 		m, err := snapshot.Open(filepath.Join(b.Dir, "store-steps"), "ratings",
-			snapshot.Selector{Alias: format.Champion})
+			snapshot.Selector{Alias: pointer.Champion})
 		if err != nil {
 			t.Fatal(err)
 		}

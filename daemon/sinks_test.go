@@ -11,7 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -134,7 +134,7 @@ func TestStoreAway(t *testing.T) {
 		}
 		versions[a.Version] = a.Digest
 	}
-	champion, err := store.Alias("ratings", format.Champion)
+	champion, err := store.Alias("ratings", pointer.Champion)
 	if err != nil || len(list) == 0 || list[len(list)-1].ManifestDigest != champion.ManifestDigest {
 		t.Errorf("the champion %+v (%v) is not the one announced last, of %d", champion, err, len(list))
 	}

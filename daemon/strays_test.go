@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -110,7 +110,7 @@ func TestStrayFilesInTheStore(t *testing.T) {
 	}
 	r.write("aliases/champion", "")
 	daemontest.Within(t, daemontest.Patience, "champion as it was", func() bool {
-		p, err := r.store.Alias("ratings", format.Champion)
+		p, err := r.store.Alias("ratings", pointer.Champion)
 		return err == nil && p.Version > 0
 	})
 	if status, text := daemontest.Get(t, r.web+"/v1/models/ratings"); status != 200 ||
@@ -172,7 +172,7 @@ func TestLostStore(t *testing.T) {
 	}
 	champion := func() snapshot.Pointer {
 		t.Helper()
-		p, err := r.store.Alias("ratings", format.Champion)
+		p, err := r.store.Alias("ratings", pointer.Champion)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -53,7 +54,7 @@ func TestTables(t *testing.T) {
 		t.Fatalf("%+v, %v", o.Summary, o.Err)
 	}
 	dir := filepath.Join(b.Dir, "store-tables")
-	m, err := snapshot.Open(dir, "ratings", snapshot.Selector{Alias: format.Champion})
+	m, err := snapshot.Open(dir, "ratings", snapshot.Selector{Alias: pointer.Champion})
 	if err != nil {
 		t.Fatal(err)
 	}

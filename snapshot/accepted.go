@@ -8,28 +8,28 @@ import (
 	"os"
 
 	"github.com/refitd/refitd/snapshot/durable"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
 // accepted is the content of a watcher's state file.
 type accepted struct {
-	Model string         `json:"model"`
-	Alias string         `json:"alias"`
-	Last  format.Pointer `json:"last"`
+	Model string          `json:"model"`
+	Alias string          `json:"alias"`
+	Last  pointer.Pointer `json:"last"`
 }
 
 // maxAcceptedBytes is more than any state file has.
 const maxAcceptedBytes = 4 << 10
 
 // readAccepted returns the pointer that was accepted last, zero without a file.
-func readAccepted(path, model, alias string) (format.Pointer, error) {
+func readAccepted(path, model, alias string) (pointer.Pointer, error) {
 	if path == "" {
-		return format.Pointer{}, nil
+		return pointer.Pointer{}, nil
 	}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return format.Pointer{}, nil
+		return pointer.Pointer{}, nil
 	}
 	var a accepted
 	if err == nil && len(b) > maxAcceptedBytes {
@@ -45,14 +45,14 @@ func readAccepted(path, model, alias string) (format.Pointer, error) {
 		err = a.Last.Sound(model, alias)
 	}
 	if err != nil {
-		return format.Pointer{}, fmt.Errorf(
+		return pointer.Pointer{}, fmt.Errorf(
 			"state file %s: %w: give each watcher its own; without it, any version will be accepted first", path, err)
 	}
 	return a.Last, nil
 }
 
 // writeAccepted replaces the state file, durably.
-func writeAccepted(path, model, alias string, last format.Pointer) error {
+func writeAccepted(path, model, alias string, last pointer.Pointer) error {
 	if path == "" {
 		return nil
 	}

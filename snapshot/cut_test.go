@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -29,7 +30,7 @@ func TestLargeCut(t *testing.T) {
 		m, err := store.Publish(t.Context(), "m", c)
 		snapshottest.Must(t, err)
 		took := time.Since(began)
-		snapshottest.Must(t, setAlias(t, store, format.Champion, 2))
+		snapshottest.Must(t, setAlias(t, store, pointer.Champion, 2))
 		b, err := os.ReadFile(at(dir, "2", disk.ManifestFile))
 		snapshottest.Must(t, err)
 		if len(b) > 8<<10 || len(m.Files) != 3 || m.CutFile == nil || !strings.Contains(string(b), `"cut": []`) {

@@ -25,6 +25,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -52,7 +53,7 @@ func appendUntilKilled(spec string) error {
 		return err
 	}
 	for {
-		m, err := (verify.Trust{Keys: store.Keys}).Open(dir, "m", verify.Selector{Alias: format.Latest})
+		m, err := (verify.Trust{Keys: store.Keys}).Open(dir, "m", verify.Selector{Alias: pointer.Latest})
 		if err != nil {
 			return err
 		}

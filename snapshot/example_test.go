@@ -4,11 +4,11 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 func ExampleOpen() {
-	m, err := snapshot.Open("testdata/v1", "ratings", snapshot.Selector{Alias: format.Champion})
+	m, err := snapshot.Open("testdata/v1", "ratings", snapshot.Selector{Alias: pointer.Champion})
 	if err != nil {
 		fmt.Println(err) // keep the model you have
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
@@ -20,9 +21,9 @@ import (
 type follower struct {
 	watcher *Watcher
 	source  DeltaSource
-	pointer format.Pointer // of the version, as it was accepted
-	refused int            // in a row
-	warned  error          // the kind of refusal that the log has
+	pointer pointer.Pointer // of the version, as it was accepted
+	refused int             // in a row
+	warned  error           // the kind of refusal that the log has
 	// at the newest multiple of markEvery, to be compared; nil before the first, and unless WatchOptions.CheckDeltas
 	marked *scorer.Model
 }
@@ -44,7 +45,7 @@ const markEvery = 100
 var errReplaced = errors.New("another version is served")
 
 // follow starts applying the deltas of m, which is served. stop ends it, and returns when nothing runs any more.
-func (w *Watcher) follow(ctx context.Context, p format.Pointer, m *scorer.Model) (stop func()) {
+func (w *Watcher) follow(ctx context.Context, p pointer.Pointer, m *scorer.Model) (stop func()) {
 	source, ok := w.source.(DeltaSource)
 	if !ok || w.options.NoDeltas {
 		return func() {}
@@ -69,7 +70,7 @@ const catchUpTimeout = time.Second
 // catchUp returns an update that is about to be served with the deltas that there are of it, as far as it knows fewer
 // events than what is served without:
 // readers do not go back in time for a moment. A refit or an earlier version, as by a rollback, is served as it is.
-func (w *Watcher) catchUp(ctx context.Context, p format.Pointer, m *scorer.Model) *scorer.Model {
+func (w *Watcher) catchUp(ctx context.Context, p pointer.Pointer, m *scorer.Model) *scorer.Model {
 	source, ok := w.source.(DeltaSource)
 	served := w.model.Load()
 	if !ok || w.options.NoDeltas || served == nil || m.Manifest().Kind != "update" ||

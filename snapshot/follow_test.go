@@ -17,6 +17,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -80,7 +81,7 @@ func TestWatchAppliesDeltas(t *testing.T) {
 	if s := plain.Status(); s.Position.Sequence != 0 || s.DeltasApplied != 0 {
 		t.Errorf("deltas were applied where none are asked for: %+v", s)
 	}
-	if m, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); err != nil || m.Position().Sequence != 0 {
+	if m, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest}); err != nil || m.Position().Sequence != 0 {
 		t.Errorf("Open: %v, %v, want the version as it was published", m, err)
 	}
 }
@@ -152,7 +153,7 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 	close(served)
 	<-done
 	atDelta(t, w, 2, 13)
-	snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Latest, 1))
 	atDelta(t, w, 1, 12)
 }
 
@@ -178,14 +179,14 @@ func TestWatchChangesChains(t *testing.T) {
 	second := grow(t, next, base2, 3, 1)
 	atDelta(t, w, 2, 3)
 	sameState(t, w.Model(), second)
-	snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Latest, 1))
 	s = atDelta(t, w, 1, 12)
 	sameState(t, w.Model(), first)
 	if s.Loads != 3 || s.DeltasApplied != 12+3+12 || s.DeltasRefused != 0 {
 		t.Errorf("status %+v", s)
 	}
 	grow(t, next, second, 1, 1) // of a version that is not served any more
-	snapshottest.Must(t, setAlias(t, store, format.Latest, 2))
+	snapshottest.Must(t, setAlias(t, store, pointer.Latest, 2))
 	atDelta(t, w, 2, 4)
 }
 
@@ -282,7 +283,7 @@ func TestWatchDeltasExpire(t *testing.T) {
 	if w.Model() != nil {
 		t.Error("a delta gave an expired version a new life")
 	}
-	_, err := store.Renew(t.Context(), "m", format.Latest, snapshottest.Created.Add(3*time.Hour))
+	_, err := store.Renew(t.Context(), "m", pointer.Latest, snapshottest.Created.Add(3*time.Hour))
 	snapshottest.Must(t, err)
 	until(t, w, "the renewal", func(s Status) bool { return !s.Expired })
 	sameState(t, w.Model(), m)
@@ -408,7 +409,7 @@ func BenchmarkDeltaToServed(b *testing.B) {
 	if _, err := store.Publish(b.Context(), "m", snapshottest.UserItem(500_000, 20, 1)); err != nil {
 		b.Fatal(err)
 	}
-	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: format.Latest})
+	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: pointer.Latest})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -454,7 +455,7 @@ func BenchmarkScoreWhileDeltasArrive(b *testing.B) {
 	if _, err := store.Publish(b.Context(), "m", snapshottest.UserItem(500_000, 20, 1)); err != nil {
 		b.Fatal(err)
 	}
-	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: format.Latest})
+	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: pointer.Latest})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -27,7 +28,7 @@ var versionFiles = []string{
 	"1/" + disk.TensorsFile,
 	"1/" + disk.VocabularyFile,
 	"1/" + disk.GoldenFile,
-	"aliases/" + format.Latest,
+	"aliases/" + pointer.Latest,
 }
 
 func TestEveryBitFlipRefused(t *testing.T) {
@@ -47,7 +48,7 @@ func TestEveryBitFlipRefused(t *testing.T) {
 				}
 				_, err := f.WriteAt([]byte{b ^ 1<<bit}, int64(i))
 				snapshottest.Must(t, err)
-				if m, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); m != nil || !snapshottest.IsRefusal(err) {
+				if m, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest}); m != nil || !snapshottest.IsRefusal(err) {
 					t.Fatalf("%s, byte %d, bit %d: %v", name, i, bit, err)
 				}
 			}
@@ -55,7 +56,7 @@ func TestEveryBitFlipRefused(t *testing.T) {
 			snapshottest.Must(t, err)
 		}
 	}
-	if _, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); err != nil {
+	if _, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest}); err != nil {
 		t.Errorf("restored: %v", err)
 	}
 }
@@ -68,7 +69,7 @@ func TestEveryTruncationRefused(t *testing.T) {
 		content, err := os.ReadFile(path)
 		snapshottest.Must(t, err)
 		refused := func(what string) {
-			if m, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); m != nil || !snapshottest.IsRefusal(err) {
+			if m, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest}); m != nil || !snapshottest.IsRefusal(err) {
 				t.Fatalf("%s %s: %v", name, what, err)
 			}
 		}
@@ -250,7 +251,7 @@ func TestForgedVersionsRefused(t *testing.T) {
 			if m, err := Open(dir, "m", verify.Selector{Version: 1}); m != nil || !errors.Is(err, test.want) {
 				t.Errorf("by version: %v, want %v", err, test.want)
 			}
-			if m, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); m != nil ||
+			if m, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest}); m != nil ||
 				!errors.Is(err, disk.ErrDigest) && !errors.Is(err, disk.ErrFormat) {
 				t.Errorf("by alias, which pins the manifest: %v, want ErrDigest", err)
 			}

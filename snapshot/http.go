@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
@@ -43,7 +43,7 @@ const (
 const maxAnswerBytes = 64 << 10
 
 // Wait asks the daemon for an alias, and waits there for a change.
-func (s HTTPSource) Wait(ctx context.Context, model, alias string, last format.Pointer) (format.Pointer, error) {
+func (s HTTPSource) Wait(ctx context.Context, model, alias string, last pointer.Pointer) (pointer.Pointer, error) {
 	hold := s.hold()
 	ctx, cancel := context.WithTimeout(ctx, hold+patience)
 	defer cancel()
@@ -54,7 +54,7 @@ func (s HTTPSource) Wait(ctx context.Context, model, alias string, last format.P
 	}
 	answer, err := s.get(ctx, query, last.ETag(), "models", model, "aliases", alias)
 	if err != nil {
-		return format.Pointer{}, err
+		return pointer.Pointer{}, err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusNotModified {
@@ -62,11 +62,11 @@ func (s HTTPSource) Wait(ctx context.Context, model, alias string, last format.P
 	}
 	b, err := disk.ReadAtMost(answer.Body, "alias "+alias, maxAnswerBytes)
 	if err != nil {
-		return format.Pointer{}, err
+		return pointer.Pointer{}, err
 	}
-	var p format.Pointer
+	var p pointer.Pointer
 	if err := json.Unmarshal(b, &p); err != nil {
-		return format.Pointer{}, fmt.Errorf("alias %s: %w: %v", alias, disk.ErrFormat, err)
+		return pointer.Pointer{}, fmt.Errorf("alias %s: %w: %v", alias, disk.ErrFormat, err)
 	}
 	return p, nil
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -48,7 +48,7 @@ func serve(t *testing.T, dir string, polls *atomic.Int64) *httptest.Server {
 				p.ETag() != r.Header.Get("If-None-Match") {
 				json.NewEncoder(w).Encode(struct {
 					Model string `json:"model"`
-					format.Pointer
+					pointer.Pointer
 				}{"m", p})
 				return
 			}
@@ -182,7 +182,7 @@ func TestHTTPSource(t *testing.T) {
 	if !strings.Contains(s.Err.Error(), "401") || !strings.Contains(s.Err.Error(), "who are you?") {
 		t.Errorf("without credentials: %v", s.Err)
 	}
-	if _, err := source.Wait(t.Context(), "m", "none", format.Pointer{}); !errors.Is(err, disk.ErrNotFound) {
+	if _, err := source.Wait(t.Context(), "m", "none", pointer.Pointer{}); !errors.Is(err, disk.ErrNotFound) {
 		t.Errorf("no such alias: %v, want ErrNotFound", err)
 	}
 	if _, err := source.File(t.Context(), "m", 9, disk.ManifestFile); !errors.Is(err, fs.ErrNotExist) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/verify"
 )
@@ -45,8 +46,8 @@ func TestJavaFlink(t *testing.T) {
 		}
 	}
 	for _, to := range []int64{1, 2, 3, 2} {
-		snapshottest.Must(t, setAlias(t, store, format.Champion, to))
-		text, err := os.ReadFile(filepath.Join(dir, "m", "aliases", format.Champion))
+		snapshottest.Must(t, setAlias(t, store, pointer.Champion, to))
+		text, err := os.ReadFile(filepath.Join(dir, "m", "aliases", pointer.Champion))
 		snapshottest.Must(t, err)
 		want.Moves = append(want.Moves, move{to, string(text)})
 	}

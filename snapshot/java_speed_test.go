@@ -12,6 +12,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
 )
@@ -49,7 +50,7 @@ func publishNames(t *testing.T, dir string, n int) {
 	store, name := publish.NewStore(dir), fmt.Sprint("n", n)
 	_, err := store.Publish(t.Context(), name, c)
 	snapshottest.Must(t, err)
-	_, err = store.MoveAlias(t.Context(), name, publish.Move{Alias: format.Champion, To: 1})
+	_, err = store.MoveAlias(t.Context(), name, publish.Move{Alias: pointer.Champion, To: 1})
 	snapshottest.Must(t, err)
 }
 

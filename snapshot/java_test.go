@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 )
 
@@ -56,7 +56,7 @@ func TestJavaIsTheLibrary(t *testing.T) {
 		return path
 	}
 	store, served, _ := publishSigned(t, 1)
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	chain, m := openChain(t, store, served, 1)
 	grow(t, chain, m, 9, 1)
 	var polls atomic.Int64
@@ -70,7 +70,7 @@ func TestJavaIsTheLibrary(t *testing.T) {
 	if t.Logf("%s", out); err != nil {
 		t.Error(err)
 	}
-	p, err := readAccepted(want.Watch.StateFile, "m", format.Champion)
+	p, err := readAccepted(want.Watch.StateFile, "m", pointer.Champion)
 	if err != nil || p.Version != 1 || p.Sequence == 0 {
 		t.Errorf("the state file of the package's watcher is read as %+v, %v", p, err)
 	}

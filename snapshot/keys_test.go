@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -61,7 +62,7 @@ func TestSignatures(t *testing.T) {
 		{"signed, an empty list", signed, format.Keys{}, disk.ErrSignature, ""},
 		{"unsigned, an empty list", unsigned, format.Keys{}, disk.ErrSignature, ""},
 	} {
-		for _, sel := range []verify.Selector{{Alias: format.Latest}, {Version: 1}} {
+		for _, sel := range []verify.Selector{{Alias: pointer.Latest}, {Version: 1}} {
 			m, err := verify.Trust{Keys: test.keys}.Open(test.dir, "m", sel)
 			if !errors.Is(err, test.want) || test.want == nil && (err != nil || m.SignedBy() != test.by) {
 				t.Errorf("%s, %s: %v, want %v", test.name, sel, err, test.want)
@@ -90,7 +91,7 @@ func TestSignedBitFlipsRefused(t *testing.T) {
 	_, dir, keys := publishSigned(t, 1)
 	files, trust := snapshottest.ReadStored(t, dir), verify.Trust{Keys: keys}
 	open := func() error {
-		m, err := trust.Load("m", format.Pointer{Version: 1}, files.Read)
+		m, err := trust.Load("m", pointer.Pointer{Version: 1}, files.Read)
 		if err != nil && m != nil && m.Contents().Basis != nil && !errors.Is(err, disk.ErrGolden) {
 			t.Fatalf("parsed before it was refused: %v", err)
 		}
@@ -121,14 +122,14 @@ func TestSignedBitFlipsRefused(t *testing.T) {
 	if err := open(); !errors.Is(err, disk.ErrSignature) {
 		t.Errorf("without its signature: %v, want ErrSignature", err)
 	}
-	alias, err := os.ReadFile(filepath.Join(dir, "m", "aliases", format.Latest))
+	alias, err := os.ReadFile(filepath.Join(dir, "m", "aliases", pointer.Latest))
 	snapshottest.Must(t, err)
 	for i := range alias {
 		for bit := range 8 {
 			alias[i] ^= 1 << bit
-			p, err := format.DecodePointer(format.Latest, alias)
+			p, err := pointer.DecodePointer(pointer.Latest, alias)
 			if err == nil {
-				err = p.Verify("m", format.Latest, keys)
+				err = p.Verify("m", pointer.Latest, keys)
 			}
 			if !errors.Is(err, disk.ErrSignature) && !snapshottest.IsRefusal(err) {
 				t.Fatalf("alias, byte %d, bit %d: %v", i, bit, err)
@@ -165,7 +166,7 @@ func TestSignaturesDoNotTravel(t *testing.T) {
 	if err := open("n", verify.Selector{Version: 1}); !errors.Is(err, disk.ErrDigest) {
 		t.Errorf("version of m as that of n: %v", err)
 	}
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	copyFile("m/aliases/latest", "m/aliases/champion")
 	if err := open("m", verify.Selector{}); !errors.Is(err, disk.ErrDigest) {
 		t.Errorf("alias latest as champion: %v", err)

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/refitd/refitd/snapshot/verify"
@@ -61,14 +62,14 @@ func publishAndDie(spec string) error {
 	}
 	ctx := context.Background()
 	published, err := store.Publish(ctx, "m", snapshottest.TestContents(snapshottest.Small),
-		publish.Move{Alias: format.Champion})
+		publish.Move{Alias: pointer.Champion})
 	if err != nil {
 		return err
 	}
 	if err := appendTwo(ctx, store, dir, published.Version); err != nil {
 		return err
 	}
-	if _, err := store.MoveAlias(ctx, "m", publish.Move{Alias: format.Champion, To: 2,
+	if _, err := store.MoveAlias(ctx, "m", publish.Move{Alias: pointer.Champion, To: 2,
 		Event: publish.EventRollback}); err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	var steps []string
 	for number := 0; ; number++ {
 		store, dir, keys := publishSigned(t, 2)
-		snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+		snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), killEnv+"="+dir+"|"+strconv.Itoa(number))
 		out, err := child.Output()
@@ -127,7 +128,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		step := strings.TrimSpace(string(out))
 		check := func(when string) {
 			aliases, err := store.Aliases("m")
-			if err != nil || aliases[format.Latest] < 2 || aliases[format.Champion] < 1 {
+			if err != nil || aliases[pointer.Latest] < 2 || aliases[pointer.Champion] < 1 {
 				t.Errorf("%s %q: aliases %v, %v", when, step, aliases, err)
 			}
 			for alias := range aliases {
@@ -156,7 +157,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 			t.Errorf("%q: left behind: %v, %v", step, left, err)
 		}
 		all := records(t, store)
-		for _, alias := range []string{format.Latest, format.Champion} {
+		for _, alias := range []string{pointer.Latest, pointer.Champion} {
 			p, err := store.Alias("m", alias)
 			snapshottest.Must(t, err)
 			if live, err := store.LiveAt("m", p.Moved); err != nil || live[alias].Sequence != p.Sequence {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -33,7 +34,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	half := format.Number(0.5)
 	c.Meta.Decision, c.Meta.Reason, c.Meta.Gate = "promoted", "first version", &format.Metrics{N: 9, Loss: &half}
 	none := int64(0)
-	first, err := store.Publish(t.Context(), "m", c, publish.Move{Alias: format.Champion, From: &none})
+	first, err := store.Publish(t.Context(), "m", c, publish.Move{Alias: pointer.Champion, From: &none})
 	snapshottest.Must(t, err)
 	c.Meta.Decision, c.Meta.Reason = "kept", "worse"
 	second, err := store.Publish(t.Context(), "m", c)
@@ -41,13 +42,13 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	if second.Previous != first.Digest || first.Previous != "" {
 		t.Errorf("previous manifests %q and %q, want none and %q", first.Previous, second.Previous, first.Digest)
 	}
-	_, err = store.Publish(t.Context(), "m", c, publish.Move{Alias: format.Champion, From: &none})
+	_, err = store.Publish(t.Context(), "m", c, publish.Move{Alias: pointer.Champion, From: &none})
 	if !errors.Is(err, disk.ErrConflict) {
 		t.Errorf("publish over another champion: %v, want ErrConflict", err)
 	}
 	now = now.Add(-24 * time.Hour) // E16: the clock goes back
 	store.By = "ann@desk"
-	_, err = store.MoveAlias(t.Context(), "m", publish.Move{Alias: format.Champion, To: 2, Event: publish.EventPromote,
+	_, err = store.MoveAlias(t.Context(), "m", publish.Move{Alias: pointer.Champion, To: 2, Event: publish.EventPromote,
 		Why: "looks right"})
 	snapshottest.Must(t, err)
 	_, err = store.MoveAlias(t.Context(), "m", publish.Move{Alias: "canary", To: 1})
@@ -71,8 +72,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 			ManifestDigest: first.Digest,
 			PayloadDigest:  first.PayloadDigest,
 			Moves: []publish.AliasMove{
-				{Alias: format.Latest, From: 0, To: 1},
-				{Alias: format.Champion, From: 0, To: 1},
+				{Alias: pointer.Latest, From: 0, To: 1},
+				{Alias: pointer.Champion, From: 0, To: 1},
 			},
 			Decision: "promoted",
 			Reason:   "first version",
@@ -88,7 +89,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 			ManifestDigest: second.Digest,
 			PayloadDigest:  first.PayloadDigest,
 			Moves: []publish.AliasMove{
-				{Alias: format.Latest, From: 1, To: 2},
+				{Alias: pointer.Latest, From: 1, To: 2},
 			},
 			Decision: "kept",
 			Reason:   "worse",
@@ -103,7 +104,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 			Kind:           "refit",
 			ManifestDigest: second.Digest,
 			PayloadDigest:  first.PayloadDigest,
-			Moves:          []publish.AliasMove{{Alias: format.Champion, From: 1, To: 2}},
+			Moves:          []publish.AliasMove{{Alias: pointer.Champion, From: 1, To: 2}},
 			Why:            "looks right",
 			By:             "ann@desk",
 		},
@@ -127,7 +128,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 			t.Errorf("record %d\n got %+v\nwant %+v", i+1, got[i], want[i])
 		}
 	}
-	if p, err := store.Alias("m", format.Champion); err != nil || p.Sequence != 3 || p.Event != publish.EventPromote ||
+	if p, err := store.Alias("m", pointer.Champion); err != nil || p.Sequence != 3 || p.Event != publish.EventPromote ||
 		!p.Moved.Equal(early) {
 		t.Errorf("champion %+v, %v", p, err)
 	}
@@ -136,8 +137,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		want map[string]int64 // sequence of the record behind each alias
 	}{
 		{snapshottest.Created.Add(-48 * time.Hour), map[string]int64{}},
-		{snapshottest.Created.Add(-time.Hour), map[string]int64{format.Latest: 6, format.Champion: 3}},
-		{snapshottest.Created, map[string]int64{format.Latest: 6, format.Champion: 3}},
+		{snapshottest.Created.Add(-time.Hour), map[string]int64{pointer.Latest: 6, pointer.Champion: 3}},
+		{snapshottest.Created, map[string]int64{pointer.Latest: 6, pointer.Champion: 3}},
 	} {
 		live, err := store.LiveAt("m", test.at)
 		snapshottest.Must(t, err)
@@ -164,9 +165,9 @@ func TestTornLog(t *testing.T) {
 		if whole > 1 {
 			t.Errorf("cut off at %d of %d: %d records", n, len(content), whole)
 		}
-		before, err := store.Alias("m", format.Latest)
+		before, err := store.Alias("m", pointer.Latest)
 		snapshottest.Must(t, err)
-		snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
+		snapshottest.Must(t, setAlias(t, store, pointer.Latest, 1))
 		got := records(t, store)
 		if n == 0 {
 			whole = 0
@@ -175,7 +176,7 @@ func TestTornLog(t *testing.T) {
 			got[whole+1].Sequence != before.Sequence+1 {
 			t.Errorf("cut off at %d: %d whole lines, then %+v", n, whole, got)
 		}
-		snapshottest.Must(t, setAlias(t, store, format.Latest, 2))
+		snapshottest.Must(t, setAlias(t, store, pointer.Latest, 2))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -64,10 +65,10 @@ func withNewMember(t *testing.T, model string, scored bool) {
 	}
 	sum := disk.HexSum(body)
 	snapshottest.Must(t, os.WriteFile(path, sealed(body), 0o644))
-	p := format.Pointer{Version: 1, ManifestDigest: "sha256:" + sum, Sequence: 1, Moved: snapshottest.Created,
+	p := pointer.Pointer{Version: 1, ManifestDigest: "sha256:" + sum, Sequence: 1, Moved: snapshottest.Created,
 		Event: publish.EventAlias}
-	p.Seal("m", format.Latest, nil)
+	p.Seal("m", pointer.Latest, nil)
 	b, err = p.Encode()
 	snapshottest.Must(t, err)
-	snapshottest.Must(t, os.WriteFile(filepath.Join(model, disk.AliasDir, format.Latest), b, 0o644))
+	snapshottest.Must(t, os.WriteFile(filepath.Join(model, disk.AliasDir, pointer.Latest), b, 0o644))
 }

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
 
@@ -18,7 +19,7 @@ type (
 	// LabelledEvent is an event with its label, for histories.
 	LabelledEvent = format.LabelledEvent
 	// Prediction is what a model says of one event.
-	Prediction = format.Prediction
+	Prediction = answer.Prediction
 	// Query asks for the best names of a field.
 	Query = format.Query
 	// Condition is one on what tables say of the names that a Query ranks.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/verify"
 )
@@ -51,7 +51,7 @@ func TestNodeIsTheLibrary(t *testing.T) {
 		return path
 	}
 	store, served, _ := publishSigned(t, 1)
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	chain, m := openChain(t, store, served, 1)
 	grow(t, chain, m, 9, 1)
 	var polls atomic.Int64
@@ -91,7 +91,7 @@ func TestBrowserIsTheLibrary(t *testing.T) {
 		t.Skip("REFITD_BROWSER names no browser: .ci/page runs this")
 	}
 	_, served, _ := publishSigned(t, 1)
-	m, err := Open(served, "m", verify.Selector{Alias: format.Latest})
+	m, err := Open(served, "m", verify.Selector{Alias: pointer.Latest})
 	snapshottest.Must(t, err)
 	var events []map[string]any
 	var want [][]float64

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -50,7 +51,7 @@ func TestPythonTakesDeltas(t *testing.T) {
 // The package asks a daemon as HTTPSource does.
 func TestPythonAsksOverHTTP(t *testing.T) {
 	store, dir, _ := publishSigned(t, 1)
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	chain, m := openChain(t, store, dir, 1)
 	grow(t, chain, m, 9, 1)
 	var polls atomic.Int64

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -55,7 +56,7 @@ type watchedStage struct {
 func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 	t.Helper()
 	store, dir, _ := publishSigned(t, 1)
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	_, unsigned := storeOf(t, 1)
 	_, expired := expiring(t)
 	keys := t.TempDir()
@@ -65,7 +66,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 			e.Model = "m"
 		}
 		if e.Alias == "" {
-			e.Alias = format.Champion
+			e.Alias = pointer.Champion
 		}
 		trust := verify.Trust{Now: func() time.Time { return snapshottest.Created }}
 		if e.Now != "" {
@@ -91,7 +92,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 	ask(expectedRefusal{Name: "another key, by number", Store: dir, Version: 1, Keys: []string{two}})
 	ask(expectedRefusal{Name: "no key at all", Store: dir, Keys: []string{}})
 	ask(expectedRefusal{Name: "unsigned", Store: unsigned, Version: 1, Keys: []string{one}})
-	ask(expectedRefusal{Name: "unsigned alias", Store: unsigned, Alias: format.Latest, Keys: []string{one}})
+	ask(expectedRefusal{Name: "unsigned alias", Store: unsigned, Alias: pointer.Latest, Keys: []string{one}})
 	ask(expectedRefusal{Name: "no alias", Store: unsigned})
 	ask(expectedRefusal{Name: "no version", Store: unsigned, Version: 7})
 	ask(expectedRefusal{Name: "no model", Store: unsigned, Model: "n"})
@@ -102,7 +103,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		expectedRefusal{
 			Name:  "not yet expired",
 			Store: expired,
-			Alias: format.Latest,
+			Alias: pointer.Latest,
 			Now:   snapshottest.Created.Add(time.Hour - time.Second).Format(time.RFC3339),
 		},
 	)
@@ -110,7 +111,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		expectedRefusal{
 			Name:  "expired",
 			Store: expired,
-			Alias: format.Latest,
+			Alias: pointer.Latest,
 			Now:   snapshottest.Created.Add(time.Hour).Format(time.RFC3339),
 		},
 	)
@@ -118,7 +119,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		copied := t.TempDir()
 		snapshottest.Must(t, os.CopyFS(copied, os.DirFS(of)))
 		change(filepath.Join(copied, "m"))
-		e := expectedRefusal{Name: name, Store: copied, Alias: format.Latest}
+		e := expectedRefusal{Name: name, Store: copied, Alias: pointer.Latest}
 		if ask(e); of == dir {
 			e.Keys = []string{one}
 			ask(e)
@@ -148,16 +149,16 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		})
 	}
 	damaged("another alias", dir, func(model string) {
-		snapshottest.Must(t, os.Rename(filepath.Join(model, "aliases", format.Champion), filepath.Join(model, "aliases",
-			format.Latest)))
+		snapshottest.Must(t, os.Rename(filepath.Join(model, "aliases", pointer.Champion), filepath.Join(model, "aliases",
+			pointer.Latest)))
 	})
 	damaged("an invented number", unsigned, func(model string) {
-		p := format.Pointer{Version: 1, ManifestDigest: "sha256:0", Sequence: 1 << 50, Moved: snapshottest.Created,
+		p := pointer.Pointer{Version: 1, ManifestDigest: "sha256:0", Sequence: 1 << 50, Moved: snapshottest.Created,
 			Event: publish.EventAlias}
-		p.Seal("m", format.Latest, nil)
+		p.Seal("m", pointer.Latest, nil)
 		b, err := p.Encode()
 		snapshottest.Must(t, err)
-		snapshottest.Must(t, os.WriteFile(filepath.Join(model, "aliases", format.Latest), b, 0o644))
+		snapshottest.Must(t, os.WriteFile(filepath.Join(model, "aliases", pointer.Latest), b, 0o644))
 	})
 	damaged("a part of a newer schema", unsigned, func(model string) { withNewMember(t, model, true) })
 	damaged("a part of a newer schema that changes no score", unsigned,
@@ -171,7 +172,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 			snapshottest.WithTrees(snapshottest.TestContents(snapshottest.Small)))
 		snapshottest.Must(t, err)
 		reseal(t, filepath.Join(ruled, "m"), change)
-		ask(expectedRefusal{Name: name, Store: ruled, Alias: format.Latest, Says: newer(name)})
+		ask(expectedRefusal{Name: name, Store: ruled, Alias: pointer.Latest, Says: newer(name)})
 	}
 	file, err := format.EncodeTables(snapshottest.Catalogue().Tables)
 	snapshottest.Must(t, err)
@@ -180,7 +181,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		_, err := publish.NewStore(tabled).Publish(t.Context(), "m", snapshottest.Catalogue())
 		snapshottest.Must(t, err)
 		reseal(t, filepath.Join(tabled, "m"), change)
-		ask(expectedRefusal{Name: name, Store: tabled, Alias: format.Latest, Says: newer(name)})
+		ask(expectedRefusal{Name: name, Store: tabled, Alias: pointer.Latest, Says: newer(name)})
 	}
 	return list
 }
@@ -342,12 +343,12 @@ func reseal(t *testing.T, model string, change func(*forged)) {
 	b, err := m.Encode()
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, os.WriteFile(path(disk.ManifestFile), b, 0o644))
-	p := format.Pointer{Version: 1, ManifestDigest: m.Digest, Sequence: 1, Moved: snapshottest.Created,
+	p := pointer.Pointer{Version: 1, ManifestDigest: m.Digest, Sequence: 1, Moved: snapshottest.Created,
 		Event: publish.EventAlias}
-	p.Seal("m", format.Latest, nil)
+	p.Seal("m", pointer.Latest, nil)
 	b, err = p.Encode()
 	snapshottest.Must(t, err)
-	snapshottest.Must(t, os.WriteFile(filepath.Join(model, "aliases", format.Latest), b, 0o644))
+	snapshottest.Must(t, os.WriteFile(filepath.Join(model, "aliases", pointer.Latest), b, 0o644))
 }
 
 // expectedMoves moves an alias of a signed store, of which version 1 expires.
@@ -369,10 +370,10 @@ func expectedMoves(t *testing.T) expectedWatch {
 	}
 	model := filepath.Join(dir, "m")
 	stage := func(name string, version int64, sentinel error, expires time.Time) watchedStage {
-		alias, err := os.ReadFile(filepath.Join(model, disk.AliasDir, format.Champion))
+		alias, err := os.ReadFile(filepath.Join(model, disk.AliasDir, pointer.Champion))
 		snapshottest.Must(t, err)
 		s := watchedStage{Name: name, Alias: alias, Version: version, Error: pythonError(sentinel)}
-		if s.Renewal, err = os.ReadFile(filepath.Join(model, disk.RenewalDir, format.Champion)); err != nil {
+		if s.Renewal, err = os.ReadFile(filepath.Join(model, disk.RenewalDir, pointer.Champion)); err != nil {
 			s.Renewal = nil
 		}
 		if !expires.IsZero() {
@@ -381,26 +382,26 @@ func expectedMoves(t *testing.T) expectedWatch {
 		w.Stages = append(w.Stages, s)
 		return s
 	}
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	first := stage("version 1", 1, nil, c.Meta.Expires)
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 2))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 2))
 	second := stage("version 2", 2, nil, time.Time{})
 	first.Name, first.Version, first.Error, first.Expires = "the old alias", 2, "OlderError", ""
 	w.Stages = append(w.Stages, first)
 	forger := publish.NewStore(dir)
 	forger.Now = store.Now
-	snapshottest.Must(t, setAlias(t, forger, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, forger, pointer.Champion, 1))
 	stage("an unsigned alias", 2, disk.ErrSignature, time.Time{})
 	second.Name = "as it was"
 	w.Stages = append(w.Stages, second)
-	snapshottest.Must(t, os.WriteFile(filepath.Join(model, disk.AliasDir, format.Champion), second.Alias, 0o644))
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, os.WriteFile(filepath.Join(model, disk.AliasDir, pointer.Champion), second.Alias, 0o644))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	stage("a rollback", 1, nil, c.Meta.Expires)
-	_, err := store.Renew(t.Context(), "m", format.Champion, snapshottest.Created.Add(3*time.Hour))
+	_, err := store.Renew(t.Context(), "m", pointer.Champion, snapshottest.Created.Add(3*time.Hour))
 	snapshottest.Must(t, err)
 	stage("a renewal", 1, nil, snapshottest.Created.Add(3*time.Hour))
-	renewal := filepath.Join(model, disk.RenewalDir, format.Champion)
-	var r format.Renewal
+	renewal := filepath.Join(model, disk.RenewalDir, pointer.Champion)
+	var r pointer.Renewal
 	b, err := os.ReadFile(renewal)
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, json.Unmarshal(b, &r))

@@ -15,6 +15,8 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -52,7 +54,7 @@ type expectedScore struct {
 	Error  string         `json:"error"`
 	Label  any            `json:"label"`
 	Ranked []string       `json:"ranked"`
-	format.Prediction
+	answer.Prediction
 }
 
 type expectedTop struct {
@@ -125,7 +127,7 @@ func TestPythonIsTheLibrary(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if p, err := readAccepted(want.Watch.StateFile, "m", format.Champion); exec.Command("python3", "-c",
+	if p, err := readAccepted(want.Watch.StateFile, "m", pointer.Champion); exec.Command("python3", "-c",
 		"import cryptography").
 		Run() ==
 		nil &&
@@ -381,7 +383,7 @@ func (e *expectedModel) rankedAndExplained(t *testing.T, m *scorer.Model) {
 }
 
 // scoreOf returns what predict says of an event.
-func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input) (format.Prediction,
+func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input) (answer.Prediction,
 	error)) expectedScore {
 	e := expectedScore{Event: event}
 	in, err := s.InputFromMap(event)
@@ -389,7 +391,7 @@ func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input)
 		e.Prediction, err = predict(&in)
 	}
 	if err != nil {
-		e.Prediction, e.Error = format.Prediction{}, pythonError(err)
+		e.Prediction, e.Error = answer.Prediction{}, pythonError(err)
 		return e
 	}
 	e.Label, e.Ranked = e.Prediction.Label(), e.Prediction.Ranked()

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -33,22 +33,22 @@ func TestRenewal(t *testing.T) {
 	store.Now = clock.now
 	c := snapshottest.TestContents(snapshottest.Small)
 	c.Meta.Expires = snapshottest.Created.Add(time.Hour)
-	_, err := store.Publish(t.Context(), "m", c, publish.Move{Alias: format.Champion})
+	_, err := store.Publish(t.Context(), "m", c, publish.Move{Alias: pointer.Champion})
 	snapshottest.Must(t, err)
 	trust := verify.Trust{Keys: keys, Now: clock.now}
-	options := WatchOptions{Alias: format.Champion, Trust: trust, StateFile: filepath.Join(t.TempDir(), "accepted")}
+	options := WatchOptions{Alias: pointer.Champion, Trust: trust, StateFile: filepath.Join(t.TempDir(), "accepted")}
 	w := watchOf(t, DirSource{dir, often}, options)
 	s := until(t, w, "version 1", func(s Status) bool { return s.Version == 1 })
 	if !s.Renewed.Equal(snapshottest.Created) || !s.Expires.Equal(snapshottest.Created.Add(time.Hour)) {
 		t.Errorf("before a renewal: %+v", s)
 	}
-	alias, err := os.ReadFile(filepath.Join(dir, "m", disk.AliasDir, format.Champion))
+	alias, err := os.ReadFile(filepath.Join(dir, "m", disk.AliasDir, pointer.Champion))
 	snapshottest.Must(t, err)
 	log, err := os.ReadFile(filepath.Join(dir, "m", "log.jsonl"))
 	snapshottest.Must(t, err)
 	for range 5 { // an hour is the life, each renewal comes after a quarter of it
 		clock.add(15 * time.Minute)
-		p, err := store.Renew(t.Context(), "m", format.Champion, clock.now().Add(time.Hour))
+		p, err := store.Renew(t.Context(), "m", pointer.Champion, clock.now().Add(time.Hour))
 		snapshottest.Must(t, err)
 		until(t, w, "the renewal", func(s Status) bool {
 			return s.Renewed.Equal(p.Renewal.Renewed) && s.Expires.Equal(clock.now().Add(time.Hour))
@@ -63,7 +63,7 @@ func TestRenewal(t *testing.T) {
 	if _, err := trust.Open(dir, "m", verify.Selector{Version: 1}); !errors.Is(err, disk.ErrExpired) {
 		t.Errorf("opened by its number: %v, want ErrExpired: that is not renewed", err)
 	}
-	for name, want := range map[string][]byte{filepath.Join(disk.AliasDir, format.Champion): alias, "log.jsonl": log} {
+	for name, want := range map[string][]byte{filepath.Join(disk.AliasDir, pointer.Champion): alias, "log.jsonl": log} {
 		if now, err := os.ReadFile(filepath.Join(dir, "m", name)); err != nil || string(now) != string(want) {
 			t.Errorf("%s has changed: %v", name, err)
 		}
@@ -79,7 +79,7 @@ func TestRenewal(t *testing.T) {
 	if w.Model() != nil || !w.Status().Expired {
 		t.Errorf("nobody renews it, and it is served: %+v", w.Status())
 	}
-	_, err = store.Renew(t.Context(), "m", format.Champion, clock.now().Add(time.Hour)) // the publisher is back
+	_, err = store.Renew(t.Context(), "m", pointer.Champion, clock.now().Add(time.Hour)) // the publisher is back
 	snapshottest.Must(t, err)
 	until(t, w, "the model again", func(s Status) bool { return w.Model() != nil })
 }
@@ -94,13 +94,13 @@ func TestForgedRenewal(t *testing.T) {
 	another := func() {
 		c := snapshottest.TestContents(snapshottest.Small)
 		c.Meta.Expires = snapshottest.Created.Add(time.Hour)
-		_, err := store.Publish(t.Context(), "m", c, publish.Move{Alias: format.Champion})
+		_, err := store.Publish(t.Context(), "m", c, publish.Move{Alias: pointer.Champion})
 		snapshottest.Must(t, err)
 	}
 	another()
-	path := filepath.Join(dir, "m", disk.RenewalDir, format.Champion)
+	path := filepath.Join(dir, "m", disk.RenewalDir, pointer.Champion)
 	renew := func(s *publish.Store) []byte {
-		_, err := s.Renew(t.Context(), "m", format.Champion, clock.now().Add(24*time.Hour))
+		_, err := s.Renew(t.Context(), "m", pointer.Champion, clock.now().Add(24*time.Hour))
 		snapshottest.Must(t, err)
 		b, err := os.ReadFile(path)
 		snapshottest.Must(t, err)
@@ -109,7 +109,7 @@ func TestForgedRenewal(t *testing.T) {
 	old := renew(store)
 	clock.add(time.Minute)
 	newer := renew(store)
-	w := watchOf(t, DirSource{dir, often}, WatchOptions{Alias: format.Champion, Trust: verify.Trust{Keys: keys,
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{Alias: pointer.Champion, Trust: verify.Trust{Keys: keys,
 		Now: clock.now}})
 	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 && s.Renewed.Equal(clock.now()) })
 	replace := func(b []byte) { snapshottest.Must(t, os.WriteFile(path, b, 0o644)) }
@@ -126,9 +126,9 @@ func TestForgedRenewal(t *testing.T) {
 	for i := range newer { // of each bit one
 		b := append([]byte(nil), newer...)
 		b[i] ^= 1 << (i % 8)
-		var p format.Pointer
+		var p pointer.Pointer
 		replace(b)
-		p, err := store.Alias("m", format.Champion)
+		p, err := store.Alias("m", pointer.Champion)
 		snapshottest.Must(t, err)
 		if p.Renewal.Expires.After(taken) {
 			t.Errorf("byte %d: %+v is taken", i, p.Renewal)
@@ -136,7 +136,7 @@ func TestForgedRenewal(t *testing.T) {
 	}
 	unsigned := publish.NewStore(dir)
 	unsigned.Now = clock.now
-	if _, err := unsigned.Renew(t.Context(), "m", format.Champion, clock.now()); !errors.Is(err, disk.ErrSignature) {
+	if _, err := unsigned.Renew(t.Context(), "m", pointer.Champion, clock.now()); !errors.Is(err, disk.ErrSignature) {
 		t.Errorf("a signed alias is renewed without a key: %v", err)
 	}
 	stranger := publish.NewStore(dir)

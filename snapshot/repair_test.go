@@ -12,6 +12,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -54,7 +55,7 @@ func TestStraysStopNothing(t *testing.T) {
 			t.Run(kind+" at "+place, func(t *testing.T) {
 				t.Parallel()
 				store, dir := storeOf(t, 2)
-				snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+				snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 				if place == "log.jsonl" {
 					snapshottest.Must(t, os.Remove(at(dir, "log.jsonl")))
 				}
@@ -81,19 +82,19 @@ func goesOn(t *testing.T, store *publish.Store, dir string) {
 	t.Helper()
 	from := int64(1)
 	m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
-		publish.Move{Alias: format.Champion, From: &from})
+		publish.Move{Alias: pointer.Champion, From: &from})
 	snapshottest.Must(t, err)
 	if m.Version < 3 {
 		t.Errorf("published as version %d", m.Version)
 	}
-	snapshottest.Must(t, moveAlias(t, store, format.Champion, m.Version, 1))
+	snapshottest.Must(t, moveAlias(t, store, pointer.Champion, m.Version, 1))
 	aliases, err := store.Aliases("m")
 	snapshottest.Must(t, err)
-	if len(aliases) != 2 || aliases[format.Champion] != 1 || aliases[format.Latest] != m.Version {
+	if len(aliases) != 2 || aliases[pointer.Champion] != 1 || aliases[pointer.Latest] != m.Version {
 		t.Errorf("aliases %v", aliases)
 	}
 	snapshottest.Must(t, store.Recover(t.Context(), "m"))
-	if p, err := store.Alias("m", format.Champion); err != nil || p.Sequence != 5 {
+	if p, err := store.Alias("m", pointer.Champion); err != nil || p.Sequence != 5 {
 		t.Errorf("champion %+v, %v, want move 5", p, err)
 	}
 	if _, err := Open(dir, "m", verify.Selector{}); err != nil {
@@ -116,7 +117,7 @@ func TestStrayLinesOfTheLog(t *testing.T) {
 		`{"sequence":9223372036854775807}`, `{"sequence":1,"version":9}`, "\x00\x00\x00"} {
 		for _, end := range []string{"\n", ""} {
 			store, dir := storeOf(t, 2)
-			snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+			snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 			f, err := os.OpenFile(at(dir, "log.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 			snapshottest.Must(t, err)
 			_, err = f.WriteString(line + end)
@@ -171,9 +172,9 @@ func TestDamagedAliasesAreRebuilt(t *testing.T) {
 	}
 	for kind, spoil := range damage {
 		for writer, write := range writers {
-			for _, name := range []string{format.Champion, format.Latest, "stable"} {
+			for _, name := range []string{pointer.Champion, pointer.Latest, "stable"} {
 				store, dir, _ := publishSigned(t, 3)
-				for alias, version := range map[string]int64{format.Champion: 2, "stable": 1, "canary": 3} {
+				for alias, version := range map[string]int64{pointer.Champion: 2, "stable": 1, "canary": 3} {
 					snapshottest.Must(t, setAlias(t, store, alias, version))
 				}
 				want, err := os.ReadFile(at(dir, disk.AliasDir, name))
@@ -195,10 +196,10 @@ func TestDamagedAliasWithoutLog(t *testing.T) {
 	for kind, put := range litter {
 		spoiled := func() (*publish.Store, string) {
 			store, dir := storeOf(t, 3)
-			snapshottest.Must(t, setAlias(t, store, format.Champion, 2))
+			snapshottest.Must(t, setAlias(t, store, pointer.Champion, 2))
 			snapshottest.Must(t, errors.Join(os.Remove(at(dir, "log.jsonl")), os.Remove(at(dir, disk.AliasDir,
-				format.Champion))))
-			put(t, at(dir, disk.AliasDir, format.Champion))
+				pointer.Champion))))
+			put(t, at(dir, disk.AliasDir, pointer.Champion))
 			return store, dir
 		}
 		store, _ := spoiled()
@@ -207,20 +208,20 @@ func TestDamagedAliasWithoutLog(t *testing.T) {
 		}
 		strays, err := store.Strays("m")
 		snapshottest.Must(t, err)
-		if !slices.ContainsFunc(strays, func(s publish.Stray) bool { return s.Alias == format.Champion }) {
+		if !slices.ContainsFunc(strays, func(s publish.Stray) bool { return s.Alias == pointer.Champion }) {
 			t.Errorf("%s: strays %+v", kind, strays)
 		}
-		snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
-		if p, err := store.Alias("m", format.Champion); err != nil || p.Version != 1 {
+		snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
+		if p, err := store.Alias("m", pointer.Champion); err != nil || p.Version != 1 {
 			t.Errorf("%s: champion %+v, %v", kind, p, err)
 		}
 		store, _ = spoiled()
 		from := int64(2)
 		if _, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
-			publish.Move{Alias: format.Champion, From: &from}); err != nil {
+			publish.Move{Alias: pointer.Champion, From: &from}); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
-		if p, err := store.Alias("m", format.Champion); err != nil || p.Version != 4 {
+		if p, err := store.Alias("m", pointer.Champion); err != nil || p.Version != 4 {
 			t.Errorf("%s: champion %+v, %v", kind, p, err)
 		}
 	}
@@ -230,19 +231,19 @@ func TestDamagedAliasWithoutLog(t *testing.T) {
 func TestRebuiltAliasesNameWhatTheKeySigned(t *testing.T) {
 	t.Parallel()
 	store, dir, _ := publishSigned(t, 2)
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	forger := publish.NewStore(dir)
 	_, other, err := ed25519.GenerateKey(nil)
 	snapshottest.Must(t, err)
 	forger.Signer, err = format.NewSigner(other)
 	snapshottest.Must(t, err)
 	if _, err := forger.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
-		publish.Move{Alias: format.Champion}); err != nil {
+		publish.Move{Alias: pointer.Champion}); err != nil {
 		t.Fatal(err)
 	}
-	snapshottest.Must(t, os.Truncate(at(dir, disk.AliasDir, format.Champion), 0))
+	snapshottest.Must(t, os.Truncate(at(dir, disk.AliasDir, pointer.Champion), 0))
 	snapshottest.Must(t, store.Recover(t.Context(), "m"))
-	if p, err := store.Alias("m", format.Champion); err == nil {
+	if p, err := store.Alias("m", pointer.Champion); err == nil {
 		t.Errorf("rebuilt as %+v", p)
 	}
 }
@@ -253,11 +254,11 @@ func TestDeletedLog(t *testing.T) {
 	store, dir := storeOf(t, 3)
 	snapshottest.Must(
 		t,
-		errors.Join(setAlias(t, store, "stable", 1), setAlias(t, store, format.Champion, 2),
+		errors.Join(setAlias(t, store, "stable", 1), setAlias(t, store, pointer.Champion, 2),
 			setAlias(t, store, "refit", 2), setAlias(t, store, "canary", 3)),
 	)
 	snapshottest.Must(t, os.Remove(at(dir, "log.jsonl")))
-	record, err := store.MoveAlias(t.Context(), "m", publish.Move{Alias: format.Champion, To: 3})
+	record, err := store.MoveAlias(t.Context(), "m", publish.Move{Alias: pointer.Champion, To: 3})
 	if err != nil || record.Sequence != 8 {
 		t.Fatalf("%+v, %v, want move 8", record, err)
 	}

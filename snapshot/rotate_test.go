@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
 )
@@ -103,7 +103,7 @@ func TestLogRotates(t *testing.T) {
 	}
 	contents := snapshottest.TestContents(snapshottest.Small)
 	for i := range 120 {
-		_, err := store.Publish(t.Context(), "m", contents, publish.Move{Alias: format.Champion})
+		_, err := store.Publish(t.Context(), "m", contents, publish.Move{Alias: pointer.Champion})
 		snapshottest.Must(t, err)
 		note()
 		switch {

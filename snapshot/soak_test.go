@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -59,7 +60,7 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for last := int64(0); backoff.Sleep(ctx, often) == nil; { // or the readers would leave the publisher no processor
-				m, err := Open(dir, "m", verify.Selector{Alias: format.Latest})
+				m, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest})
 				if err == nil {
 					err = read(&last, m)
 				}

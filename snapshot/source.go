@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/verify"
 )
@@ -21,7 +21,7 @@ type Source interface {
 	// Wait returns what an alias names. If that is still last, it waits for a change, and may give up waiting after a
 	// while and return last. The zero Pointer is never what an alias names. It returns ErrNotFound if there is no such
 	// alias, and the error of ctx.
-	Wait(ctx context.Context, model, alias string, last format.Pointer) (format.Pointer, error)
+	Wait(ctx context.Context, model, alias string, last pointer.Pointer) (pointer.Pointer, error)
 	// File opens a file of a version; the caller closes it. It returns fs.ErrNotExist if the version has no such
 	// file.
 	File(ctx context.Context, model string, version int64, name string) (io.ReadCloser, error)
@@ -41,7 +41,7 @@ type DirSource struct {
 
 // Wait looks at the alias file when its directory has changed, and at least every pause: for renewals, and on systems
 // that report no changes.
-func (s DirSource) Wait(ctx context.Context, model, alias string, last format.Pointer) (format.Pointer, error) {
+func (s DirSource) Wait(ctx context.Context, model, alias string, last pointer.Pointer) (pointer.Pointer, error) {
 	if p, err := s.look(model, alias); err != nil || !p.Unchanged(&last) {
 		return p, err
 	}
@@ -53,7 +53,7 @@ func (s DirSource) Wait(ctx context.Context, model, alias string, last format.Po
 			return p, err
 		}
 		if err := changes.wait(ctx, jitter(s.every())); err != nil {
-			return format.Pointer{}, err
+			return pointer.Pointer{}, err
 		}
 	}
 }
@@ -91,8 +91,8 @@ func (s DirSource) every() time.Duration {
 	return s.Every
 }
 
-func (s DirSource) look(model, alias string) (format.Pointer, error) {
-	return disk.InModel(s.Dir, model, func(root *os.Root) (format.Pointer, error) {
+func (s DirSource) look(model, alias string) (pointer.Pointer, error) {
+	return disk.InModel(s.Dir, model, func(root *os.Root) (pointer.Pointer, error) {
 		p, err := verify.ReadAlias(root, alias)
 		if err == nil {
 			verify.ReadRenewal(root, alias, &p)

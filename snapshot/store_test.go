@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -40,7 +41,7 @@ func TestPublishAndOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := Open(dir, "ratings.v2", verify.Selector{Alias: format.Latest})
+			m, err := Open(dir, "ratings.v2", verify.Selector{Alias: pointer.Latest})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,29 +99,29 @@ func TestVersionsAndAliases(t *testing.T) {
 		"latest") {
 		t.Errorf("no champion yet: %v, want ErrNotFound that names the aliases there are", err)
 	}
-	if err := moveAlias(t, store, format.Champion, 0, 2); err != nil {
+	if err := moveAlias(t, store, pointer.Champion, 0, 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := moveAlias(t, store, format.Champion, 1, 3); !errors.Is(err, disk.ErrConflict) {
+	if err := moveAlias(t, store, pointer.Champion, 1, 3); !errors.Is(err, disk.ErrConflict) {
 		t.Errorf("swap from 1 while it is 2: %v, want ErrConflict", err)
 	}
-	if err := moveAlias(t, store, format.Champion, 0, 3); !errors.Is(err, disk.ErrConflict) {
+	if err := moveAlias(t, store, pointer.Champion, 0, 3); !errors.Is(err, disk.ErrConflict) {
 		t.Errorf("swap from none while it is 2: %v, want ErrConflict", err)
 	}
-	if err := setAlias(t, store, format.Champion, 9); !errors.Is(err, disk.ErrNotFound) {
+	if err := setAlias(t, store, pointer.Champion, 9); !errors.Is(err, disk.ErrNotFound) {
 		t.Errorf("alias to version 9: %v, want ErrNotFound", err)
 	}
 	if err := setAlias(t, store, "../x", 1); !errors.Is(err, disk.ErrName) {
 		t.Errorf("alias ../x: %v, want ErrName", err)
 	}
-	want := map[string]int64{format.Champion: 2, format.Latest: 3}
+	want := map[string]int64{pointer.Champion: 2, pointer.Latest: 3}
 	if got, err := store.Aliases("m"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Aliases = %v, %v, want %v", got, err, want)
 	}
 	if m, err := Open(dir, "m", verify.Selector{}); err != nil || m.Manifest().Version != 2 {
 		t.Errorf("champion: %v, want version 2", err)
 	}
-	if p, err := store.Alias("m", format.Champion); err != nil || p.Version != 2 {
+	if p, err := store.Alias("m", pointer.Champion); err != nil || p.Version != 2 {
 		t.Errorf("Alias = %+v, %v, want 2", p, err)
 	}
 	if m, err := store.Manifest("m", 3); err != nil || m.Version != 3 {
@@ -151,7 +152,7 @@ func TestVersionNumbersGrowOverGaps(t *testing.T) {
 
 func TestPrune(t *testing.T) {
 	store, dir := storeOf(t, 6)
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 2))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 2))
 	removed, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 2})
 	if want := []int64{1, 3, 4}; err != nil || !slices.Equal(removed, want) {
 		t.Fatalf("removed %v, %v, want %v", removed, err, want)
@@ -171,7 +172,7 @@ func TestPrune(t *testing.T) {
 	snapshottest.Must(
 		t,
 		errors.Join(os.Remove(filepath.Join(dir, "m", "log.jsonl")),
-			os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, format.Champion), []byte("6"), 0o644)),
+			os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, pointer.Champion), []byte("6"), 0o644)),
 	)
 	if _, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 1}); !errors.Is(err, disk.ErrFormat) {
 		t.Errorf("unreadable alias: %v, want ErrFormat and nothing removed", err)
@@ -197,13 +198,13 @@ func TestKilledPublisher(t *testing.T) {
 		if v, err := store.Versions("m"); err != nil || !slices.Equal(v, want) {
 			t.Errorf("step %d: Versions = %v, %v, want %v", step, v, err, want)
 		}
-		if m, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); err != nil || m.Manifest().Version != 2 {
+		if m, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest}); err != nil || m.Manifest().Version != 2 {
 			t.Errorf("step %d: latest: %v, want version 2", step, err)
 		}
 		if aliases, err := store.Aliases("m"); err != nil || len(aliases) != 1 {
 			t.Errorf("step %d: Aliases = %v, %v, want latest only", step, aliases, err)
 		}
-		snapshottest.Must(t, setAlias(t, store, format.Latest, 2))
+		snapshottest.Must(t, setAlias(t, store, pointer.Latest, 2))
 		if _, err := os.Lstat(torn); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("step %d: the staging directory is still there: %v", step, err)
 		}
@@ -238,7 +239,7 @@ func TestNames(t *testing.T) {
 			snapshottest.Small)); !errors.Is(err, disk.ErrName) {
 			t.Errorf("Publish %q: %v, want ErrName", name, err)
 		}
-		if _, err := Open(dir, name, verify.Selector{Alias: format.Latest}); !errors.Is(err, disk.ErrName) {
+		if _, err := Open(dir, name, verify.Selector{Alias: pointer.Latest}); !errors.Is(err, disk.ErrName) {
 			t.Errorf("Open model %q: %v, want ErrName", name, err)
 		}
 		if _, err := Open(dir, "m", verify.Selector{Alias: name}); name != "" && !errors.Is(err, disk.ErrName) {
@@ -268,7 +269,7 @@ func TestReadersDuringPublishes(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for last := int64(0); ctx.Err() == nil; {
-				m, err := Open(dir, "m", verify.Selector{Alias: format.Latest})
+				m, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest})
 				if err != nil {
 					errs <- err
 					return
@@ -321,7 +322,7 @@ func TestReadersDuringAliasMoves(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if p, err := store.Alias("m", format.Latest); err != nil || p.Version != 1 && p.Version != 1234568 {
+				if p, err := store.Alias("m", pointer.Latest); err != nil || p.Version != 1 && p.Version != 1234568 {
 					t.Errorf("%+v, %v, want version 1 or 1234568", p, err)
 					return
 				}
@@ -329,8 +330,8 @@ func TestReadersDuringAliasMoves(t *testing.T) {
 		})
 	}
 	for range 50 {
-		snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
-		snapshottest.Must(t, setAlias(t, store, format.Latest, 1234568))
+		snapshottest.Must(t, setAlias(t, store, pointer.Latest, 1))
+		snapshottest.Must(t, setAlias(t, store, pointer.Latest, 1234568))
 	}
 	stop()
 	wg.Wait()
@@ -339,11 +340,11 @@ func TestReadersDuringAliasMoves(t *testing.T) {
 // Of many that swap from the same version, one wins.
 func TestOneSwapWins(t *testing.T) {
 	store, dir := storeOf(t, 2)
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	var wg sync.WaitGroup
 	results := make([]error, 8)
 	for i := range results {
-		wg.Go(func() { results[i] = moveAlias(t, publish.NewStore(dir), format.Champion, 1, 2) })
+		wg.Go(func() { results[i] = moveAlias(t, publish.NewStore(dir), pointer.Champion, 1, 2) })
 	}
 	wg.Wait()
 	won := 0

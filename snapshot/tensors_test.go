@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/rowmath"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
@@ -100,7 +101,7 @@ func TestF32Damage(t *testing.T) {
 	refused := func(b []byte) {
 		t.Helper()
 		snapshottest.Must(t, os.WriteFile(path, b, 0o600))
-		if m, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); m != nil || !snapshottest.IsRefusal(err) {
+		if m, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest}); m != nil || !snapshottest.IsRefusal(err) {
 			t.Fatalf("%d bytes: %v", len(b), err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -48,7 +49,7 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("allowed: %v", err)
 	}
 	store.Now = func() time.Time { return snapshottest.Created.Add(2 * time.Hour) }
-	if err := setAlias(t, store, format.Champion, 1); !errors.Is(err, disk.ErrExpired) {
+	if err := setAlias(t, store, pointer.Champion, 1); !errors.Is(err, disk.ErrExpired) {
 		t.Errorf("an alias is moved to an expired version: %v", err)
 	}
 }
@@ -56,16 +57,16 @@ func TestExpiry(t *testing.T) {
 // An alias moves only to a version that is whole, and stays where it was otherwise.
 func TestMoveVerifiesTheVersion(t *testing.T) {
 	store, dir := storeOf(t, 2)
-	snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
 	path := filepath.Join(dir, "m", "2", disk.VocabularyFile)
 	b, err := os.ReadFile(path)
 	snapshottest.Must(t, err)
 	b[3] ^= 1
 	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
-	if err := setAlias(t, store, format.Champion, 2); !errors.Is(err, disk.ErrDigest) {
+	if err := setAlias(t, store, pointer.Champion, 2); !errors.Is(err, disk.ErrDigest) {
 		t.Errorf("damaged: %v, want ErrDigest", err)
 	}
-	if p, err := store.Alias("m", format.Champion); err != nil || p.Version != 1 {
+	if p, err := store.Alias("m", pointer.Champion); err != nil || p.Version != 1 {
 		t.Errorf("champion %+v, %v, want 1", p, err)
 	}
 }
@@ -106,7 +107,7 @@ func TestClaimsDoNotAllocate(t *testing.T) {
 		files[disk.TensorsFile] = make([]byte, size)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := (verify.Trust{}).Load("m", format.Pointer{Version: 1}, files.Read); !errors.Is(err, disk.ErrDigest) {
+		if _, err := (verify.Trust{}).Load("m", pointer.Pointer{Version: 1}, files.Read); !errors.Is(err, disk.ErrDigest) {
 			t.Errorf("%d bytes: %v, want ErrDigest", size, err)
 		}
 		runtime.ReadMemStats(&after)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -45,7 +45,7 @@ func TestLinksRefused(t *testing.T) {
 			"aliases/latest"} {
 			_, dir := storeOf(t, 1)
 			replace(t, filepath.Join(dir, "m", file), dir)
-			if _, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); err == nil {
+			if _, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest}); err == nil {
 				t.Errorf("%s as %s: opened", file, name)
 			}
 		}
@@ -54,7 +54,7 @@ func TestLinksRefused(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "m")
 	snapshottest.Must(t, os.Rename(filepath.Join(dir, "m"), outside))
 	snapshottest.Must(t, os.Symlink(outside, filepath.Join(dir, "m")))
-	if _, err := Open(dir, "m", verify.Selector{Alias: format.Latest}); err == nil {
+	if _, err := Open(dir, "m", verify.Selector{Alias: pointer.Latest}); err == nil {
 		t.Error("a model directory outside the store: opened")
 	}
 }
@@ -86,6 +86,6 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 }
 
 func setAliasUntil(ctx context.Context, store *publish.Store) error {
-	_, err := store.MoveAlias(ctx, "m", publish.Move{Alias: format.Champion, To: 1})
+	_, err := store.MoveAlias(ctx, "m", publish.Move{Alias: pointer.Champion, To: 1})
 	return err
 }

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/scorer"
 	"github.com/refitd/refitd/snapshot/verify"
@@ -12,9 +13,9 @@ type (
 	// Manifest describes a version: shape, schema, origin, metrics, digests.
 	Manifest = format.Manifest
 	// Pointer is an alias: the version it names, signed if there are keys.
-	Pointer = format.Pointer
+	Pointer = pointer.Pointer
 	// Renewal says when an alias was last confirmed.
-	Renewal = format.Renewal
+	Renewal = pointer.Renewal
 	// Keys are public keys by their id.
 	Keys = format.Keys
 	// Selector chooses a version by number or alias.
@@ -25,8 +26,8 @@ type (
 
 // Names of aliases and files.
 const (
-	Latest       = format.Latest   // newest published version, promoted or not
-	Champion     = format.Champion // what consumers should use
+	Latest       = pointer.Latest   // newest published version, promoted or not
+	Champion     = pointer.Champion // what consumers should use
 	ManifestFile = disk.ManifestFile
 )
 

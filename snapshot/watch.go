@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/scorer"
 	"github.com/refitd/refitd/snapshot/verify"
@@ -110,7 +111,7 @@ type Status struct {
 // can have counted to, freezes no reader.
 func Watch(source Source, options WatchOptions) (*Watcher, error) {
 	if options.Alias == "" {
-		options.Alias = format.Champion
+		options.Alias = pointer.Champion
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -135,7 +136,7 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 	if err := accepted.Verify(options.Model, options.Alias, options.Trust.Keys); accepted.Version != 0 && err != nil {
 		options.Log.Warn("what was accepted before counts for nothing", "model", options.Model, "alias", options.Alias,
 			"error", err)
-		accepted = format.Pointer{}
+		accepted = pointer.Pointer{}
 	}
 	accepted.Renewal = accepted.VerifyRenewal(options.Model, options.Alias, options.Trust.Keys)
 	var ctx context.Context
@@ -200,9 +201,9 @@ func (w *Watcher) Close() {
 }
 
 // run loads what the alias names until ctx is done.
-func (w *Watcher) run(ctx context.Context, accepted format.Pointer) {
+func (w *Watcher) run(ctx context.Context, accepted pointer.Pointer) {
 	defer func() { w.stop() }()
-	var seen format.Pointer // what Wait is asked to return a change of: accepted in this run, or refused for good
+	var seen pointer.Pointer // what Wait is asked to return a change of: accepted in this run, or refused for good
 	failures := 0
 	for {
 		most, absent := retryMax, false
@@ -261,19 +262,19 @@ func isFinal(err error) bool {
 var errOnLoad = errors.New("refused by the program")
 
 // wait asks the source, or the operator's pin.
-func (w *Watcher) wait(ctx context.Context, seen format.Pointer) (format.Pointer, error) {
+func (w *Watcher) wait(ctx context.Context, seen pointer.Pointer) (pointer.Pointer, error) {
 	if w.options.Pin == 0 {
 		return w.source.Wait(ctx, w.options.Model, w.options.Alias, seen)
 	}
 	if seen.Version == w.options.Pin {
 		<-ctx.Done()
-		return format.Pointer{}, ctx.Err()
+		return pointer.Pointer{}, ctx.Err()
 	}
-	return format.Pointer{Version: w.options.Pin}, nil
+	return pointer.Pointer{Version: w.options.Pin}, nil
 }
 
 // accept verifies, loads and serves what a pointer names. What was accepted before is in accepted.
-func (w *Watcher) accept(ctx context.Context, p format.Pointer, accepted *format.Pointer) error {
+func (w *Watcher) accept(ctx context.Context, p pointer.Pointer, accepted *pointer.Pointer) error {
 	p.Renewal = newerRenewal(p.VerifyRenewal(w.options.Model, w.options.Alias, w.options.Trust.Keys), &p, accepted)
 	m, err := w.load(ctx, p, *accepted)
 	if err == nil && w.options.Pin == 0 {
@@ -317,7 +318,7 @@ func (w *Watcher) accept(ctx context.Context, p format.Pointer, accepted *format
 
 // newerRenewal returns the newer of a renewal of p and the one that was accepted of the same move: a copy may bring
 // back an old one.
-func newerRenewal(r format.Renewal, p, accepted *format.Pointer) format.Renewal {
+func newerRenewal(r pointer.Renewal, p, accepted *pointer.Pointer) pointer.Renewal {
 	if p.Same(accepted) && accepted.Renewal.Renewed.After(r.Renewed) {
 		return accepted.Renewal
 	}
@@ -325,7 +326,7 @@ func newerRenewal(r format.Renewal, p, accepted *format.Pointer) format.Renewal 
 }
 
 // renew takes up the renewal of what is being served, if it is one.
-func (w *Watcher) renew(p, accepted *format.Pointer) {
+func (w *Watcher) renew(p, accepted *pointer.Pointer) {
 	o := &w.options
 	r := newerRenewal(p.VerifyRenewal(o.Model, o.Alias, o.Trust.Keys), p, accepted)
 	if r.Renewed.Equal(accepted.Renewal.Renewed) {
@@ -341,7 +342,7 @@ func (w *Watcher) renew(p, accepted *format.Pointer) {
 }
 
 // load returns the model that a pointer names.
-func (w *Watcher) load(ctx context.Context, p, accepted format.Pointer) (*scorer.Model, error) {
+func (w *Watcher) load(ctx context.Context, p, accepted pointer.Pointer) (*scorer.Model, error) {
 	o := &w.options
 	if o.Pin == 0 {
 		if err := p.Verify(o.Model, o.Alias, o.Trust.Keys); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -25,7 +25,7 @@ func watchOf(t *testing.T, source Source, options WatchOptions) *Watcher {
 	t.Helper()
 	options.Model = "m"
 	if options.Alias == "" {
-		options.Alias = format.Latest
+		options.Alias = pointer.Latest
 	}
 	w, err := Watch(source, options)
 	snapshottest.Must(t, err)
@@ -71,7 +71,7 @@ func TestWatchFollows(t *testing.T) {
 	if m.Manifest().Version != 1 {
 		t.Error("the model that was handed out has changed")
 	}
-	snapshottest.Must(t, setAlias(t, store, format.Latest, 1)) // a rollback is a later move to an older version
+	snapshottest.Must(t, setAlias(t, store, pointer.Latest, 1)) // a rollback is a later move to an older version
 	until(t, w, "the rollback", func(s Status) bool { return s.Version == 1 })
 	w.Close()
 	w.Close()
@@ -107,7 +107,7 @@ func refusedWith(t *testing.T, w *Watcher, want error, version int64) {
 // E7: an old alias, in which everything was once true, is offered again.
 func TestWatchRefusesAnOldAlias(t *testing.T) {
 	store, dir, keys := publishSigned(t, 1)
-	path := filepath.Join(dir, "m", disk.AliasDir, format.Latest)
+	path := filepath.Join(dir, "m", disk.AliasDir, pointer.Latest)
 	old, err := os.ReadFile(path)
 	snapshottest.Must(t, err)
 	_, err = store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
@@ -129,7 +129,7 @@ func TestWatchRefusesAnOldAlias(t *testing.T) {
 	}
 	// Unsigned, the same alias with a larger number is no better.
 	forged := publish.NewStore(dir)
-	snapshottest.Must(t, setAlias(t, forged, format.Latest, 1))
+	snapshottest.Must(t, setAlias(t, forged, pointer.Latest, 1))
 	refusedWith(t, w, disk.ErrSignature, 2)
 	replace(old)
 	w.Close()
@@ -142,7 +142,7 @@ func TestWatchRefusesAnOldAlias(t *testing.T) {
 	until(t, watchOf(t, DirSource{dir, often}, pinned), "the pinned version",
 		func(s Status) bool { return s.Version == 1 && s.Err == nil })
 	// A signed rollback is a later move to an older version.
-	snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Latest, 1))
 	until(t, again, "the rollback", func(s Status) bool { return s.Version == 1 && s.Err == nil })
 	options.StateFile = ""
 	until(t, watchOf(t, DirSource{dir, often}, options), "any version", func(s Status) bool { return s.Version == 1 })
@@ -161,7 +161,7 @@ func TestWatchKeepsTheLastGoodModel(t *testing.T) {
 	// Staged aside and moved in without its parameters: those of version 1 are in their place (E9).
 	_, err := store.Publish(t.Context(), "m", other, publish.Move{Alias: "aside"})
 	snapshottest.Must(t, err)
-	snapshottest.Must(t, setAlias(t, store, format.Latest, 1))
+	snapshottest.Must(t, setAlias(t, store, pointer.Latest, 1))
 	until(t, w, "version 1 again", func(s Status) bool { return s.Version == 1 && s.Err == nil })
 	first, err := os.ReadFile(filepath.Join(dir, "m", "1", disk.TensorsFile))
 	snapshottest.Must(t, err)
@@ -171,13 +171,13 @@ func TestWatchKeepsTheLastGoodModel(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "m", disk.AliasDir, "aside"))
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, os.WriteFile(path, first, 0o644))
-	p, err := format.DecodePointer("aside", b)
+	p, err := pointer.DecodePointer("aside", b)
 	snapshottest.Must(t, err)
 	p.Sequence += 10
-	p.Seal("m", format.Latest, nil)
+	p.Seal("m", pointer.Latest, nil)
 	b, err = p.Encode()
 	snapshottest.Must(t, err)
-	snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, format.Latest), b, 0o644))
+	snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, pointer.Latest), b, 0o644))
 	refusedWith(t, w, disk.ErrDigest, 1)
 	snapshottest.Must(t, os.WriteFile(path, second, 0o644)) // the rest of the copy arrives
 	s := until(t, w, "version 2", func(s Status) bool { return s.Version == 2 })
@@ -228,7 +228,7 @@ func TestWatchAsksTheProgram(t *testing.T) {
 	for range 2 {
 		_, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
 		snapshottest.Must(t, err)
-		if p, err := store.Alias("m", format.Latest); err == nil && p.Version == 2 {
+		if p, err := store.Alias("m", pointer.Latest); err == nil && p.Version == 2 {
 			s := until(t, w, "a refusal", func(s Status) bool { return s.Err != nil })
 			if !strings.Contains(s.Err.Error(), "not this one") {
 				t.Errorf("refused with %v", s.Err)
@@ -262,7 +262,7 @@ func TestWatchOptionsRefused(t *testing.T) {
 func BenchmarkPublishToLoaded(b *testing.B) {
 	dir := b.TempDir()
 	store, c := publish.NewStore(dir), snapshottest.UserItem(5_000, 20, 4)
-	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: format.Latest})
+	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: pointer.Latest})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func BenchmarkPublishToLoaded(b *testing.B) {
 			}
 		}
 		loaded := time.Now()
-		alias, err := os.Stat(filepath.Join(dir, "m", disk.AliasDir, format.Latest))
+		alias, err := os.Stat(filepath.Join(dir, "m", disk.AliasDir, pointer.Latest))
 		if err != nil {
 			b.Fatal(err)
 		}

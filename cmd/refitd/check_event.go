@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
@@ -72,15 +73,15 @@ func (f *eventFlags) record(stdin io.Reader) (*event.Record, error) {
 		}
 	}
 	if len(f.Header) > 0 {
-		var list []event.Header
+		var list []framing.Header
 		for _, name := range slices.Sorted(maps.Keys(f.Header)) {
 			value, err := bytesOf("--header", f.Header[name])
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, event.Header{Name: name, Value: value})
+			list = append(list, framing.Header{Name: name, Value: value})
 		}
-		r.Headers = event.AppendHeaders(nil, list...)
+		r.Headers = framing.AppendHeaders(nil, list...)
 	}
 	return r, nil
 }

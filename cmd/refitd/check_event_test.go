@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 )
 
@@ -59,7 +60,7 @@ func TestRecordOfFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, n := event.Headers(r.Headers)
+	list, n := framing.Headers(r.Headers)
 	if string(r.Key) != "\x00\x00\x00\x00\x07" || n != 2 || string(list[0].Value) != "text" ||
 		string(list[1].Value) != "\x01\xff" {
 		t.Errorf("key %q, headers %q", r.Key, list)

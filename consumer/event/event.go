@@ -1,7 +1,8 @@
 // Package event holds labelled events and decodes them from the values of records. It knows no Kafka, no models and no
 // storage.
 //
-// A [Decoder] turns a value into an [Event], or says by a [Rejection] why it is none; [JSON] is the one there is.
+// A [Decoder] turns a value into an [Event], or says by a [Rejection] why it is none: [JSON], and [Mapped] for other
+// places and formats.
 package event
 
 import "math"

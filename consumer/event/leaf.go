@@ -1,5 +1,7 @@
 package event
 
+import "github.com/refitd/refitd/consumer/event/framing"
+
 // A Leaf is a place in the values of a schema at which there may be something for a field: what is there is no object.
 type Leaf struct {
 	Path    []string // names of members, from the outermost
@@ -43,4 +45,4 @@ const MaxOutlined = 100_000
 
 // An Outliner lists the leaves of values of a schema, at most MaxLeaves, of objects within objects at most maxDepth
 // deep. The frame of a value says which of the messages of a Protobuf schema it is.
-type Outliner func(w *Writer, f *Frame, maxDepth int) ([]Leaf, error)
+type Outliner func(w *Writer, f *framing.Frame, maxDepth int) ([]Leaf, error)

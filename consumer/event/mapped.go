@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 // Record is what an event may be made of.
@@ -261,7 +263,7 @@ func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
 		return j.rejection(TooLarge), nil
 	}
 	root := d.value[0]
-	if d.mapping.Envelope == CloudEvents && header(r.Headers, "ce_specversion") == nil {
+	if d.mapping.Envelope == CloudEvents && framing.HeaderOf(r.Headers, "ce_specversion") == nil {
 		root = d.value[1]
 	}
 	rejection, wait := d.readAny(d.reading.Format, r.Value, r.Headers, false, root)
@@ -468,9 +470,9 @@ func (d *Mapped) at(p *place, r *Record) (v Value) {
 	}
 	switch p.source.kind {
 	case fromHeader:
-		return plainValue(header(r.Headers, p.source.name))
+		return plainValue(framing.HeaderOf(r.Headers, p.source.name))
 	case fromAttribute:
-		return plainValue(header(r.Headers, "ce_"+p.source.name))
+		return plainValue(framing.HeaderOf(r.Headers, "ce_"+p.source.name))
 	case fromWholeKey:
 		return plainValue(r.Key)
 	}

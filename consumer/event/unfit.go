@@ -1,10 +1,14 @@
 package event
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event/framing"
+)
 
 // unfit says which fields of the model cannot be what a schema has for them, by its types: text in place of a number,
 // say. A schema of the reader may change types: with one nothing is said.
-func (d *Mapped) unfit(w *Writer, f *Frame, root *Member, lost func(field string)) {
+func (d *Mapped) unfit(w *Writer, f *framing.Frame, root *Member, lost func(field string)) {
 	outline := d.reading.Outliners[w.Format]
 	if outline == nil || d.reading.Fixed != nil && d.reading.Writers != nil {
 		return

@@ -1,6 +1,10 @@
 package event
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/refitd/refitd/consumer/event/framing"
+)
 
 // The formats of values and keys, by the names of the configuration.
 const (
@@ -28,14 +32,14 @@ type Reference struct{ Name, Text string }
 // Writers know schemas. They are safe for concurrent use.
 type Writers interface {
 	// Writer returns the schema of an ID, nil where it is not known yet: the record has to wait for it.
-	Writer(id ID) *Writer
+	Writer(id framing.ID) *Writer
 }
 
 // A Program reads the values that were written by one schema. It is for one decoder.
 type Program interface {
 	// Run puts what was asked for into slots. ok is false where the bytes are not what the schema says; at is the
 	// place, by names of the schema.
-	Run(s *Slots, f *Frame) (at string, ok bool)
+	Run(s *Slots, f *framing.Frame) (at string, ok bool)
 	// Finds reports whether values of the schema may have something for a slot.
 	Finds(slot int) bool
 }
@@ -53,16 +57,16 @@ type Reading struct {
 	Fixed       *Writer             // input.schema_file: of all values, or the reader's where there are Writers
 	// Lost, if not nil, is called before the first value of a schema that has nothing for a field of the model, or
 	// another type.
-	Lost func(id ID, field string)
+	Lost func(id framing.ID, field string)
 	// Changed, if not nil, says why values of a schema that was known are not to be read any more; "" if they are.
-	Changed func(id ID) string
+	Changed func(id framing.ID) string
 	// Doubt, if not nil, is asked before bytes that do not fit their schema are rejected: whether they have to wait.
-	Doubt func(id ID) (wait bool)
+	Doubt func(id framing.ID) (wait bool)
 }
 
 // A Wait is the outcome of a record whose schema is not known yet: it is no event, and is not rejected either.
 type Wait struct {
-	ID      ID
+	ID      framing.ID
 	Why     string // where the schema is known and of no use
 	Changed bool   // the schema is not what it was: waiting does not help
 }
@@ -73,13 +77,13 @@ type reading struct {
 	programs map[programOf]*compiled
 	recent   *compiled // of recentOf, nil for none: most records are of the schema of the one before
 	recentOf programOf
-	last     string // the format of the value that was read last
-	frame    Frame  // of the value at hand: here it is no allocation
+	last     string        // the format of the value that was read last
+	frame    framing.Frame // of the value at hand: here it is no allocation
 }
 
 // programOf is what a program is for.
 type programOf struct {
-	id   ID
+	id   framing.ID
 	root *Member
 }
 
@@ -106,25 +110,25 @@ var notReasons = map[string]Reason{
 func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *Member) ([]byte, *Rejection, *Wait) {
 	r := &d.reading
 	f := &r.frame
-	if !f.cut(value, headers, isKey, d.json.limits.MaxEventBytes) {
+	if !f.Cut(value, headers, isKey, d.json.limits.MaxEventBytes) {
 		return nil, &Rejection{Reason: notReasons[format], Expected: "a frame whose data can be decompressed",
 			Got: "other bytes"}, nil
 	}
 	hasRegistry := r.Writers != nil
 	switch {
-	case f.ID == (ID{}) && (format == FormatAuto || format == FormatJSONSchema) && looksLikeJSON(value):
+	case f.ID == (framing.ID{}) && (format == FormatAuto || format == FormatJSONSchema) && looksLikeJSON(value):
 		r.note(FormatJSON, isKey)
 		return value, nil, nil
 	case format == FormatJSONSchema && !hasRegistry: // the value says itself what it has
 		r.note(FormatJSONSchema, isKey)
 		return f.Data, nil, nil
-	case hasRegistry && f.ID.isNone():
+	case hasRegistry && f.ID.IsNone():
 		return nil, &Rejection{Reason: notReasons[format], Expected: "the frame of a schema registry, or its headers",
 			Got: "neither"}, nil
 	}
 	id := f.ID
 	if !hasRegistry {
-		id = ID{}
+		id = framing.ID{}
 	}
 	var wait *Wait
 	c := r.recent
@@ -148,10 +152,10 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		return f.Data, nil, nil
 	}
 	at, ok := program.Run(&d.slots, f)
-	if !ok && !hasRegistry && f.Style != NoFrame && f.Style != HeaderFrame {
+	if !ok && !hasRegistry && f.Style != framing.NoFrame && f.Style != framing.HeaderFrame {
 		// The first byte may be the value's own: without a registry nothing says whether there is a frame.
 		d.slots.reset()
-		*f = Frame{Data: value}
+		*f = framing.Frame{Data: value}
 		_, ok = program.Run(&d.slots, f)
 	}
 	if !c.judged {
@@ -183,7 +187,7 @@ func (r *reading) note(format string, isKey bool) {
 func (d *Mapped) Format() string { return d.reading.last }
 
 // changed returns what a record waits for whose schema is not what it was, nil if it is.
-func (r *reading) changed(id ID) *Wait {
+func (r *reading) changed(id framing.ID) *Wait {
 	if r.Changed == nil {
 		return nil
 	}
@@ -194,7 +198,7 @@ func (r *reading) changed(id ID) *Wait {
 }
 
 // compiled returns what became of a schema for a tree, or what it waits for.
-func (d *Mapped) compiled(id ID, root *Member) (c *compiled, wait *Wait) {
+func (d *Mapped) compiled(id framing.ID, root *Member) (c *compiled, wait *Wait) {
 	r := &d.reading
 	if wait := r.changed(id); wait != nil {
 		return nil, wait
@@ -238,7 +242,7 @@ func (d *Mapped) compiled(id ID, root *Member) (c *compiled, wait *Wait) {
 }
 
 // judge says, before the first value of a schema, what the model loses by it.
-func (d *Mapped) judge(id ID, c *compiled, root *Member) {
+func (d *Mapped) judge(id framing.ID, c *compiled, root *Member) {
 	if c.judged {
 		return
 	}
@@ -282,7 +286,7 @@ func (d *Mapped) Lacks(w *Writer) (nothing, unfit []string, err error) {
 		}
 		d.unlisted(leaves, root, lacks)
 	}
-	d.unfit(w, new(Frame), root, func(field string) { unfit = append(unfit, field) })
+	d.unfit(w, new(framing.Frame), root, func(field string) { unfit = append(unfit, field) })
 	return nothing, unfit, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
@@ -48,7 +49,7 @@ type Client struct {
 	running sync.WaitGroup
 
 	mu       sync.Mutex
-	asked    map[event.ID]*question
+	asked    map[framing.ID]*question
 	requests int64
 	failures int64
 	away     bool // the last request had no answer over HTTP
@@ -71,7 +72,7 @@ func New(o Options) *Client {
 		transport = &http.Transport{TLSClientConfig: o.TLS, Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2,
 			IdleConnTimeout: time.Minute, TLSHandshakeTimeout: o.Timeout}
 	}
-	c := &Client{options: o, base: strings.TrimRight(o.URL, "/"), asked: make(map[event.ID]*question),
+	c := &Client{options: o, base: strings.TrimRight(o.URL, "/"), asked: make(map[framing.ID]*question),
 		http: &http.Client{Transport: transport, Timeout: o.Timeout, CheckRedirect: sameHost}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -110,7 +111,7 @@ func (c *Client) IsAway() bool {
 }
 
 // Forget drops what was asked of a schema: the next Ask asks at once.
-func (c *Client) Forget(id event.ID) {
+func (c *Client) Forget(id framing.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.asked[id]; q != nil && !q.running {
@@ -120,7 +121,7 @@ func (c *Client) Forget(id event.ID) {
 
 // Ask returns a schema, or nil if it is not here yet, and then why not, as far as that is known. The caller asks again.
 // The first call for a schema waits for up to 100 ms.
-func (c *Client) Ask(id event.ID) (w *event.Writer, trouble string) {
+func (c *Client) Ask(id framing.ID) (w *event.Writer, trouble string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.asked[id]
@@ -159,7 +160,7 @@ func (c *Client) await(q *question) {
 }
 
 // answer asks for a schema once.
-func (c *Client) answer(id event.ID, q *question) {
+func (c *Client) answer(id framing.ID, q *question) {
 	w, err := c.fetch(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()

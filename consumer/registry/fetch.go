@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 // answered is what registries say of a schema.
@@ -42,17 +43,17 @@ const (
 )
 
 // fetch asks for a schema and for what it refers to.
-func (c *Client) fetch(id event.ID) (*event.Writer, error) {
-	if id.Kind == event.GlobalID || id.Kind == event.ContentID {
+func (c *Client) fetch(id framing.ID) (*event.Writer, error) {
+	if id.Kind == framing.GlobalID || id.Kind == framing.ContentID {
 		return c.apicurio(id)
 	}
 	var a answered
 	path := "/schemas/ids/" + strconv.FormatUint(id.Number, 10)
 	switch id.Kind {
-	case event.GUIDID:
+	case framing.GUIDID:
 		g := id.GUID
 		path = fmt.Sprintf("/schemas/guids/%x-%x-%x-%x-%x", g[:4], g[4:6], g[6:8], g[8:10], g[10:])
-	case event.GlueID:
+	case framing.GlueID:
 		return nil, fmt.Errorf("%s: AWS Glue is not asked: set input.schema_file, without kafka.schema_registry", id)
 	}
 	if err := c.get(path, &a); err != nil {
@@ -169,9 +170,9 @@ const (
 )
 
 // apicurio asks Apicurio's API for a schema by an ID that is Apicurio's alone.
-func (c *Client) apicurio(id event.ID) (*event.Writer, error) {
+func (c *Client) apicurio(id framing.ID) (*event.Writer, error) {
 	base, path := c.base, fmt.Sprintf("/ids/globalIds/%d", id.Number)
-	if id.Kind == event.ContentID {
+	if id.Kind == framing.ContentID {
 		path = fmt.Sprintf("/ids/contentIds/%d", id.Number)
 	}
 	if i := strings.Index(base, confluentPath); i >= 0 {

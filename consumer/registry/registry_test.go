@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/consumer/registry/registrytest"
 )
 
@@ -32,7 +33,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // ask asks until there is an answer or a trouble.
-func ask(t *testing.T, c *Client, id event.ID) (*event.Writer, string) {
+func ask(t *testing.T, c *Client, id framing.ID) (*event.Writer, string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		w, trouble := c.Ask(id)
@@ -48,8 +49,8 @@ func ask(t *testing.T, c *Client, id event.ID) (*event.Writer, string) {
 
 // TestAnswers: schemas of every kind of ID, with what they refer to in the order in which they need it.
 func TestAnswers(t *testing.T) {
-	seven := event.ID{Kind: event.NumberID, Number: 7}
-	guid := event.ID{Kind: event.GUIDID, GUID: [16]byte{0x0f, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}
+	seven := framing.ID{Kind: framing.NumberID, Number: 7}
+	guid := framing.ID{Kind: framing.GUIDID, GUID: [16]byte{0x0f, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}
 	diamond := answers{
 		"/r/schemas/ids/7":           `{"schema":"S","references":[{"name":"a","subject":"A/x","version":2},{"name":"b","subject":"B","version":1}]}`,
 		"/r/subjects/A/x/versions/2": `{"schema":"TA","references":[{"name":"c","subject":"C","version":1}]}`,
@@ -77,7 +78,7 @@ func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		url     string
 		answers answers
-		id      event.ID
+		id      framing.ID
 		want    string // format, text, names of the references
 		trouble string
 	}{
@@ -94,11 +95,11 @@ func TestAnswers(t *testing.T) {
 		"no schema":          {"http://h/r", answers{"/r/schemas/ids/7": `{"schema":null}`}, seven, "", "without a schema"},
 		"another object":     {"http://h/r", answers{"/r/schemas/ids/7": `{"message":"hello"}`}, seven, "", "without a schema"},
 		"a page for Apicurio": {"http://h/apis/registry/v2", answers{"/apis/registry/v2/ids/globalIds/7": `<html>`,
-			"/apis/registry/v2/ids/globalIds/7/references": `[]`}, event.ID{Kind: event.GlobalID, Number: 7}, "", "no schema"},
+			"/apis/registry/v2/ids/globalIds/7/references": `[]`}, framing.ID{Kind: framing.GlobalID, Number: 7}, "", "no schema"},
 		"too much":             {"http://h/r", answers{"/r/schemas/ids/7": strings.Repeat(" ", 5000)}, seven, "", "more than"},
-		"Apicurio's global ID": {"http://h/apis/ccompat/v7", apicurio, event.ID{Kind: event.GlobalID, Number: 7}, `protobuf syntax = "proto3"; b.proto a.proto`, ""},
-		"Apicurio's content":   {"http://h/apis/registry/v2", apicurio, event.ID{Kind: event.ContentID, Number: 8}, `avro {"type":"string"}`, ""},
-		"Glue":                 {"http://h/r", answers{}, event.ID{Kind: event.GlueID}, "", "input.schema_file"},
+		"Apicurio's global ID": {"http://h/apis/ccompat/v7", apicurio, framing.ID{Kind: framing.GlobalID, Number: 7}, `protobuf syntax = "proto3"; b.proto a.proto`, ""},
+		"Apicurio's content":   {"http://h/apis/registry/v2", apicurio, framing.ID{Kind: framing.ContentID, Number: 8}, `avro {"type":"string"}`, ""},
+		"Glue":                 {"http://h/r", answers{}, framing.ID{Kind: framing.GlueID}, "", "input.schema_file"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			client := New(Options{URL: c.url, Timeout: time.Second, MaxBytes: 2000, Transport: c.answers})
@@ -140,7 +141,7 @@ func TestBackOff(t *testing.T) {
 		a := &away{answers: answers{"/schemas/ids/7": `{"schema":"S"}`}, until: 30}
 		c := New(Options{URL: "http://h", Timeout: time.Second, MaxBytes: 1000, Transport: a})
 		defer c.Close()
-		began, id := time.Now(), event.ID{Kind: event.NumberID, Number: 7}
+		began, id := time.Now(), framing.ID{Kind: framing.NumberID, Number: 7}
 		for {
 			w, trouble := c.Ask(id)
 			if w != nil {
@@ -195,7 +196,7 @@ func TestSignIn(t *testing.T) {
 		o := c.options
 		o.URL, o.Timeout, o.MaxBytes = server.URL, 10*time.Second, 1000
 		client := New(o)
-		w, trouble := ask(t, client, event.ID{Kind: event.NumberID, Number: c.number})
+		w, trouble := ask(t, client, framing.ID{Kind: framing.NumberID, Number: c.number})
 		client.Close()
 		if (w == nil) != (c.trouble != "") || !strings.Contains(trouble, c.trouble) ||
 			strings.Contains(trouble, "s3:cret") || strings.Contains(trouble, "wr0ng") {
@@ -218,8 +219,8 @@ func TestRegister(t *testing.T) {
 		if err != nil || int(id) != 1+i%2 {
 			t.Errorf("%d: ID %d, %v", i, id, err)
 		}
-		if got, _ := ask(t, c, event.ID{Kind: event.NumberID, Number: uint64(id)}); got == nil || got.Format != w.Format ||
-			got.Text != w.Text {
+		got, _ := ask(t, c, framing.ID{Kind: framing.NumberID, Number: uint64(id)})
+		if got == nil || got.Format != w.Format || got.Text != w.Text {
 			t.Errorf("%d: %+v", i, got)
 		}
 	}
@@ -259,7 +260,7 @@ func TestFirstAnswer(t *testing.T) {
 			c := New(Options{URL: "http://h", Timeout: time.Minute, MaxBytes: 1000,
 				Transport: slow{answers{"/schemas/ids/7": `{"schema":"S"}`}, after}})
 			defer c.Close()
-			began, id := time.Now(), event.ID{Kind: event.NumberID, Number: 7}
+			began, id := time.Now(), framing.ID{Kind: framing.NumberID, Number: 7}
 			w, trouble := c.Ask(id)
 			if waited := time.Since(began); waited != waits || (w != nil) != (after < time.Second) || trouble != "" {
 				t.Errorf("an answer after %v: waited for %v, %v, %q", after, waited, w, trouble)
@@ -285,8 +286,8 @@ func TestIsAway(t *testing.T) {
 		a := &away{answers: answers{"/schemas/ids/7": `{"schema":"S"}`}, until: 1}
 		c := New(Options{URL: "http://h", Timeout: time.Second, MaxBytes: 1000, Transport: a})
 		defer c.Close()
-		seven, eight := event.ID{Kind: event.NumberID, Number: 7}, event.ID{Kind: event.NumberID, Number: 8}
-		asked := func(id event.ID) (*event.Writer, string) {
+		seven, eight := framing.ID{Kind: framing.NumberID, Number: 7}, framing.ID{Kind: framing.NumberID, Number: 8}
+		asked := func(id framing.ID) (*event.Writer, string) {
 			_, _ = c.Ask(id)
 			synctest.Wait()
 			return c.Ask(id)

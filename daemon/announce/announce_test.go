@@ -14,6 +14,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -96,7 +97,7 @@ func (b *bench) publish() int64 {
 		}, Bias: []float64{0.5}, Meta: format.Meta{Writer: "test", Created: time.Now(), Kind: "refit",
 			Decision: "promoted"},
 		Golden: []format.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}}}
-	m, err := b.store.Publish(b.t.Context(), model, c, publish.Move{Alias: format.Champion})
+	m, err := b.store.Publish(b.t.Context(), model, c, publish.Move{Alias: pointer.Champion})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func (b *bench) publish() int64 {
 
 func (b *bench) pointer() snapshot.Pointer {
 	b.t.Helper()
-	p, err := b.store.Alias(model, format.Champion)
+	p, err := b.store.Alias(model, pointer.Champion)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func (b *bench) wait(s *kafkasource.Source, last snapshot.Pointer) snapshot.Poin
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	p, err := s.Wait(ctx, model, format.Champion, last)
+	p, err := s.Wait(ctx, model, pointer.Champion, last)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func TestAnnounced(t *testing.T) {
 		slowest = max(slowest, time.Since(published))
 	}
 	t.Logf("publish to loaded by a watcher: %v at most (bar 1s)", slowest)
-	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: 2,
+	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: pointer.Champion, To: 2,
 		Event: publish.EventRollback}); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +313,7 @@ func TestLateJoiner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := kafkasource.Announce(format.Champion, p, &m).Record(topic)
+		r, err := kafkasource.Announce(pointer.Champion, p, &m).Record(topic)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,10 +361,10 @@ func TestLateJoiner(t *testing.T) {
 	b.produce(copyOf(5, nil), copyOf(0, nil))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if p, err := s.Wait(ctx, model, format.Champion, first); err == nil {
+	if p, err := s.Wait(ctx, model, pointer.Champion, first); err == nil {
 		t.Errorf("after duplicates: version %d", p.Version)
 	}
-	if _, err := s.Wait(t.Context(), "other", format.Champion, snapshot.Pointer{}); err == nil {
+	if _, err := s.Wait(t.Context(), "other", pointer.Champion, snapshot.Pointer{}); err == nil {
 		t.Error("another model was announced")
 	}
 	if _, err := s.Wait(t.Context(), model, "latest", snapshot.Pointer{}); err == nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -99,7 +100,7 @@ func (a *Announcer) Run(ctx context.Context) {
 // announce sends what the alias says, unless that was sent already or there is nothing yet. It reports whether it sent
 // something.
 func (a *Announcer) announce(ctx context.Context, limit time.Duration) (did bool, err error) {
-	p, err := a.Store.Alias(a.Model, format.Champion)
+	p, err := a.Store.Alias(a.Model, pointer.Champion)
 	same := p.Sequence == a.sent.Sequence && p.ManifestDigest == a.sent.ManifestDigest
 	if errors.Is(err, snapshot.ErrNotFound) || err == nil && same && p.Renewal.Renewed.Equal(a.sent.Renewal.Renewed) {
 		return false, nil
@@ -127,7 +128,7 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 	if err != nil {
 		return err
 	}
-	what := kafkasource.Announce(format.Champion, p, &m)
+	what := kafkasource.Announce(pointer.Champion, p, &m)
 	if what.Inline, err = a.inline(ctx, p.Version, &m); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -96,7 +97,7 @@ func (p *DeltaProducer) Run(ctx context.Context) {
 // step makes the topic hold what the store has of the champion's chain, and waits a while if it does. It reports
 // whether something was sent.
 func (p *DeltaProducer) step(ctx context.Context) (did bool, err error) {
-	champion, err := p.Store.Alias(p.Model, format.Champion)
+	champion, err := p.Store.Alias(p.Model, pointer.Champion)
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return false, nil
 	}

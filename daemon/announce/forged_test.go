@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -85,7 +85,7 @@ func TestForgedAnnouncement(t *testing.T) {
 			}
 			// All that the cleaner leaves may be the forgery: the next record of the publisher is the newest valid one
 			// again.
-			if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: 2}); err != nil {
+			if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: pointer.Champion, To: 2}); err != nil {
 				t.Fatal(err)
 			}
 			b.produce(b.announcement())
@@ -109,7 +109,7 @@ func TestForgedParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	announcer := &Announcer{Options: Options{Model: model, Dir: b.dir, Store: b.store, Inline: 1 << 20}}
-	genuine := kafkasource.Announce(format.Champion, p, &m)
+	genuine := kafkasource.Announce(pointer.Champion, p, &m)
 	if genuine.Inline, err = announcer.inline(t.Context(), p.Version, &m); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestPoisonedStateFile(t *testing.T) {
 		&a); err != nil {
 		t.Fatal(err)
 	}
-	state, err := json.Marshal(map[string]any{"model": model, "alias": format.Champion, "last": a.Pointer})
+	state, err := json.Marshal(map[string]any{"model": model, "alias": pointer.Champion, "last": a.Pointer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestRenewalsAreAnnounced(t *testing.T) {
 	}
 	defer w.Close()
 	b.within("the model", func() bool { return w.Model() != nil })
-	p, err := b.store.Renew(t.Context(), model, format.Champion, time.Time{})
+	p, err := b.store.Renew(t.Context(), model, pointer.Champion, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

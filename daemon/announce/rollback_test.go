@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -35,7 +36,7 @@ func (b *bench) announcement() *kgo.Record {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := kafkasource.Announce(format.Champion, p, &m).Record(topic)
+	r, err := kafkasource.Announce(pointer.Champion, p, &m).Record(topic)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestRollbackOverKafka(t *testing.T) {
 	pinned.Pin = 1
 	p := b.watch(pinned)
 	b.within("the pinned version", func() bool { return p.Status().Version == 1 })
-	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: 1,
+	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: pointer.Champion, To: 1,
 		Event: publish.EventRollback}); err != nil {
 		t.Fatal(err)
 	}

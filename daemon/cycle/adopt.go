@@ -123,7 +123,7 @@ func (c *Cycle) install(ch *fitted.Fitted, refit fitted.FixedModel, next experts
 		ch, others), nil, 0
 	c.publisher.stopDeltas()
 	c.publisher.endPending()
-	c.publisher.chainEnded, c.publisher.behind = false, behind{usual: c.publisher.behind.usual}
+	c.publisher.chainEnded, c.publisher.behind = false, c.publisher.behind.Reset()
 	c.publisher.published.Store(&updates.Served{FixedModel: refit, Refit: refit, Means: ch.Means, Limit: ch.OutputLimit()})
 	if guard.Seen(&ch.Holdout) > 0 {
 		c.publisher.guard.Held = ch.Holdout

@@ -2,14 +2,15 @@ package cycle
 
 import (
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // correction returns what an event that corrects another one changes, by labels within bounds; nil where that is
 // nothing.
-func (s *common) correction(ev, was *event.Event, counts *rows.Counted, low, high float64) *experts.Correction {
-	of := experts.NewCorrection(ev, was, counts)
+func (s *common) correction(ev, was *event.Event, counts *rows.Counted, low, high float64) *admission.Correction {
+	of := admission.NewCorrection(ev, was, counts)
 	for _, e := range []*event.Event{of.Was, of.Is} {
 		e.Label = min(max(e.Label, low), high)
 	}
@@ -20,7 +21,7 @@ func (s *common) correction(ev, was *event.Event, counts *rows.Counted, low, hig
 }
 
 // correctFoldIn has the fold-in learn a corrected label, and returns what that changes.
-func (e *ensemble) correctFoldIn(o *Observation) *experts.Correction {
+func (e *ensemble) correctFoldIn(o *Observation) *admission.Correction {
 	low, high := e.numbers.Labels()
 	of := e.correction(o.Event, o.counts.Correction.Was, o.counts, low, high)
 	if of != nil && e.config.Train.FoldIn.Enabled {
@@ -31,7 +32,7 @@ func (e *ensemble) correctFoldIn(o *Observation) *experts.Correction {
 
 // correct has all else that learns live learn a corrected label, which the fold-in and the experts have learned.
 // Weights of the mixture and whatever else judges predictions stay: nothing is predicted anew.
-func (c *Cycle) correct(o *Observation, of *experts.Correction) {
+func (c *Cycle) correct(o *Observation, of *admission.Correction) {
 	if c.ensemble.mixture != nil {
 		c.ensemble.mixture.Correct(of)
 	}

@@ -9,9 +9,10 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/rows"
@@ -148,8 +149,8 @@ func TestCorrectedLabelIsSeenAtOnce(t *testing.T) {
 			if again := r.losses(t, right); again["mixture"] != wrong["mixture"] || again["delta"] != wrong["delta"] {
 				t.Errorf("losses %v after the same label again, want %v", again, wrong)
 			}
-			if r.ensemble.Held(experts.HeldIdentity) != 1 {
-				t.Errorf("%d events came again, want 1", r.ensemble.Held(experts.HeldIdentity))
+			if r.ensemble.Held(admission.HeldIdentity) != 1 {
+				t.Errorf("%d events came again, want 1", r.ensemble.Held(admission.HeldIdentity))
 			}
 			r.learn(append(slices.Clone(test.events[2401:2440]), right)...) // the fold-in learns ahead
 			for what, is := range r.losses(t, right) {
@@ -158,7 +159,7 @@ func TestCorrectedLabelIsSeenAtOnce(t *testing.T) {
 					t.Errorf("%s: loss %.4f with the wrong label, %.4f once it is corrected", what, wrong[what], is)
 				}
 			}
-			if r.ensemble.Held(experts.HeldIdentity) != 1 {
+			if r.ensemble.Held(admission.HeldIdentity) != 1 {
 				t.Errorf("a corrected label counts as one that came again")
 			}
 			r.Install(mustRefit(t, r.Cycle, sampleOf(test.events[:2000])))
@@ -223,8 +224,8 @@ func TestManyCorrectionsAreTheLast(t *testing.T) {
 				if t.Logf("at most %.2g", most); !(most <= bound) {
 					t.Errorf("a loss differs by %g, want at most %g", most, bound)
 				}
-				if r.ensemble.Held(experts.HeldIdentity) != 0 {
-					t.Errorf("%d corrections were not learned", r.ensemble.Held(experts.HeldIdentity))
+				if r.ensemble.Held(admission.HeldIdentity) != 0 {
+					t.Errorf("%d corrections were not learned", r.ensemble.Held(admission.HeldIdentity))
 				}
 			})
 		}
@@ -251,7 +252,7 @@ func TestCorrectedLabelWithoutEntity(t *testing.T) {
 	r.learn(again)
 	entities := 0
 	for _, expert := range r.ensemble.mixture.Baselines {
-		if b, ok := expert.(*experts.Conditional); ok && b.Last && b.Field >= 0 {
+		if b, ok := expert.(*baselines.Conditional); ok && b.Last && b.Field >= 0 {
 			if entities++; b.Before.Find(0, "") >= 0 {
 				t.Error("events without an entity have a last label")
 			}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/drift"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
@@ -73,7 +75,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			c.entityFields = append(c.entityFields, f)
 		}
 	}
-	c.backlog.Most, c.ensemble.cap, c.ensemble.popular = rows.BacklogBytes(m), experts.NewEntityCap(m, &schema),
+	c.backlog.Most, c.ensemble.cap, c.ensemble.popular = rows.BacklogBytes(m), admission.NewEntityCap(m, &schema),
 		fitted.NewPopularity(m)
 	c.publisher.rankings = updates.NewRankings(m, &c.schema)
 	c.nonForgetting = updates.NonForgettingFields(m, &schema)
@@ -330,7 +332,7 @@ func (e *ensemble) judgeMixed(ev *event.Event) {
 // lastLabel returns the outcome of the last label as a prediction, with that of the frequencies of classes after it
 // where there is a mixture.
 func (e *ensemble) lastLabel(versus evaluate.Compared) evaluate.EventOutcome {
-	p := e.mixture.Part(experts.PartLastLabel)
+	p := e.mixture.Part(baselines.PartLastLabel)
 	if !versus.HasLast || p != nil && !p.Present {
 		return evaluate.EventOutcome{}
 	}

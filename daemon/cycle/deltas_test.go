@@ -283,7 +283,7 @@ func pooled(c *Cycle) {
 // prefer makes updates those of a form, whatever the guard says of it.
 func prefer(form mixture.Variant) func(c *Cycle) {
 	return func(c *Cycle) {
-		c.publisher.race, c.publisher.behind = updates.NewVariantSelector(), behind{}
+		c.publisher.race, c.publisher.behind = updates.NewVariantSelector(), updates.Behind{}
 		c.publisher.race.Chosen, c.publisher.guard = form, guard.New(c.target, -1, guard.GuardSize)
 	}
 }

@@ -91,7 +91,9 @@
 //	evaluate           losses before learning
 //	fitted             a trained model and what continues it
 //	kdtree             rows of a matrix near a point
-//	experts            online learners and baselines
+//	admission          what of an event is learned; corrected labels
+//	experts            online learners
+//	baselines          predictors without a model
 //	mixture            the live prediction; variants of updates
 //	drift              alarms on change
 //	guard              may consumers have this update
@@ -102,15 +104,15 @@
 //	refit/choose       half-life, feature map, clipping
 //	refit              the order of the stages; offline fits
 //	updates            updates, deltas, compaction
+//	schedule           when refits, updates and deltas are due
 //
 // # Files of this package
 //
 //	cycle.go, pipeline.go, batchscore.go         score and learn
-//	common.go, options.go, parts.go              what all parts share; what a caller sets; names of what can be left out
-//	ensemble.go, experts.go, sleep.go, entitycap.go, alarms.go  learners, which sleep, what they learn, alarms
-//	lineage.go, refit.go, rejections.go, adopt.go, foldin.go  refits, and how their versions become the champion
+//	common.go                                    what all parts share; what a caller sets
+//	ensemble.go, experts.go, sleep.go, alarms.go  learners, which sleep, what they learn, alarms
+//	lineage.go, refit.go, adopt.go               refits, and how their versions become the champion
 //	publisher.go, update.go, deltas.go, compaction.go, live.go  updates
 //	variants.go, variantfoldin.go, variantnewton.go, variantpairs.go, blend.go, variantpool.go  what updates are made of
-//	report.go, curve.go, calibration.go, footprint.go  what is reported; bytes of memory
-//	schedule.go, forwarded.go                    when things are due; events that shards forward
+//	report.go, footprint.go                      what is reported; bytes of memory
 package cycle

@@ -11,6 +11,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
@@ -89,7 +91,7 @@ func mixed(t *testing.T, c *Cycle) string {
 		weights = append(weights, c.ensemble.mixture.Parts[i].Weight)
 	}
 	for _, b := range c.ensemble.mixture.Baselines {
-		if m, ok := b.(*experts.Conditional); ok {
+		if m, ok := b.(*baselines.Conditional); ok {
 			means = append(means, m.All...)
 		}
 	}
@@ -136,9 +138,9 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 		return c.target.Value(outputs)
 	}
 	observe(flood(120)...)
-	if c.ensemble.Held(experts.HeldEntity) != 20 {
+	if c.ensemble.Held(admission.HeldEntity) != 20 {
 		t.Errorf("%d of 120 events of one entity are beyond 1 %% of two windows of 5,000, want 20",
-			c.ensemble.Held(experts.HeldEntity))
+			c.ensemble.Held(admission.HeldEntity))
 	}
 	first, before, n := own(), mixed(t, c), c.progress.progressive.Sums.N
 	for range 10 {
@@ -156,9 +158,9 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 		t.Errorf("the entity's own prediction went from %.2f to %.2f after 600 events more that say 5", first, last)
 	}
 	observe(cycletest.Public(3, 500)...)
-	held := c.ensemble.Held(experts.HeldEntity)
+	held := c.ensemble.Held(admission.HeldEntity)
 	observe(flood(10)...)
-	if got := c.ensemble.Held(experts.HeldEntity) - held; got < 4 || got > 6 {
+	if got := c.ensemble.Held(admission.HeldEntity) - held; got < 4 || got > 6 {
 		t.Errorf("%d of 10 events are held after 500 of others, want about 5", got)
 	}
 }
@@ -168,13 +170,13 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 func TestFewNamesAreNoEntities(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	observeAll(c, cycletest.Stream(1, 4000))
-	for _, why := range experts.HeldReasons {
+	for _, why := range admission.HeldReasons {
 		if c.ensemble.Held(why) != 0 {
 			t.Errorf("%d events of 60 users are held by %s", c.ensemble.Held(why), why)
 		}
 	}
 	for n, want := range map[int]float64{1: 1, 99: 1, 100: 0.04, 200: 0.02, 400: 0.01, 10_000: 0.01} {
-		if got := experts.ShareOfEach(0.01, n); got != want {
+		if got := admission.ShareOfEach(0.01, n); got != want {
 			t.Errorf("%d names: a share of %g, want %g", n, got, want)
 		}
 	}
@@ -220,9 +222,9 @@ func TestIdentityIsLearnedOnce(t *testing.T) {
 	if got != want {
 		t.Errorf("20,000 copies of one identity change what is learned:\n%s\n%s", want, got)
 	}
-	if again.ensemble.Held(experts.HeldIdentity) != 20_000 || once.ensemble.Held(experts.HeldIdentity) != 0 {
-		t.Errorf("%d and %d events came again, want 20,000 and 0", again.ensemble.Held(experts.HeldIdentity),
-			once.ensemble.Held(experts.HeldIdentity))
+	if again.ensemble.Held(admission.HeldIdentity) != 20_000 || once.ensemble.Held(admission.HeldIdentity) != 0 {
+		t.Errorf("%d and %d events came again, want 20,000 and 0", again.ensemble.Held(admission.HeldIdentity),
+			once.ensemble.Held(admission.HeldIdentity))
 	}
 	if again.backlog.Length != once.backlog.Length {
 		t.Errorf("%d events wait for the next refit, want %d", again.backlog.Length, once.backlog.Length)
@@ -268,9 +270,9 @@ func TestCapDoesNotDependOnProcessors(t *testing.T) {
 			}
 			c.ObserveAll(all, func(i int, value any) { t.Fatal(i, value) })
 		}
-		if c.ensemble.Held(experts.HeldEntity) == 0 || c.ensemble.Held(experts.HeldName) == 0 {
-			t.Fatalf("%d events are beyond the share of all, %d of a name's", c.ensemble.Held(experts.HeldEntity),
-				c.ensemble.Held(experts.HeldName))
+		if c.ensemble.Held(admission.HeldEntity) == 0 || c.ensemble.Held(admission.HeldName) == 0 {
+			t.Fatalf("%d events are beyond the share of all, %d of a name's", c.ensemble.Held(admission.HeldEntity),
+				c.ensemble.Held(admission.HeldName))
 		}
 		var outputs []float64
 		for i := range events[:200] {
@@ -352,11 +354,11 @@ func TestCapOverRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if held := c.ensemble.Held(experts.HeldEntity); held != 100 {
+	if held := c.ensemble.Held(admission.HeldEntity); held != 100 {
 		t.Errorf("%d of 200 rows of one entity are beyond its share, want 100", held)
 	}
 	c.Observe(&events[len(events)-1], true, rows.Position{Topic: "t", Offset: int64(len(events))}, nil, nil)
-	if held := c.ensemble.Held(experts.HeldEntity); held != 101 {
+	if held := c.ensemble.Held(admission.HeldEntity); held != 101 {
 		t.Error("the first event after the rows counts")
 	}
 }

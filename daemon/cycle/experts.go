@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -16,12 +17,12 @@ func (e *ensemble) setting() *experts.Setting {
 }
 
 // baselineSetting is what the baselines of a model are made for.
-func baselineSetting(s *experts.Setting) *experts.BaselineSetting {
+func baselineSetting(s *experts.Setting) *baselines.Setting {
 	by := -1
 	if len(s.Model.Train.FoldIn.By) > 0 {
 		by = slices.Index(s.Schema.Categorical, s.Model.Train.FoldIn.By[0])
 	}
-	return &experts.BaselineSetting{
+	return &baselines.Setting{
 		Target:  s.Target,
 		Fields:  len(s.Schema.Categorical),
 		By:      by,

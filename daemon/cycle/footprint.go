@@ -3,6 +3,7 @@ package cycle
 import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -113,12 +114,12 @@ const (
 // CapFootprint returns the bytes of what bounds how much an entity counts, with names of at most maxName bytes, and of
 // the identities and the contents that came last.
 func CapFootprint(m *config.Model, maxName int) (bytes int64) {
-	bytes = experts.CopiesFootprint(m)
+	bytes = admission.CopiesFootprint(m)
 	if m.Train.Cap.By != "" && m.Train.Cap.Share > 0 {
 		bytes += int64(m.Train.FoldIn.MaxRows) * int64(rows.SlotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
 	}
 	if m.Schema.Identity != "" {
-		bytes += 2*experts.RememberedIdentities*recentBytes + int64(experts.LearnedBytes(m)) +
+		bytes += 2*admission.RememberedIdentities*recentBytes + int64(admission.LearnedBytes(m)) +
 			2*int64(m.Train.FoldIn.MaxRows)*recentBytes
 	}
 	return bytes

@@ -8,6 +8,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
@@ -19,7 +21,7 @@ func TestMixtureFootprint(t *testing.T) {
 	const rows = 5000
 	target := targetOf(t, "ordinal")
 	before := cycletest.Heap()
-	setting := &experts.BaselineSetting{Target: target, Fields: 2, By: 0, Limit: rows}
+	setting := &baselines.Setting{Target: target, Fields: 2, By: 0, Limit: rows}
 	m := mixture.NewMixture(nil, setting)
 	for i := range 4 * rows {
 		ev := &event.Event{
@@ -126,8 +128,8 @@ func TestCapFootprint(t *testing.T) {
 	m := cycletest.PublicModel(func(m *config.Model) { m.Schema.Identity = "id" })
 	schema := m.Schema.Event()
 	before := cycletest.Heap()
-	limits, counts := experts.NewEntityCap(m, &schema), new(rows.Counted)
-	for i := range 2*experts.RememberedIdentities - 1 { // both halves of each map are full
+	limits, counts := admission.NewEntityCap(m, &schema), new(rows.Counted)
+	for i := range 2*admission.RememberedIdentities - 1 { // both halves of each map are full
 		user := fmt.Sprintf("user-%011d", i%(2*m.Train.FoldIn.MaxRows))
 		limits.Take(counts, &event.Event{Identity: fmt.Sprint(i), Categorical: []string{user, fmt.Sprint("i", i)}},
 			rows.Position{Topic: "t", Offset: int64(i)})

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
@@ -41,7 +41,7 @@ func TestMixtureGivesProbabilities(t *testing.T) {
 // TestBaselinesByDefinition compares the conditional means and frequencies with counts.
 func TestBaselinesByDefinition(t *testing.T) {
 	target := targetOf(t, "ordinal")
-	mean := &experts.Conditional{
+	mean := &baselines.Conditional{
 		Title:  "x",
 		Target: target,
 		Field:  0,
@@ -50,7 +50,7 @@ func TestBaselinesByDefinition(t *testing.T) {
 		Slots:  rows.NewSlots(100),
 		Before: rows.NewSlots(100),
 	}
-	after := &experts.Conditional{
+	after := &baselines.Conditional{
 		Title:  "y",
 		Target: target,
 		Field:  0,
@@ -83,14 +83,14 @@ func TestBaselinesByDefinition(t *testing.T) {
 			}
 		}
 		if ok := mean.Predict(got, &events[i]); ok != (i > 0) ||
-			ok && math.Abs(got[0]-(experts.BaselinePrior*all+sum)/(experts.BaselinePrior+n)) > 1e-9 {
+			ok && math.Abs(got[0]-(baselines.BaselinePrior*all+sum)/(baselines.BaselinePrior+n)) > 1e-9 {
 			t.Fatalf("event %d: mean of the name %g (%v), by definition %g", i, got[0], ok,
-				(experts.BaselinePrior*all+sum)/(experts.BaselinePrior+n))
+				(baselines.BaselinePrior*all+sum)/(baselines.BaselinePrior+n))
 		}
 		if ok := after.Predict(got, &events[i]); ok != known ||
-			ok && math.Abs(got[0]-(experts.BaselinePrior*all+sumAfter)/(experts.BaselinePrior+nAfter)) > 1e-9 {
+			ok && math.Abs(got[0]-(baselines.BaselinePrior*all+sumAfter)/(baselines.BaselinePrior+nAfter)) > 1e-9 {
 			t.Fatalf("event %d: mean after the entity's last label %g (%v), by definition %g", i, got[0], ok,
-				(experts.BaselinePrior*all+sumAfter)/(experts.BaselinePrior+nAfter))
+				(baselines.BaselinePrior*all+sumAfter)/(baselines.BaselinePrior+nAfter))
 		}
 		mean.Learn(&events[i], nil, nil)
 		after.Learn(&events[i], nil, nil)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/drift"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
@@ -118,7 +119,7 @@ type folded struct {
 	label   float64 // as it is learned
 	alarms  []drift.Alarm
 
-	correction *experts.Correction // of an event that corrects another one; nil where that changes nothing
+	correction *admission.Correction // of an event that corrects another one; nil where that changes nothing
 }
 
 // watchDrift returns the alarms on the event that the fold-in learned last. live and refit are the losses of what was

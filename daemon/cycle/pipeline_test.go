@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/drift"
 	"github.com/refitd/refitd/daemon/cycle/experts"
@@ -179,7 +180,7 @@ func (f *failing) Name() string { return "failing" }
 
 func (f *failing) Learn(*event.Event, []float64, *rows.Counted) {}
 
-func (f *failing) Correct(*experts.Correction) {}
+func (f *failing) Correct(*admission.Correction) {}
 
 func (f *failing) Predict([]float64, *event.Event) bool {
 	if f.seen++; f.seen == f.at+1 {
@@ -195,7 +196,7 @@ func (f *failingLearner) Gather(*event.Event) {}
 
 func (f *failingLearner) Learn(*event.Event, []float64, float64) {}
 
-func (f *failingLearner) Correct(*experts.Correction) {}
+func (f *failingLearner) Correct(*admission.Correction) {}
 
 func (f *failingLearner) Outputs([]float64, *event.Event) {
 	if f.seen++; f.seen == f.at+1 {

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 )
 
 // TestProgressiveWindow compares the running sums with sums over the outcomes themselves.
@@ -61,8 +61,8 @@ func TestWholeLabelsAreKeys(t *testing.T) {
 	target := newCycle(t, cycletest.RatingsModel(nil)).target
 	for _, label := range []float64{0, math.Copysign(0, -1), 1, 3, 31, 32, 1000, -1, 2.5, 0.04, 31.5, math.Inf(1),
 		math.NaN()} {
-		if got, want := experts.LabelKey(target, &event.Event{Label: label}), strconv.FormatFloat(label, 'g',
-			experts.LabelDigits, 64); got != want {
+		if got, want := baselines.LabelKey(target, &event.Event{Label: label}), strconv.FormatFloat(label, 'g',
+			baselines.LabelDigits, 64); got != want {
 			t.Errorf("%g: key %q, want %q", label, got, want)
 		}
 	}

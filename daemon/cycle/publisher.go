@@ -28,5 +28,5 @@ type publisher struct {
 	heldBack   []guard.HeldBack        // that nobody has taken
 	race       updates.VariantSelector // of what updates are made of
 	rankings   *updates.Rankings       // the same
-	behind     behind
+	behind     updates.Behind
 }

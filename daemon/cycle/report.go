@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"math"
+
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/report"
@@ -127,4 +129,78 @@ type progress struct {
 	resets      int
 	names       evaluate.NameCounts
 	goodEnough  int // events until the live model is compared with the published one again
+}
+
+// Calibration compares, over the window, what was predicted with what came: of numbers the mean prediction with the
+// mean label, of a binary label the probability of 1 with its frequency, of several classes the probability of the
+// predicted class with how often it was right. It is empty of tasks without numbers and probabilities. O(window log
+// window), of which the learning waits for O(window).
+func (p *progress) Calibration() report.Calibration {
+	pairs := p.pairs()
+	return report.Calibration{
+		Published: evaluate.Calibrated(pairs[evaluate.Published]),
+		Live:      evaluate.Calibrated(pairs[evaluate.Live]),
+	}
+}
+
+// pairs returns what predictors said of the events of the window.
+func (p *progress) pairs() (pairs [evaluate.NumReported][]evaluate.Pair) {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	for r := range pairs {
+		pairs[r] = p.progressive.Pairs(r)
+	}
+	return pairs
+}
+
+// WatchLosses begins the interval of events that TakeLosses reports.
+func (p *progress) WatchLosses() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.interval = &mixture.IntervalLosses{}
+}
+
+// TakeLosses returns what each predictor lost since WatchLosses or the last call, and begins the next interval. What is
+// live comes first, then what consumers have, then the other parts of what is live, then baselines that are none.
+func (c *Cycle) TakeLosses() []evaluate.PredictorLoss {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.progress.interval
+	if s == nil {
+		return nil
+	}
+	c.progress.interval = &mixture.IntervalLosses{}
+	numeric := c.target.IsNumeric()
+	names := evaluate.RoleNames(numeric)
+	var out []evaluate.PredictorLoss
+	add := func(name string, t *evaluate.Tally, isBaseline bool) *evaluate.PredictorLoss {
+		for i := range out {
+			if out[i].Name == name {
+				return &out[i]
+			}
+		}
+		p := evaluate.PredictorLoss{Name: name, Baseline: isBaseline, N: t.N, Loss: math.NaN(), Accuracy: math.NaN()}
+		if t.N > 0 && (numeric || t.Lossy == t.N) {
+			p.Loss = t.Judged(numeric)
+		}
+		out = append(out, p)
+		return &out[len(out)-1]
+	}
+	role := func(r int, isBaseline bool) {
+		if t := &s.Roles[r]; names[r] != "" {
+			if p := add(names[r], t, isBaseline); t.N > 0 && !numeric {
+				p.Accuracy = float64(t.Correct) / float64(t.N)
+			}
+		}
+	}
+	role(evaluate.Live, false)
+	role(evaluate.Published, false)
+	for i := range s.Parts {
+		add(c.ensemble.mixture.Parts[i].Name, &s.Parts[i], c.ensemble.mixture.IsBaseline(i))
+	}
+	role(evaluate.FoldIn, false)
+	for _, r := range []int{evaluate.Baseline0, evaluate.Baseline1, evaluate.Baseline2} {
+		role(r, true)
+	}
+	return out
 }

@@ -315,7 +315,7 @@ func (c *publisher) PublishUpdate(u *fitted.Fitted) {
 		}
 		f.InstallTo(&next)
 	}
-	c.chainEnded, c.behind = false, c.behind.after(c.race.Chosen)
+	c.chainEnded, c.behind = false, c.behind.After(c.race.Chosen)
 	c.published.Store(&next)
 }
 
@@ -332,5 +332,5 @@ func (c *Cycle) compareUpdates(s *updates.Score, ev *event.Event) {
 	}
 	c.publisher.comparison.Add(s.Update, s.Refit, limit)
 	c.publisher.race.Add(&s.Forms, s.Refit, limit)
-	c.publisher.behind.add(s, c.ensemble.learnPooled(s, ev), c.target.IsNumeric())
+	c.publisher.behind.Add(s, c.ensemble.learnPooled(s, ev), c.target.IsNumeric())
 }

@@ -2,8 +2,10 @@ package cycle
 
 import (
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
@@ -80,7 +82,7 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	u.reportMu.Lock()
 	defer u.reportMu.Unlock()
 	u.race.Choose(there)
-	if f, is := u.behind.best(u.race.Chosen, there); is && f != u.race.Chosen && u.isChanged() {
+	if f, is := u.behind.Best(u.race.Chosen, there); is && f != u.race.Chosen && u.isChanged() {
 		u.race.Forget() // what was better before is not any more
 		u.race.Chosen = f
 	}
@@ -89,7 +91,7 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 // prefersUpdates reports whether consumers should have updates rather than the last refit. c.mu is held.
 func (u *publisher) prefersUpdates() bool {
 	is := u.comparison.Prefers(u.updates, variants[u.race.Chosen].apart)
-	if !is && u.isChanged() && u.behind.lags[u.race.Chosen].IsLarge() {
+	if !is && u.isChanged() && u.behind.Lags[u.race.Chosen].IsLarge() {
 		u.comparison.Forget()
 		return true
 	}
@@ -168,4 +170,24 @@ func (e *ensemble) namesOf(of *updates.DeltaStream) *updates.Source {
 		return of.SourceOf(l.Slots)
 	}
 	return nil
+}
+
+// Parts returns the names of all parts of the learner that config.Model.Without may leave out: experts, baselines and
+// combinations by their names as parts of the mixture, variants of updates, choices of a refit, and that experts sleep.
+// The fold-in cannot be left out.
+func Parts() []string {
+	parts := []string{mixture.PartRefit}
+	for i := range experts.Kinds {
+		parts = append(parts, experts.Kinds[i].Name)
+	}
+	for i := range baselines.Kinds {
+		parts = append(parts, baselines.Kinds[i].Name)
+	}
+	parts = append(parts, mixture.PartStack, mixture.PartPool, mixture.PartCalibration, mixture.PartLevels)
+	for f := range variants[1:] {
+		parts = append(parts, variants[1+f].name)
+	}
+	return append(parts,
+		task.ChoiceHalfLife, task.ChoiceFeatureMap, task.ChoiceClipping, task.ChoiceInteractions, task.ChoicePrecisions,
+		task.ChoiceRestart, task.ChoiceStage, task.ChoiceHeldOut, experts.ChoiceSleep)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
-	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/sketch"
@@ -82,7 +82,7 @@ func (r *rig) reject(n int) {
 					Got:      "a list",
 					Key:      []byte("a\x00"),
 					KeySize:  2000,
-					Headers:  event.AppendHeaders(nil, event.Header{Name: "model", Value: []byte("\x01\xff")}),
+					Headers:  framing.AppendHeaders(nil, framing.Header{Name: "model", Value: []byte("\x01\xff")}),
 				}, Size: len(value), Payload: value},
 		)
 		r.next++

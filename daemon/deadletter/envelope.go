@@ -6,7 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -37,7 +37,7 @@ const (
 // Its own time stamp is that of sending: the rejected one may be hostile.
 func Envelope(model string, l *sketch.DeadLetter) *kgo.Record {
 	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
-	headers, count := event.Headers(l.Headers)
+	headers, count := framing.Headers(l.Headers)
 	r := &kgo.Record{Key: fmt.Appendf(nil, "%s/%d/%d", l.Topic, l.Partition, l.Offset), Headers: []kgo.RecordHeader{
 		{Key: HeaderModel, Value: []byte(model)},
 		{Key: HeaderTopic, Value: []byte(l.Topic)},

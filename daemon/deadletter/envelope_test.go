@@ -10,7 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -19,10 +19,10 @@ func opened(t *testing.T, r *kgo.Record) (model string, l sketch.DeadLetter) {
 	t.Helper()
 	headers := map[string]string{}
 	var key []byte
-	var own []event.Header // of the rejected record
+	var own []framing.Header // of the rejected record
 	for _, h := range r.Headers {
 		if name, ok := strings.CutPrefix(h.Key, HeaderPrefix); ok {
-			own = append(own, event.Header{Name: name, Value: h.Value})
+			own = append(own, framing.Header{Name: name, Value: h.Value})
 			continue
 		}
 		if h.Key == HeaderKey {
@@ -58,19 +58,19 @@ func opened(t *testing.T, r *kgo.Record) (model string, l sketch.DeadLetter) {
 		Payload: r.Value,
 	}
 	if n := number(HeaderCount, 64); n > 0 {
-		l.Headers = append(binary.AppendVarint(nil, n), event.AppendHeaders(nil, own...)[1:]...) // fewer than 64
+		l.Headers = append(binary.AppendVarint(nil, n), framing.AppendHeaders(nil, own...)[1:]...) // fewer than 64
 	}
 	return headers[HeaderModel], l
 }
 
 // FuzzEnvelope: what goes into an envelope comes out of it, and its size is bounded by that of the letter.
 func FuzzEnvelope(f *testing.F) {
-	headers := event.AppendHeaders(nil, event.Header{Name: "trace", Value: []byte("\x00\xff")},
-		event.Header{Name: "topic"}, event.Header{Name: "topic", Value: []byte{}})
+	headers := framing.AppendHeaders(nil, framing.Header{Name: "trace", Value: []byte("\x00\xff")},
+		framing.Header{Name: "topic"}, framing.Header{Name: "topic", Value: []byte{}})
 	f.Add("m", "ratings", int32(3), uint32(0), int64(7), "not_json", "", int64(1000), 5, []byte("{]\n\x00\xff"),
 		[]byte("k"), headers)
 	f.Add("m", "ratings", int32(3), uint32(0), int64(7), "not_json", "", int64(1000), 5, []byte("{]"), []byte{},
-		event.CutHeaders(headers, len(headers)-1))
+		framing.CutHeaders(headers, len(headers)-1))
 	f.Add("", "", int32(-1), uint32(1<<31), int64(-1), "", "price", int64(-1<<63), -1, []byte(nil), []byte(nil),
 		[]byte(nil))
 	f.Add("m", "a/b", int32(0), uint32(0), int64(0), "\r\nheader: x", "\r\nfield: y", int64(0), 0, []byte{}, []byte("\n"),
@@ -78,12 +78,12 @@ func FuzzEnvelope(f *testing.F) {
 	f.Fuzz(
 		func(t *testing.T, model, topic string, partition int32, incarnation uint32, offset int64, reason, field string,
 			at int64, size int, payload, key, headers []byte) {
-			if list, _ := event.Headers(headers); len(list) > 63 {
+			if list, _ := framing.Headers(headers); len(list) > 63 {
 				t.Skipf("%d headers: at most 63 are read back", len(list))
 			} else if len(list) == 0 {
 				headers = nil
 			} else { // what is behind the last whole one is not kept
-				headers = event.CutHeaders(headers, len(headers))
+				headers = framing.CutHeaders(headers, len(headers))
 			}
 			want := sketch.DeadLetter{
 				Topic:       topic,

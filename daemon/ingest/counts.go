@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/report"
@@ -52,7 +53,7 @@ const maxTraces = 32
 func (c *Counts) trace(records []consumer.Record) {
 	for i := 0; i < len(records) && len(c.Traces) < maxTraces; i++ {
 		if headers := records[i].Headers; len(headers) > 0 {
-			if v := event.HeaderOf(headers, "traceparent"); v != nil && !slices.Contains(c.Traces, string(v)) {
+			if v := framing.HeaderOf(headers, "traceparent"); v != nil && !slices.Contains(c.Traces, string(v)) {
 				c.Traces = append(c.Traces, string(v))
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/consumer/event/avro"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/consumer/event/protobuf"
 	"github.com/refitd/refitd/consumer/registry"
 	"github.com/refitd/refitd/daemon/config"
@@ -38,21 +39,21 @@ const (
 // them. They are safe for concurrent use.
 type Schemas struct {
 	mu       sync.Mutex
-	known    map[event.ID]*knownSchema
-	bytes    int        // of known, as the state stores them
-	fresh    []event.ID // known and not in a part yet, in the order in which they were needed
+	known    map[framing.ID]*knownSchema
+	bytes    int          // of known, as the state stores them
+	fresh    []framing.ID // known and not in a part yet, in the order in which they were needed
 	registry *registry.Client
-	silent   time.Time           // until when a registry that cannot be reached is not waited for
-	looked   time.Time           // when compareOne looked last
-	lost     map[string]event.ID // fields of the model that a schema loses, with the last such schema
-	lose     func(id event.ID, field string)
-	waits    string                              // for which schema a partition waits, and why; "" if none does
-	changes  atomic.Pointer[map[event.ID]string] // of Changed; nil before the first one
+	silent   time.Time             // until when a registry that cannot be reached is not waited for
+	looked   time.Time             // when compareOne looked last
+	lost     map[string]framing.ID // fields of the model that a schema loses, with the last such schema
+	lose     func(id framing.ID, field string)
+	waits    string                                // for which schema a partition waits, and why; "" if none does
+	changes  atomic.Pointer[map[framing.ID]string] // of Changed; nil before the first one
 }
 
 // NewSchemas returns the schemas that a state has.
 func NewSchemas(store *sketch.Store) (*Schemas, error) {
-	s := &Schemas{known: make(map[event.ID]*knownSchema)}
+	s := &Schemas{known: make(map[framing.ID]*knownSchema)}
 	return s, s.Load(store)
 }
 
@@ -79,7 +80,7 @@ func (s *Schemas) Load(store *sketch.Store) error {
 }
 
 // Writer implements event.Writers.
-func (s *Schemas) Writer(id event.ID) *event.Writer {
+func (s *Schemas) Writer(id framing.ID) *event.Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.known[id]; k != nil {
@@ -164,18 +165,18 @@ func (s *Schemas) Known() (n int, requests, failures int64) {
 }
 
 // OnLost has log called, once for each, with the schemas that have nothing, or another type, for a field of the model.
-func (s *Schemas) OnLost(log func(id event.ID, field string)) {
+func (s *Schemas) OnLost(log func(id framing.ID, field string)) {
 	if s != nil {
 		s.lose = log
 	}
 }
 
 // loses notes that a schema has nothing, or another type, for a field.
-func (s *Schemas) loses(id event.ID, field string) {
+func (s *Schemas) loses(id framing.ID, field string) {
 	s.mu.Lock()
 	old, known := s.lost[field]
 	if s.lost == nil {
-		s.lost = make(map[string]event.ID)
+		s.lost = make(map[string]framing.ID)
 	}
 	s.lost[field] = id
 	s.mu.Unlock()
@@ -185,7 +186,7 @@ func (s *Schemas) loses(id event.ID, field string) {
 }
 
 // Lost returns the fields of the model for which a schema has nothing, or another type, with the last such schema.
-func (s *Schemas) Lost() map[string]event.ID {
+func (s *Schemas) Lost() map[string]framing.ID {
 	if s == nil {
 		return nil
 	}
@@ -203,13 +204,13 @@ func (s *Schemas) arrived() {
 }
 
 // keyOf returns an ID as a key of the state, and idOf the ID of a key.
-func keyOf(id event.ID) []byte {
+func keyOf(id framing.ID) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte{byte(id.Kind)}, id.Number), id.GUID[:]...)
 }
 
-func idOf(key []byte) (id event.ID) {
+func idOf(key []byte) (id framing.ID) {
 	if len(key) == 1+8+len(id.GUID) {
-		id = event.ID{Kind: event.IDKind(key[0]), Number: binary.BigEndian.Uint64(key[1:]), GUID: [16]byte(key[9:])}
+		id = framing.ID{Kind: framing.IDKind(key[0]), Number: binary.BigEndian.Uint64(key[1:]), GUID: [16]byte(key[9:])}
 	}
 	return id
 }
@@ -233,7 +234,7 @@ func OpenSchemas(k *config.Kafka, m *config.Model, store *sketch.Store) (*Schema
 	if !m.IsFramed() {
 		return nil, nil
 	}
-	s := &Schemas{known: make(map[event.ID]*knownSchema)}
+	s := &Schemas{known: make(map[framing.ID]*knownSchema)}
 	if store != nil {
 		var err error
 		if s, err = NewSchemas(store); err != nil {
@@ -256,7 +257,7 @@ func (s *Schemas) Close() {
 }
 
 // Fetch waits for a schema until ctx is done, or until the registry has failed once.
-func (s *Schemas) Fetch(ctx context.Context, id event.ID) error {
+func (s *Schemas) Fetch(ctx context.Context, id framing.ID) error {
 	const every = 10 * time.Millisecond
 	for {
 		if s.Writer(id) != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/consumer/event/avro"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/consumer/event/jsonschema"
 	"github.com/refitd/refitd/consumer/event/protobuf"
 	"github.com/refitd/refitd/daemon/config"
@@ -17,7 +18,7 @@ var outliners = map[string]event.Outliner{event.FormatAvro: avro.Outline, event.
 
 // Outline returns the format of a value behind its frame, or of a key, and what its schema has: the schema of the
 // registry, which is waited for, or without a registry that of input.schema_file.
-func (s *Schemas) Outline(ctx context.Context, m *config.Model, f *event.Frame) (format string, leaves []event.Leaf,
+func (s *Schemas) Outline(ctx context.Context, m *config.Model, f *framing.Frame) (format string, leaves []event.Leaf,
 	err error) {
 	w := m.Input.Writer()
 	if m.Input.FromRegistry {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle/rows"
@@ -220,7 +221,7 @@ func keepRejected(to *sketch.Record, from *consumer.Record, arena []byte) []byte
 	if from.Key != nil {
 		to.Detail.Key = keep(from.Key[:min(len(from.Key), half)])
 	}
-	if headers := event.CutHeaders(from.Headers, half-len(to.Detail.Key)); headers != nil {
+	if headers := framing.CutHeaders(from.Headers, half-len(to.Detail.Key)); headers != nil {
 		to.Detail.Headers = keep(headers)
 	}
 	room := sketch.MaxDeadLetterBytes - len(to.Detail.Key) - len(to.Detail.Headers)

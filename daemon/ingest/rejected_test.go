@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer"
-	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -14,8 +14,8 @@ import (
 func TestKeepRejected(t *testing.T) {
 	const most, half = sketch.MaxDeadLetterBytes, sketch.MaxDeadLetterBytes / 2
 	header := func(n int) []byte {
-		return event.AppendHeaders(nil, event.Header{Name: "a", Value: []byte("b")},
-			event.Header{Name: "c", Value: make([]byte, n)})
+		return framing.AppendHeaders(nil, framing.Header{Name: "a", Value: []byte("b")},
+			framing.Header{Name: "c", Value: make([]byte, n)})
 	}
 	short := header(10)
 	for name, c := range map[string]struct {

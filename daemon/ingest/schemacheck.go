@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/consumer/event/protobuf"
 )
 
@@ -35,7 +36,7 @@ type knownSchema struct {
 
 // confirm reports whether nothing is to be waited for before a schema is used: the registry has the same text, or does
 // not say. The caller holds mu.
-func (s *Schemas) confirm(id event.ID, k *knownSchema, every time.Duration) bool {
+func (s *Schemas) confirm(id framing.ID, k *knownSchema, every time.Duration) bool {
 	now := time.Now()
 	if s.registry == nil || k.changed != "" || !k.asked.IsZero() && now.Sub(k.asked) < every || now.Before(s.silent) {
 		return true
@@ -65,7 +66,7 @@ func (s *Schemas) confirm(id event.ID, k *knownSchema, every time.Duration) bool
 
 // Doubt reports whether a record whose bytes do not fit its schema has to wait: the registry is asked whether it still
 // has the same text.
-func (s *Schemas) Doubt(id event.ID) (wait bool) {
+func (s *Schemas) Doubt(id framing.ID) (wait bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.known[id]
@@ -73,7 +74,7 @@ func (s *Schemas) Doubt(id event.ID) (wait bool) {
 }
 
 // Changed says why records of a schema are not to be read any more, "" if they are.
-func (s *Schemas) Changed(id event.ID) string {
+func (s *Schemas) Changed(id framing.ID) string {
 	if all := s.changes.Load(); all != nil {
 		return (*all)[id]
 	}
@@ -82,7 +83,7 @@ func (s *Schemas) Changed(id event.ID) string {
 
 // publishChanges has Changed know. The caller holds mu.
 func (s *Schemas) publishChanges() {
-	all := make(map[event.ID]string)
+	all := make(map[framing.ID]string)
 	for id, k := range s.known {
 		if k.changed != "" {
 			all[id] = k.changed
@@ -97,7 +98,7 @@ func (s *Schemas) compareOne() {
 		return
 	}
 	s.looked = time.Now()
-	var oldest event.ID
+	var oldest framing.ID
 	var of *knownSchema
 	for id, k := range s.known {
 		if k.used && k.changed == "" && (of == nil || k.asked.Before(of.asked)) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/sketch"
 )
@@ -122,7 +123,7 @@ func TestSchemaOfAnotherType(t *testing.T) {
 			l.model.Input.Format = format
 			l.open()
 			said := 0
-			l.schemas.OnLost(func(id event.ID, field string) {
+			l.schemas.OnLost(func(id framing.ID, field string) {
 				if row, _ := l.store.Row("t", 0); id.Number != 7 || field != "rating" || row.Rejected > 0 {
 					t.Errorf("%s: %s loses %s after %d rejections", format, id, field, row.Rejected)
 				}
@@ -183,7 +184,7 @@ func TestChangedWhileRunning(t *testing.T) {
 	hour := func() {
 		l.schemas.mu.Lock()
 		defer l.schemas.mu.Unlock()
-		k := l.schemas.known[event.ID{Kind: event.NumberID, Number: 7}]
+		k := l.schemas.known[framing.ID{Kind: framing.NumberID, Number: 7}]
 		k.asked, l.schemas.looked = k.asked.Add(-compareEvery), time.Time{}
 	}
 	why := ""
@@ -217,7 +218,7 @@ func TestDoubt(t *testing.T) {
 		l.read(list, 10)
 		l.registry.schemas["/schemas/ids/7"] = c.answer
 		l.registry.away.Store(c.away)
-		k := l.schemas.known[event.ID{Kind: event.NumberID, Number: 7}]
+		k := l.schemas.known[framing.ID{Kind: framing.NumberID, Number: 7}]
 		k.asked = k.asked.Add(-doubtEvery)
 		why := l.read(list, 30)
 		if (why != "") != (c.rejected == 0) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model/part"
@@ -323,7 +323,7 @@ func (s samples) learned(m *Model) {
 	s.counter(foldInResets, float64(learning.Resets()))
 	s.counter(foldInEvicted, float64(learning.Evicted()))
 	s.counter(eventsSlept, float64(learning.SleptEvents()))
-	for _, why := range experts.HeldReasons {
+	for _, why := range admission.HeldReasons {
 		s.counter(eventsHeld, float64(learning.Held(why)), why.String())
 	}
 	kept, dropped := m.reader.Pasts.Counts()

@@ -74,7 +74,7 @@ type Record struct {
 	Offset    int64
 	Value     []byte
 	Key       []byte
-	Headers   []byte // as event.AppendHeaders writes them; nil for none
+	Headers   []byte // as framing.AppendHeaders writes them; nil for none
 	Time      int64  // in milliseconds since 1970
 
 	Bad *event.Rejection // why the value cannot be read; nil where it can

@@ -19,6 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/objects"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/refitd/refitd/solver"
@@ -30,7 +31,7 @@ const (
 	Promoted = "promoted"
 	Kept     = "kept"
 
-	Champion = format.Champion
+	Champion = pointer.Champion
 	Refit    = "refit"
 )
 
@@ -237,7 +238,7 @@ func (p *Publisher) Champion() publish.Numbers {
 
 func (p *Publisher) follow(champion snapshot.Pointer) {
 	p.champion, p.sequence = &champion.Version, champion.Sequence
-	made := []format.Event{
+	made := []pointer.Event{
 		publish.EventPublish,
 		publish.EventRecovered,
 		publish.EventRestored,

@@ -11,7 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -158,7 +158,7 @@ func (s *Server) move(r *http.Request, cache *modelCache, version int64, why str
 	store := *cache.Store
 	store.By = s.whoOf(r)
 	move := publish.Move{Alias: r.PathValue("alias"), To: version, Event: publish.EventAlias, Why: why}
-	if move.Alias == format.Champion {
+	if move.Alias == pointer.Champion {
 		move.Event = publish.EventPromote
 		if now, err := store.Alias(cache.Name, move.Alias); err == nil && now.Version > version {
 			move.Event = publish.EventRollback

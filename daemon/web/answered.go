@@ -8,7 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // liveVersion is the name of the live model in place of a version's number.
@@ -72,7 +72,7 @@ func (s *modelCache) live() (*scorer, error) {
 	var heldBack *HeldBackError
 	switch {
 	case errors.As(err, &heldBack):
-		c, err := s.alias(format.Champion)
+		c, err := s.alias(pointer.Champion)
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // followEvery is the mean time between two looks at the champion alias: a promotion is served within it and the time of
@@ -111,13 +111,13 @@ func (s *modelCache) version(version int64) (*scorer, error) {
 
 // alias returns the version that an alias names.
 func (s *modelCache) alias(alias string) (*scorer, error) {
-	if alias == format.Champion {
+	if alias == pointer.Champion {
 		if c := s.champion(); c != nil {
 			return c, nil
 		}
 	}
 	p, err := s.Store.Alias(s.Name, alias)
-	if alias == format.Champion && errors.Is(err, snapshot.ErrSignature) {
+	if alias == pointer.Champion && errors.Is(err, snapshot.ErrSignature) {
 		if c := s.good.Load(); c != nil {
 			return c, nil // as the watcher does: the last good one serves until the alias is moved back
 		}
@@ -126,7 +126,7 @@ func (s *modelCache) alias(alias string) (*scorer, error) {
 		return nil, err
 	}
 	c, err := s.version(p.Version)
-	if err == nil && alias == format.Champion {
+	if err == nil && alias == pointer.Champion {
 		s.good.Store(c)
 	}
 	return c, err

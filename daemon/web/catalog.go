@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // identity names what answered. It is part of every answer about a version.
@@ -72,7 +72,7 @@ func (s *Server) modelEntry(cache *modelCache) (modelEntry, error) {
 		return e, err
 	}
 	e.Aliases = aliases
-	champion, err := cache.alias(format.Champion)
+	champion, err := cache.alias(pointer.Champion)
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
 	case err != nil: // the list of the others is of use still

@@ -7,7 +7,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	models "github.com/refitd/refitd/snapshot/scorer"
 )
 
@@ -58,7 +58,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		s.counted(v, 1, len(e.Unseen), len(e.Absent))
 		out := explainAnswer{v.answered(), folded, predictionOf(&e.Prediction), []term{}}
 		for _, t := range e.Terms {
-			out.Terms = append(out.Terms, term{format.List(t.Features), report.Numbers(t.Contribution)})
+			out.Terms = append(out.Terms, term{answer.List(t.Features), report.Numbers(t.Contribution)})
 		}
 		return out, nil
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -181,7 +181,7 @@ func (g *inferenceService) named(model, version string) (*scorer, error) {
 	}
 	switch version {
 	case "":
-		return cache.alias(format.Champion)
+		return cache.alias(pointer.Champion)
 	case liveVersion:
 		return cache.live()
 	}

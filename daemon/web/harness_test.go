@@ -19,6 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 	"go.uber.org/goleak"
 )
@@ -104,7 +105,7 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 // publish makes contents the next version of a model and its champion.
 func (b *bench) publish(t testing.TB, model string, c *format.Contents) int64 {
 	t.Helper()
-	m, err := b.store.Publish(t.Context(), model, c, publish.Move{Alias: format.Champion})
+	m, err := b.store.Publish(t.Context(), model, c, publish.Move{Alias: pointer.Champion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func (b *bench) publish(t testing.TB, model string, c *format.Contents) int64 {
 // promote lets the champion alias name a version that has been published.
 func (b *bench) promote(t testing.TB, model string, version int64) {
 	t.Helper()
-	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: version}); err != nil {
+	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: pointer.Champion, To: version}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // J3: a consumer that asks over HTTP sees each renewal while it waits for the next version; a client that does not say
@@ -26,7 +26,7 @@ func TestRenewalOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		p, err := b.store.Renew(t.Context(), "ratings", format.Champion, time.Now().Add(time.Hour))
+		p, err := b.store.Renew(t.Context(), "ratings", pointer.Champion, time.Now().Add(time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestRenewalOverHTTP(t *testing.T) {
 	if s := w.Status(); s.Loads != 1 || s.Err != nil {
 		t.Errorf("%+v", s)
 	}
-	p, err := b.store.Alias("ratings", format.Champion)
+	p, err := b.store.Alias("ratings", pointer.Champion)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/daemon/web/tensor"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -59,7 +59,7 @@ func (s *Server) chosen(r *http.Request) (*scorer, error) {
 		}
 		return cache.version(v)
 	}
-	return cache.alias(cmp.Or(r.PathValue("alias"), format.Champion))
+	return cache.alias(cmp.Or(r.PathValue("alias"), pointer.Champion))
 }
 
 // withVersion answers a request with what ask makes of it and of the version it is for.

@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/web/request"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -179,7 +180,7 @@ func TestChampionIsSwapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	damage(t, b.dir, "prices", third)
-	if _, err := publish.NewStore(copied).MoveAlias(t.Context(), "prices", publish.Move{Alias: format.Champion,
+	if _, err := publish.NewStore(copied).MoveAlias(t.Context(), "prices", publish.Move{Alias: pointer.Champion,
 		To: third}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@
 //	tensors.go     model.safetensors; vocabulary.go the names; cochoices.go which of them are chosen together
 //	trees.go       Trees: rules of if and else
 //	tables.go      Table: what is known of entities; tablerow.go: rows that deltas have changed
-//	input.go       Input, LabelledEvent, Query, Item: what a model is asked; prediction.go what it answers
-//	keys.go        Keys, Signer, signatures of manifests; pointer.go aliases, renewal.go until when they may be used
+//	input.go       Input, LabelledEvent, Query, Item: what a model is asked; answer has what it answers
+//	keys.go        Keys, Signer, signatures of manifests; pointer has aliases, and until when they may be used
 //	delta.go       Delta: its frame is encoded; deltaread.go: and decoded
 //
 // # Model

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+
+	"github.com/refitd/refitd/snapshot/internal/rowmath"
 )
 
 // The kinds of a FeatureMap.
@@ -174,7 +176,7 @@ func (m *FeatureMap) Columns(dst, numeric []float64) bool {
 	}
 	amplitude := m.Amplitude()
 	for j, phase := range m.Phases {
-		dst[j] = amplitude * cosine(dst[j]+phase)
+		dst[j] = amplitude * rowmath.Cosine(dst[j]+phase)
 	}
 	return true
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
 )
@@ -20,7 +20,7 @@ func TestLineages(t *testing.T) {
 	store := publish.NewStore(dir)
 	_, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small))
 	snapshottest.Must(t, err)
-	m, err := snapshot.Open(dir, "m", snapshot.Selector{Alias: format.Latest})
+	m, err := snapshot.Open(dir, "m", snapshot.Selector{Alias: pointer.Latest})
 	snapshottest.Must(t, err)
 	frame, _, err := snapshottest.DeltaAfter(m, 0, nil)
 	snapshottest.Must(t, err)

@@ -11,6 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
 )
@@ -51,7 +53,7 @@ func answersOf(t *testing.T, m *snapshot.Model, events []string) (list []any) {
 		var event map[string]any
 		snapshottest.Must(t, json.Unmarshal([]byte(text), &event))
 		answer := struct {
-			*format.Answer
+			*answer.Answer
 			Digest      string `json:"digest"`
 			DeltaDigest string `json:"delta_digest,omitempty"`
 			Error       string `json:"error,omitempty"`
@@ -73,11 +75,11 @@ func answersOf(t *testing.T, m *snapshot.Model, events []string) (list []any) {
 // announced is the record of what the champion is now, with or without the version's files.
 func announced(t *testing.T, store *publish.Store, dir string, inline bool) streamedRecord {
 	t.Helper()
-	p, err := store.Alias("m", format.Champion)
+	p, err := store.Alias("m", pointer.Champion)
 	snapshottest.Must(t, err)
 	m, err := store.Manifest("m", p.Version)
 	snapshottest.Must(t, err)
-	a := Announce(format.Champion, p, &m)
+	a := Announce(pointer.Champion, p, &m)
 	if inline {
 		a.Inline = map[string][]byte{}
 		for _, name := range []string{"manifest.json", "manifest.sig", "model.safetensors", "vocabulary", "golden.jsonl"} {
@@ -141,8 +143,8 @@ func TestJavaStreams(t *testing.T) {
 		snapshottest.Must(t, err)
 		want.Answers[fmt.Sprintf("%d.0", version)] = answersOf(t, models[version], want.Events)
 	}
-	move := func(to int64, event format.Event, inline bool) streamedRecord {
-		_, err := store.MoveAlias(t.Context(), "m", publish.Move{Alias: format.Champion, To: to, Event: event})
+	move := func(to int64, event pointer.Event, inline bool) streamedRecord {
+		_, err := store.MoveAlias(t.Context(), "m", publish.Move{Alias: pointer.Champion, To: to, Event: event})
 		snapshottest.Must(t, err)
 		return announced(t, store, dir, inline)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -199,13 +199,13 @@ func (s *Source) take(r *kgo.Record) {
 	}
 	a, err := Read(r)
 	if err == nil { // the signature of another alias is none of this one
-		err = a.Verify(a.Model, format.Champion, s.trust.Keys)
+		err = a.Verify(a.Model, pointer.Champion, s.trust.Keys)
 	}
 	if err != nil {
 		s.ignore("record skipped", r, err)
 		return
 	}
-	a.Renewal = a.VerifyRenewal(a.Model, format.Champion, s.trust.Keys)
+	a.Renewal = a.VerifyRenewal(a.Model, pointer.Champion, s.trust.Keys)
 	if a.Inline != nil {
 		if err := s.trust.VerifyFiles(a.Model, a.Pointer, a.Inline); err != nil {
 			s.ignore("files of a record skipped", r, err)
@@ -265,9 +265,9 @@ func (s *Source) note(change func()) {
 // Wait returns the last announcement of a model once the announcements that were there at the start have been read, and
 // waits while it is the one that last names. Only the champion is announced.
 func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Pointer) (snapshot.Pointer, error) {
-	if alias != format.Champion {
+	if alias != pointer.Champion {
 		return snapshot.Pointer{}, fmt.Errorf("kafkasource: %w: the topic announces the alias %s only, not %q",
-			snapshot.ErrNotFound, format.Champion, alias)
+			snapshot.ErrNotFound, pointer.Champion, alias)
 	}
 	for {
 		s.mu.Lock()

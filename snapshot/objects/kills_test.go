@@ -20,7 +20,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/objects"
 	"github.com/refitd/refitd/snapshot/objects/objectstest"
@@ -47,7 +47,7 @@ func publishAndDie(spec string) error {
 		return nil
 	}
 	ctx := context.Background()
-	published, err := store.Publish(ctx, "m", contents(), publish.Move{Alias: format.Champion})
+	published, err := store.Publish(ctx, "m", contents(), publish.Move{Alias: pointer.Champion})
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func publishAndDie(spec string) error {
 		err = chain.Append(ctx, frame)
 	}
 	if err == nil {
-		_, err = store.MoveAlias(ctx, "m", publish.Move{Alias: format.Champion, To: 2, Event: publish.EventRollback})
+		_, err = store.MoveAlias(ctx, "m", publish.Move{Alias: pointer.Champion, To: 2, Event: publish.EventRollback})
 	}
 	if err == nil {
 		_, err = store.Prune(ctx, "m", publish.Retention{Keep: 1})
@@ -92,7 +92,7 @@ func killedAtEveryStep(t *testing.T, url func(number int) string) (steps []strin
 		}
 		step := strings.TrimSpace(string(out))
 		whole := func(when string) {
-			for _, alias := range []string{format.Latest, format.Champion} {
+			for _, alias := range []string{pointer.Latest, pointer.Champion} {
 				if _, err := load(t, at, alias); err != nil {
 					t.Errorf("%s %q: %s: %v", when, step, alias, err)
 				}
@@ -105,7 +105,7 @@ func killedAtEveryStep(t *testing.T, url func(number int) string) (steps []strin
 		store = writerOf(t, at, dir)
 		snapshottest.Must(t, store.Recover(t.Context(), "m"))
 		whole("recovered from")
-		latest, err := store.Alias("m", format.Latest)
+		latest, err := store.Alias("m", pointer.Latest)
 		snapshottest.Must(t, err)
 		if v := publishOne(t, store); v <= latest.Version {
 			t.Errorf("%q: published version %d after %d", step, v, latest.Version)
@@ -157,7 +157,7 @@ func TestVersity(t *testing.T) {
 	for _, store := range stores {
 		group.Go(func() {
 			for range 30 {
-				m, err := store.Publish(context.Background(), "m", contents(), publish.Move{Alias: format.Champion})
+				m, err := store.Publish(context.Background(), "m", contents(), publish.Move{Alias: pointer.Champion})
 				mu.Lock()
 				if errors.Is(err, snapshot.ErrConflict) {
 					lost++

@@ -16,6 +16,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/objects"
 	"github.com/refitd/refitd/snapshot/objects/objectstest"
@@ -67,7 +68,7 @@ func contents() *format.Contents { return snapshottest.TestContents(snapshottest
 
 func publishOne(t *testing.T, store *publish.Store) int64 {
 	t.Helper()
-	m, err := store.Publish(t.Context(), "m", contents(), publish.Move{Alias: format.Champion})
+	m, err := store.Publish(t.Context(), "m", contents(), publish.Move{Alias: pointer.Champion})
 	snapshottest.Must(t, err)
 	return m.Version
 }
@@ -116,7 +117,7 @@ func load(t *testing.T, url, alias string) (*snapshot.Model, error) {
 	bucket, err := objects.Open(url)
 	snapshottest.Must(t, err)
 	source := &objects.Source{Bucket: bucket}
-	p, err := source.Wait(t.Context(), "m", alias, format.Pointer{})
+	p, err := source.Wait(t.Context(), "m", alias, pointer.Pointer{})
 	if err == nil {
 		err = p.Verify("m", alias, signer().Keys())
 	}
@@ -155,10 +156,10 @@ func TestPublishAndFollow(t *testing.T) {
 	publishOne(t, store)
 	await(t, "version 2", func() bool { return w.Status().Version == 2 })
 	_, err = store.MoveAlias(t.Context(), "m",
-		publish.Move{Alias: format.Champion, To: 1, Event: publish.EventRollback})
+		publish.Move{Alias: pointer.Champion, To: 1, Event: publish.EventRollback})
 	snapshottest.Must(t, err)
 	await(t, "the rollback", func() bool { return w.Status().Version == 1 })
-	renewed, err := store.Renew(t.Context(), "m", format.Champion, time.Now().Add(time.Hour))
+	renewed, err := store.Renew(t.Context(), "m", pointer.Champion, time.Now().Add(time.Hour))
 	snapshottest.Must(t, err)
 	await(t, "the renewal", func() bool { return w.Status().Renewed.Equal(renewed.Renewal.Renewed) })
 
@@ -208,7 +209,7 @@ func TestHeadIsNotTrusted(t *testing.T) {
 			server.Objects(change)
 			grow() // and no alias changes
 			await(t, "the delta", func() bool { return w.Model().Position().Sequence == 1 })
-			renewed, err := store.Renew(t.Context(), "m", format.Champion, time.Now().Add(time.Hour))
+			renewed, err := store.Renew(t.Context(), "m", pointer.Champion, time.Now().Add(time.Hour))
 			snapshottest.Must(t, err)
 			await(t, "the renewal", func() bool { return w.Status().Renewed.Equal(renewed.Renewal.Renewed) })
 			grow()
@@ -242,7 +243,7 @@ func TestTwoWriters(t *testing.T) {
 		store.By = fmt.Sprint("writer ", i)
 		group.Go(func() {
 			for n := 0; n < each; {
-				m, err := store.Publish(context.Background(), "m", contents(), publish.Move{Alias: format.Champion})
+				m, err := store.Publish(context.Background(), "m", contents(), publish.Move{Alias: pointer.Champion})
 				mu.Lock()
 				switch {
 				case errors.Is(err, snapshot.ErrConflict):
@@ -281,7 +282,7 @@ func TestTwoWriters(t *testing.T) {
 	if len(won) != writers*each || published < writers*each-lost {
 		t.Errorf("%d versions won, %d in the log, %d races lost", len(won), published, lost)
 	}
-	for _, alias := range []string{format.Latest, format.Champion} {
+	for _, alias := range []string{pointer.Latest, pointer.Champion} {
 		if _, err := load(t, url, alias); err != nil {
 			t.Errorf("%s: %v", alias, err)
 		}
@@ -300,7 +301,7 @@ func TestLostWorkingCopy(t *testing.T) {
 		publishOne(t, store)
 	}
 	fresh := writerOf(t, url, t.TempDir())
-	_, err := fresh.MoveAlias(t.Context(), "m", publish.Move{Alias: format.Champion, To: 2})
+	_, err := fresh.MoveAlias(t.Context(), "m", publish.Move{Alias: pointer.Champion, To: 2})
 	snapshottest.Must(t, err)
 	if v := publishOne(t, fresh); v != 4 {
 		t.Errorf("published version %d, want 4", v)
@@ -316,7 +317,7 @@ func TestLostWorkingCopy(t *testing.T) {
 	if v := publishOne(t, again); v != 6 {
 		t.Errorf("published version %d, want 6", v)
 	}
-	if m, err := load(t, url, format.Champion); err != nil || m.Manifest().Version != 6 {
+	if m, err := load(t, url, pointer.Champion); err != nil || m.Manifest().Version != 6 {
 		t.Errorf("champion: %v", err)
 	}
 }
@@ -363,8 +364,8 @@ func TestAttacks(t *testing.T) {
 	const champion = "models/x/m/aliases/champion"
 	other, err := format.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)))
 	snapshottest.Must(t, err)
-	forged := format.Pointer{Version: 1, ManifestDigest: "sha256:" + strings.Repeat("0", 64), Sequence: 1 << 20}
-	forged.Seal("m", format.Champion, other)
+	forged := pointer.Pointer{Version: 1, ManifestDigest: "sha256:" + strings.Repeat("0", 64), Sequence: 1 << 20}
+	forged.Seal("m", pointer.Champion, other)
 	forgedText, err := forged.Encode()
 	snapshottest.Must(t, err)
 	for name, attack := range map[string]func(objects map[string][]byte){
@@ -398,7 +399,7 @@ func TestAttacks(t *testing.T) {
 			}
 			attack(o)
 		})
-		if m, err := load(t, url, format.Champion); err == nil {
+		if m, err := load(t, url, pointer.Champion); err == nil {
 			t.Errorf("%s: version %d was loaded", name, m.Manifest().Version)
 		}
 		server.Objects(func(o map[string][]byte) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // Reader is what a Source needs of a bucket: see publish.Bucket.
@@ -34,18 +35,18 @@ type Source struct {
 
 type seen struct {
 	tag     string
-	pointer format.Pointer
+	pointer pointer.Pointer
 }
 
 const (
 	pollEvery     = 2 * time.Second
-	maxAliasBytes = 2 * format.MaxAliasBytes
+	maxAliasBytes = 2 * pointer.MaxAliasBytes
 	maxFileBytes  = 1 << 30
 	maxDelta      = 2 * format.MaxDeltaBytes
 )
 
 // Wait asks for an alias, and again with each news until it is another one than last.
-func (s *Source) Wait(ctx context.Context, model, alias string, last format.Pointer) (format.Pointer, error) {
+func (s *Source) Wait(ctx context.Context, model, alias string, last pointer.Pointer) (pointer.Pointer, error) {
 	for {
 		before := s.news(model, aliases)
 		p, err := s.look(ctx, model, alias)
@@ -53,12 +54,12 @@ func (s *Source) Wait(ctx context.Context, model, alias string, last format.Poin
 			return p, err
 		}
 		if err := s.await(ctx, model, aliases, before); err != nil {
-			return format.Pointer{}, err
+			return pointer.Pointer{}, err
 		}
 	}
 }
 
-func (s *Source) look(ctx context.Context, model, alias string) (format.Pointer, error) {
+func (s *Source) look(ctx context.Context, model, alias string) (pointer.Pointer, error) {
 	key := model + "/aliases/" + alias
 	s.mu.Lock()
 	before := s.seen[key]
@@ -66,15 +67,15 @@ func (s *Source) look(ctx context.Context, model, alias string) (format.Pointer,
 	b, tag, err := s.Bucket.Get(ctx, key, before.tag, maxAliasBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return format.Pointer{}, fmt.Errorf("%w: no alias %s: %w", snapshot.ErrNotFound, alias, err)
+		return pointer.Pointer{}, fmt.Errorf("%w: no alias %s: %w", snapshot.ErrNotFound, alias, err)
 	case err != nil:
-		return format.Pointer{}, err
+		return pointer.Pointer{}, err
 	case tag == before.tag:
 		return before.pointer, nil
 	}
-	p, err := format.DecodeObject(alias, b)
+	p, err := pointer.DecodeObject(alias, b)
 	if err != nil {
-		return format.Pointer{}, err
+		return pointer.Pointer{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

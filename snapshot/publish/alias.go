@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/durable"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/verify"
 )
@@ -20,16 +20,16 @@ type Move struct {
 	Alias string
 	// the version it has to name now, 0 if it must not exist; nil is whatever it names. Compare and swap.
 	From  *int64
-	To    int64        // version, or 0 to remove the alias
-	Event format.Event // for the publish log: EventPromote, EventRollback, EventRestored or EventAlias, which "" means
-	Why   string       // for the publish log
+	To    int64         // version, or 0 to remove the alias
+	Event pointer.Event // for the publish log: EventPromote, EventRollback, EventRestored or EventAlias, which "" means
+	Why   string        // for the publish log
 	// Expired allows a version past the expiry in its manifest: the caller renews it.
 	Expired bool
 }
 
 type namedPointer struct {
 	name string
-	format.Pointer
+	pointer.Pointer
 }
 
 // MoveAlias carries out a move and writes it into the publish log, whose record it returns. The version is read and
@@ -53,13 +53,13 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 				}
 			}
 			version, err := (verify.Trust{Keys: s.Keys, AllowExpired: move.Expired, Now: s.Now}).ReadVersion(root,
-				model, format.Pointer{Version: move.To})
+				model, pointer.Pointer{Version: move.To})
 			if err != nil {
 				return err
 			}
 			manifest := version.Manifest()
 			record.describe(&manifest)
-		} else if now == nil || move.Alias == format.Latest {
+		} else if now == nil || move.Alias == pointer.Latest {
 			return fmt.Errorf("%w: no alias %s that can be removed", disk.ErrNotFound, move.Alias)
 		}
 		return s.commit(ctx, root, model, last, &record, []Move{move})
@@ -73,7 +73,7 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 // expect reads the alias that a move is about, nil if it does not exist. It returns ErrConflict if the alias does not
 // name move.From. What a damaged alias named is unknown if the log could not rebuild it: every move may replace it.
 // One that none of the store's keys signed, or whose version they did not, names nothing and is replaced, too.
-func (s *Store) expect(root *os.Root, model string, move Move) (*format.Pointer, error) {
+func (s *Store) expect(root *os.Root, model string, move Move) (*pointer.Pointer, error) {
 	now, err := soundAlias(root, model, move.Alias)
 	switch {
 	case isDamage(err):
@@ -125,7 +125,7 @@ func (s *Store) commit(ctx context.Context, root *os.Root, model string, last Nu
 				err = removeAlias(root, move.Alias)
 			}
 		} else {
-			p := format.Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence,
+			p := pointer.Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence,
 				Moved: record.Time,
 				Event: record.Event}
 			p.Seal(model, move.Alias, s.Signer)
@@ -141,8 +141,8 @@ func (s *Store) commit(ctx context.Context, root *os.Root, model string, last Nu
 }
 
 // Alias returns what an alias says, with its renewal, or ErrNotFound, ErrFormat, ErrDigest or ErrSignature.
-func (s *Store) Alias(model, alias string) (format.Pointer, error) {
-	p, err := disk.InModel(s.dir, model, func(root *os.Root) (format.Pointer, error) {
+func (s *Store) Alias(model, alias string) (pointer.Pointer, error) {
+	p, err := disk.InModel(s.dir, model, func(root *os.Root) (pointer.Pointer, error) {
 		p, err := verify.ReadAlias(root, alias)
 		if err == nil {
 			verify.ReadRenewal(root, alias, &p)
@@ -154,7 +154,7 @@ func (s *Store) Alias(model, alias string) (format.Pointer, error) {
 		p.Renewal = p.VerifyRenewal(model, alias, s.Keys)
 	}
 	if err != nil {
-		return format.Pointer{}, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)
+		return pointer.Pointer{}, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)
 	}
 	return p, nil
 }
@@ -212,19 +212,19 @@ func isDamage(err error) bool {
 }
 
 // soundAlias reads an alias and verifies its digest; whose it is the caller asks.
-func soundAlias(root *os.Root, model, alias string) (format.Pointer, error) {
+func soundAlias(root *os.Root, model, alias string) (pointer.Pointer, error) {
 	p, err := verify.ReadAlias(root, alias)
 	if err == nil {
 		err = p.Sound(model, alias)
 	}
 	if err != nil {
-		return format.Pointer{}, err
+		return pointer.Pointer{}, err
 	}
 	return p, nil
 }
 
 // writeAlias replaces an alias: temporary file, rename. The caller holds the lock.
-func (s *Store) writeAlias(root *os.Root, alias string, p *format.Pointer) error {
+func (s *Store) writeAlias(root *os.Root, alias string, p *pointer.Pointer) error {
 	if !disk.ValidName.MatchString(alias) {
 		return fmt.Errorf("%w: alias %q is not of the form %s", disk.ErrName, alias, disk.ValidName)
 	}

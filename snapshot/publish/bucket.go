@@ -14,6 +14,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot/durable"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/verify"
 )
@@ -96,7 +97,7 @@ func versionKey(model string, version int64, name string) string {
 
 // known reports whether the bucket has a model.
 func (s *Store) known(ctx context.Context, model string) (bool, error) {
-	_, _, err := s.Bucket.Get(ctx, aliasKey(model, format.Latest), "", maxLogObject)
+	_, _, err := s.Bucket.Get(ctx, aliasKey(model, pointer.Latest), "", maxLogObject)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -108,7 +109,7 @@ func (s *Store) known(ctx context.Context, model string) (bool, error) {
 func (s *Store) Pull(ctx context.Context, model string) error {
 	there, err := s.known(ctx, model)
 	if err == nil && !there {
-		err = fmt.Errorf("%w: the bucket has no alias %s of it", disk.ErrNotFound, format.Latest)
+		err = fmt.Errorf("%w: the bucket has no alias %s of it", disk.ErrNotFound, pointer.Latest)
 	}
 	if err == nil {
 		err = s.locked(ctx, model, lockFile, true, func(root *os.Root) error { return s.pull(ctx, root, model) })
@@ -156,7 +157,7 @@ func (s *Store) dropAliases(root *os.Root, model string, keys []string) error {
 	standing, err := standingAliases(root)
 	for _, a := range local {
 		_, logged := standing[a.name]
-		if err == nil && !logged && a.name != format.Latest && !slices.Contains(keys, aliasKey(model, a.name)) {
+		if err == nil && !logged && a.name != pointer.Latest && !slices.Contains(keys, aliasKey(model, a.name)) {
 			err = removeAlias(root, a.name)
 		}
 	}
@@ -166,14 +167,14 @@ func (s *Store) dropAliases(root *os.Root, model string, keys []string) error {
 // pullAlias takes an alias of the bucket if it is a later one, and trusted. Another one is replaced by the next move.
 func (s *Store) pullAlias(ctx context.Context, root *os.Root, model, alias string) error {
 	key := aliasKey(model, alias)
-	b, tag, err := s.Bucket.Get(ctx, key, s.mirror.tag(key), 2*format.MaxAliasBytes)
+	b, tag, err := s.Bucket.Get(ctx, key, s.mirror.tag(key), 2*pointer.MaxAliasBytes)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && b == nil {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	p, err := format.DecodeObject(alias, b)
+	p, err := pointer.DecodeObject(alias, b)
 	if err == nil {
 		err = p.Verify(model, alias, s.Keys)
 	}
@@ -194,7 +195,7 @@ func (s *Store) pullAlias(ctx context.Context, root *os.Root, model, alias strin
 		return err
 	}
 	renewal := p.Renewal
-	p.Renewal = format.Renewal{}
+	p.Renewal = pointer.Renewal{}
 	if err := s.writeAlias(root, alias, &p); err != nil {
 		return err
 	}
@@ -378,7 +379,7 @@ func (s *Store) complete(ctx context.Context, root *os.Root, model string, versi
 }
 
 // pushAlias moves an alias in the bucket, by a conditional write. It returns ErrConflict if another writer did.
-func (s *Store) pushAlias(ctx context.Context, root *os.Root, model, alias string, p *format.Pointer) error {
+func (s *Store) pushAlias(ctx context.Context, root *os.Root, model, alias string, p *pointer.Pointer) error {
 	if s.Bucket == nil {
 		return nil
 	}
@@ -462,9 +463,9 @@ func (s *Store) push(ctx context.Context, root *os.Root, model string) error {
 	}
 	for _, a := range aliases {
 		key := aliasKey(model, a.name)
-		there, _, err := s.Bucket.Get(ctx, key, s.mirror.tag(key), 2*format.MaxAliasBytes)
+		there, _, err := s.Bucket.Get(ctx, key, s.mirror.tag(key), 2*pointer.MaxAliasBytes)
 		if err == nil && there == nil && s.mirror.tag(key) != "" {
-			there, _, err = s.Bucket.Get(ctx, key, "", 2*format.MaxAliasBytes)
+			there, _, err = s.Bucket.Get(ctx, key, "", 2*pointer.MaxAliasBytes)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -472,7 +473,7 @@ func (s *Store) push(ctx context.Context, root *os.Root, model string) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			s.mirror.note(key, "")
 		}
-		if found, err := format.DecodeObject(a.name, there); err == nil && found.Same(&a.Pointer) {
+		if found, err := pointer.DecodeObject(a.name, there); err == nil && found.Same(&a.Pointer) {
 			continue
 		}
 		if s.forged(model, a.name, &a.Pointer) != nil {
@@ -497,8 +498,8 @@ func (s *Store) withdraw(ctx context.Context, root *os.Root, model string, versi
 	if s.Bucket == nil || !errors.Is(err, disk.ErrConflict) {
 		return err
 	}
-	b, _, getErr := s.Bucket.Get(ctx, aliasKey(model, format.Latest), "", 2*format.MaxAliasBytes)
-	p, decodeErr := format.DecodeObject(format.Latest, b)
+	b, _, getErr := s.Bucket.Get(ctx, aliasKey(model, pointer.Latest), "", 2*pointer.MaxAliasBytes)
+	p, decodeErr := pointer.DecodeObject(pointer.Latest, b)
 	if getErr != nil || decodeErr != nil || p.Version == version {
 		return err
 	}

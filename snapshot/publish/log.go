@@ -16,6 +16,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot/durable"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
@@ -24,14 +25,14 @@ const logFile = "log.jsonl"
 
 // The events.
 const (
-	EventPublish   format.Event = "publish"   // a version was published; latest moved, and champion if it was promoted
-	EventPromote   format.Event = "promote"   // somebody chose another version for an alias
-	EventRollback  format.Event = "rollback"  // somebody moved an alias back
-	EventAlias     format.Event = "alias"     // any other move
-	EventPrune     format.Event = "prune"     // versions were removed
-	EventRecovered format.Event = "recovered" // a move whose writer was killed before it could record it
+	EventPublish   pointer.Event = "publish"   // a version was published; latest moved, and champion if it was promoted
+	EventPromote   pointer.Event = "promote"   // somebody chose another version for an alias
+	EventRollback  pointer.Event = "rollback"  // somebody moved an alias back
+	EventAlias     pointer.Event = "alias"     // any other move
+	EventPrune     pointer.Event = "prune"     // versions were removed
+	EventRecovered pointer.Event = "recovered" // a move whose writer was killed before it could record it
 	// the publisher moved an alias that none of its keys had signed, or whose version was damaged
-	EventRestored format.Event = "restored"
+	EventRestored pointer.Event = "restored"
 )
 
 // AliasMove is an alias before and after; 0 is no version.
@@ -43,16 +44,16 @@ type AliasMove struct {
 
 // Record is a line of the publish log.
 type Record struct {
-	Sequence       int64        `json:"sequence"` // 1, 2, … within a model: the order, also where a clock was set back
-	Time           time.Time    `json:"time"`     // UTC, milliseconds
-	Event          format.Event `json:"event"`
-	Version        int64        `json:"version,omitempty"` // that the event is about
-	Kind           string       `json:"kind,omitempty"`    // refit or update
-	ManifestDigest string       `json:"manifest_digest,omitempty"`
-	PayloadDigest  string       `json:"payload_digest,omitempty"`
-	Moves          []AliasMove  `json:"moves,omitempty"`
-	Decision       string       `json:"decision,omitempty"` // of the gate: promoted or kept
-	Reason         string       `json:"reason,omitempty"`   // of the gate
+	Sequence       int64         `json:"sequence"` // 1, 2, … within a model: the order, also where a clock was set back
+	Time           time.Time     `json:"time"`     // UTC, milliseconds
+	Event          pointer.Event `json:"event"`
+	Version        int64         `json:"version,omitempty"` // that the event is about
+	Kind           string        `json:"kind,omitempty"`    // refit or update
+	ManifestDigest string        `json:"manifest_digest,omitempty"`
+	PayloadDigest  string        `json:"payload_digest,omitempty"`
+	Moves          []AliasMove   `json:"moves,omitempty"`
+	Decision       string        `json:"decision,omitempty"` // of the gate: promoted or kept
+	Reason         string        `json:"reason,omitempty"`   // of the gate
 	// of the version, and of the champion it was compared with, on the same events
 	Gate         *format.Metrics `json:"gate,omitempty"`
 	ChampionGate *format.Metrics `json:"champion_gate,omitempty"`
@@ -256,7 +257,7 @@ func (s *Store) recoverLog(root *os.Root, model string, newest int64) (last int6
 	if err := resumeRotation(root); err != nil {
 		return 0, err
 	}
-	most := format.MostMoves(newest)
+	most := pointer.MostMoves(newest)
 	if last, err = newestSequence(root, most); err != nil {
 		return 0, err
 	}

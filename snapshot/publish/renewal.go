@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/durable"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
@@ -18,8 +18,8 @@ import (
 // nothing to what its manifest says. It moves nothing and writes nothing into the publish log: one small file is
 // replaced, durably. It returns ErrSignature for an alias that the store's keys did not sign, or that is signed while
 // the store has no key.
-func (s *Store) Renew(ctx context.Context, model, alias string, expires time.Time) (format.Pointer, error) {
-	var p format.Pointer
+func (s *Store) Renew(ctx context.Context, model, alias string, expires time.Time) (pointer.Pointer, error) {
+	var p pointer.Pointer
 	err := s.withModel(ctx, model, false, func(root *os.Root, _ Numbers) (err error) {
 		if p, err = soundAlias(root, model, alias); err == nil {
 			err = p.Verify(model, alias, s.Keys)
@@ -51,12 +51,12 @@ func (s *Store) Renew(ctx context.Context, model, alias string, expires time.Tim
 		return writeRenewal(root, alias, r)
 	})
 	if err != nil {
-		return format.Pointer{}, fmt.Errorf("snapshot: renew %s of %s: %w", alias, model, err)
+		return pointer.Pointer{}, fmt.Errorf("snapshot: renew %s of %s: %w", alias, model, err)
 	}
 	return p, nil
 }
 
-func writeRenewal(root *os.Root, alias string, r *format.Renewal) error {
+func writeRenewal(root *os.Root, alias string, r *pointer.Renewal) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/snapshot/durable"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/verify"
 )
@@ -64,7 +64,7 @@ func (s *Store) Strays(model string) ([]Stray, error) {
 // isDamaged reports whether what cannot be read as an alias was one, given what the log knows.
 func isDamaged(name string, logged map[string]Record) bool {
 	_, known := logged[name]
-	return known || name == format.Latest || name == format.Champion || len(logged) == 0 && disk.ValidName.MatchString(
+	return known || name == pointer.Latest || name == pointer.Champion || len(logged) == 0 && disk.ValidName.MatchString(
 		name)
 }
 
@@ -109,7 +109,7 @@ func kindOf(mode fs.FileMode) string {
 // Repair rebuilds aliases from the publish log: those that are damaged, and those that are missing. Each comes back as
 // it was, with the number of its last move, signed by s.Signer. It returns what it rebuilt, by name. What the log does
 // not know stays as it is: Strays lists it.
-func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]format.Pointer, err error) {
+func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]pointer.Pointer, err error) {
 	err = s.locked(ctx, model, lockFile, false, func(root *os.Root) error {
 		if err = s.pull(ctx, root, model); err == nil {
 			_, rebuilt, err = s.tidy(root, model, true)
@@ -127,7 +127,7 @@ func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]fo
 
 // tidy removes what killed publishers left, rebuilds aliases and completes the log. It returns the newest version and
 // the last move there are, of those that a writer continues from. The caller holds the lock.
-func (s *Store) tidy(root *os.Root, model string, missing bool) (last Numbers, rebuilt map[string]format.Pointer,
+func (s *Store) tidy(root *os.Root, model string, missing bool) (last Numbers, rebuilt map[string]pointer.Pointer,
 	err error) {
 	names, err := sweep(root)
 	if err = errors.Join(err, clearWay(root, logFile)); err != nil {
@@ -163,7 +163,7 @@ func sweep(root *os.Root) (names []string, err error) {
 // to, 0 for none.
 func newestVersion(root *os.Root, names []string) int64 {
 	for _, v := range slices.Backward(disk.NumbersOf(names)) {
-		if v <= format.MaxPlausible/2 && disk.IsVersion(root, v) {
+		if v <= pointer.MaxPlausible/2 && disk.IsVersion(root, v) {
 			return v
 		}
 	}
@@ -172,7 +172,7 @@ func newestVersion(root *os.Root, names []string) int64 {
 
 // rebuild is what every writer does about damaged aliases, and about missing ones if latest is missing, too: then it
 // was not an operator who removed one. The caller holds the lock.
-func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]format.Pointer, error) {
+func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]pointer.Pointer, error) {
 	aliases, odd, err := aliasesIn(root, model)
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]f
 	there := func(name string) bool {
 		return slices.ContainsFunc(aliases, func(p namedPointer) bool { return p.name == name })
 	}
-	missing = missing || !there(format.Latest)
+	missing = missing || !there(pointer.Latest)
 	odd = slices.DeleteFunc(odd, func(f Stray) bool { return !disk.ValidName.MatchString(f.Path) })
 	if len(odd) == 0 && !missing {
 		return nil, nil
@@ -189,7 +189,7 @@ func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]f
 	if err != nil {
 		return nil, err
 	}
-	rebuilt := make(map[string]format.Pointer)
+	rebuilt := make(map[string]pointer.Pointer)
 	for _, name := range slices.Sorted(maps.Keys(logged)) {
 		damaged := slices.ContainsFunc(odd, func(f Stray) bool { return f.Path == name })
 		if there(name) || !damaged && !missing {
@@ -215,7 +215,7 @@ func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]f
 // recall returns the pointer that a record of the log set. The version has to be there, with the manifest that the
 // record names and, if the aliases of this store are signed, by the same key: nobody gets another's version signed by
 // way of the log.
-func (s *Store) recall(root *os.Root, model, alias string, r Record) (format.Pointer, error) {
+func (s *Store) recall(root *os.Root, model, alias string, r Record) (pointer.Pointer, error) {
 	version := int64(0)
 	for _, m := range r.Moves {
 		if m.Alias == alias {
@@ -226,15 +226,15 @@ func (s *Store) recall(root *os.Root, model, alias string, r Record) (format.Poi
 	if trust.Keys = s.Keys; s.Keys == nil && s.Signer != nil {
 		trust.Keys = s.Signer.Keys()
 	}
-	pinned := format.Pointer{Version: version}
+	pinned := pointer.Pointer{Version: version}
 	if version == r.Version {
 		pinned.ManifestDigest = r.ManifestDigest
 	}
 	m, err := trust.ReadVersion(root, model, pinned)
 	if err != nil {
-		return format.Pointer{}, err
+		return pointer.Pointer{}, err
 	}
-	p := format.Pointer{
+	p := pointer.Pointer{
 		Version:        version,
 		ManifestDigest: m.Manifest().Digest,
 		Sequence:       r.Sequence,

@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/verify"
 )
 
 // forged returns an error if the store has keys and none of them signed an alias as it is, or if nobody can have
 // counted to its number.
-func (s *Store) forged(model, alias string, p *format.Pointer) error {
+func (s *Store) forged(model, alias string, p *pointer.Pointer) error {
 	return p.Verify(model, alias, s.Keys)
 }
 

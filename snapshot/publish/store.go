@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 	"github.com/refitd/refitd/snapshot/failpoint"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/verify"
 )
@@ -45,7 +46,7 @@ type Store struct {
 	Keys format.Keys
 	// Untrusted, if not nil, is called with each alias that a writer replaces because none of Keys signed it or its
 	// version. Set it before use.
-	Untrusted func(alias string, found format.Pointer)
+	Untrusted func(alias string, found pointer.Pointer)
 	// Reserve, if not nil, is asked under the lock for the numbers of the next version or of the next move, the other
 	// of the two being 0, before anything is written, and returns those to take: none below, and none that was ever
 	// taken, if it knows that from outside the store.
@@ -122,7 +123,7 @@ func (s *Store) Publish(ctx context.Context, model string, c *format.Contents, m
 		}
 		record := Record{Event: EventPublish}
 		record.describe(&manifest)
-		all := append([]Move{{Alias: format.Latest}}, moves...)
+		all := append([]Move{{Alias: pointer.Latest}}, moves...)
 		for i := range all {
 			all[i].To = manifest.Version
 		}
@@ -141,12 +142,12 @@ func (s *Store) Publish(ctx context.Context, model string, c *format.Contents, m
 // directory: the signature, if any, and the manifest.
 func (s *Store) number(ctx context.Context, root *os.Root, model string, newest int64,
 	manifest *format.Manifest) ([]disk.StagedFile, error) {
-	previous, err := soundAlias(root, model, format.Latest)
+	previous, err := soundAlias(root, model, pointer.Latest)
 	if err != nil && !errors.Is(err, disk.ErrNotFound) && !isDamage(err) {
 		return nil, err
 	}
-	if err == nil && s.forged(model, format.Latest, &previous) != nil {
-		previous = format.Pointer{} // nothing is linked to it; its number is passed by, if there is such a directory
+	if err == nil && s.forged(model, pointer.Latest, &previous) != nil {
+		previous = pointer.Pointer{} // nothing is linked to it; its number is passed by, if there is such a directory
 	}
 	version, err := nextVersion(root, newest, previous.Version)
 	if err != nil {
@@ -308,7 +309,7 @@ func (s *Store) Versions(model string) ([]int64, error) {
 // whose number nobody came to by counting is passed by.
 func nextVersion(root *os.Root, newest, latest int64) (int64, error) {
 	next := newest + 1
-	if latest <= format.MaxPlausible/2 {
+	if latest <= pointer.MaxPlausible/2 {
 		next = max(next, latest+1)
 	}
 	for ; next <= disk.MaxVersion; next++ { // a file that has the name of a version stays where it is
@@ -340,7 +341,7 @@ func (s *Store) Manifest(model string, version int64) (format.Manifest, error) {
 // Complete returns an error unless the version that a pointer names has the manifest that the pointer names, and the
 // files that this lists, in their sizes. It reads the manifest alone, without its signature. It returns ErrNotFound,
 // ErrDigest or ErrFormat.
-func (s *Store) Complete(model string, p format.Pointer) error {
+func (s *Store) Complete(model string, p pointer.Pointer) error {
 	_, err := disk.InModel(s.dir, model, func(root *os.Root) (format.Manifest, error) {
 		dir, m, err := verify.OpenVersion(root, model, p.Version, nil)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 )
@@ -18,9 +19,9 @@ func FuzzPointer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	p := format.Pointer{Version: 3, ManifestDigest: "sha256:00", Sequence: 4, Moved: snapshottest.Created,
+	p := pointer.Pointer{Version: 3, ManifestDigest: "sha256:00", Sequence: 4, Moved: snapshottest.Created,
 		Event: EventPublish}
-	p.Seal("m", format.Latest, s)
+	p.Seal("m", pointer.Latest, s)
 	b, err := p.Encode()
 	if err != nil {
 		f.Fatal(err)
@@ -34,13 +35,13 @@ func FuzzPointer(f *testing.F) {
 	f.Add([]byte(`{"version":1,"manifest_digest":"sha256:00"}` + "\n"))
 	keys := format.Keys{s.ID(): key.Public().(ed25519.PublicKey)}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, err := format.DecodePointer(format.Latest, b); err != nil {
+		if got, err := pointer.DecodePointer(pointer.Latest, b); err != nil {
 			if !errors.Is(err, disk.ErrFormat) {
 				t.Error(err)
 			}
-		} else if got.Verify("m", format.Latest, keys) == nil && !got.Same(&p) {
+		} else if got.Verify("m", pointer.Latest, keys) == nil && !got.Same(&p) {
 			t.Errorf("a forged alias is accepted: %q", b)
-		} else if err := got.Verify("m", format.Latest, nil); err != nil && !snapshottest.IsRefusal(err) {
+		} else if err := got.Verify("m", pointer.Latest, nil); err != nil && !snapshottest.IsRefusal(err) {
 			t.Error(err)
 		}
 		if _, err := keys.VerifyManifest(b, b); !errors.Is(err, disk.ErrSignature) {

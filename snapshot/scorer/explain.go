@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/rowmath"
 )
@@ -39,7 +40,7 @@ type Term struct {
 // Explanation takes a prediction apart: the contributions of the terms add up to the outputs before
 // Manifest.OutputLimit, but for rounding.
 type Explanation struct {
-	format.Prediction
+	answer.Prediction
 	Terms []Term // with the largest contribution to any output first
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/foldrow"
 	"github.com/refitd/refitd/snapshot/internal/rowmath"
@@ -267,7 +268,7 @@ func (o *Overlay) ScoreBatch(dst []float64, in []format.Input, s *Scratch) (unse
 }
 
 // Predict is Model.Predict with the rows of the overlay.
-func (o *Overlay) Predict(in *format.Input) (format.Prediction, error) {
+func (o *Overlay) Predict(in *format.Input) (answer.Prediction, error) {
 	return o.model.predictOver(o, in)
 }
 

@@ -4,34 +4,35 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
 // Predict scores an event and applies the link. It allocates; Score does not. It returns ErrInput if the event does not
 // have the shape of the schema, lacks a field that is not optional or has a number so large that an output overflows.
-func (m *Model) Predict(in *format.Input) (format.Prediction, error) {
+func (m *Model) Predict(in *format.Input) (answer.Prediction, error) {
 	return m.predictOver(nil, in)
 }
 
-func (m *Model) predictOver(over *Overlay, in *format.Input) (format.Prediction, error) {
+func (m *Model) predictOver(over *Overlay, in *format.Input) (answer.Prediction, error) {
 	p, err := m.predictWith(over, in)
 	if err != nil {
-		return format.Prediction{}, fmt.Errorf("snapshot: %w", err)
+		return answer.Prediction{}, fmt.Errorf("snapshot: %w", err)
 	}
 	return p, nil
 }
 
-func (m *Model) predict(in *format.Input) (format.Prediction, error) { return m.predictWith(nil, in) }
+func (m *Model) predict(in *format.Input) (answer.Prediction, error) { return m.predictWith(nil, in) }
 
-func (m *Model) predictWith(over *Overlay, in *format.Input) (format.Prediction, error) {
+func (m *Model) predictWith(over *Overlay, in *format.Input) (answer.Prediction, error) {
 	c := &m.contents
 	if err := in.Check(&c.Schema); err != nil {
-		return format.Prediction{}, err
+		return answer.Prediction{}, err
 	}
 	if err := in.Complete(&c.Schema, ""); err != nil {
-		return format.Prediction{}, err
+		return answer.Prediction{}, err
 	}
-	p := format.NewPrediction(c)
+	p := answer.NewPrediction(c)
 	var s Scratch
 	in = m.join(in, &s)
 	p.Absent = in.Absent(&c.Schema)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
@@ -25,7 +26,7 @@ func (s Selector) String() string {
 	case s.Version != 0:
 		return "version " + strconv.FormatInt(s.Version, 10)
 	case s.Alias == "":
-		return "alias " + format.Champion
+		return "alias " + pointer.Champion
 	}
 	return "alias " + s.Alias
 }
@@ -52,12 +53,12 @@ func (t Trust) open(dir, model string, sel Selector) (*scorer.Model, error) {
 	}
 	defer root.Close()
 	if sel.Version != 0 {
-		return t.ReadVersion(root, model, format.Pointer{Version: sel.Version})
+		return t.ReadVersion(root, model, pointer.Pointer{Version: sel.Version})
 	}
 	if sel.Alias == "" {
-		sel.Alias = format.Champion
+		sel.Alias = pointer.Champion
 	}
-	var last format.Pointer
+	var last pointer.Pointer
 	for range maxRereads {
 		p, err := ReadAlias(root, sel.Alias)
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
@@ -32,7 +33,7 @@ func (t Trust) Time() time.Time {
 type FileReader func(name string, limit int64) ([]byte, error)
 
 // Load reads, verifies, parses and tests a version: see loader.
-func (t Trust) Load(model string, p format.Pointer, read FileReader) (*scorer.Model, error) {
+func (t Trust) Load(model string, p pointer.Pointer, read FileReader) (*scorer.Model, error) {
 	l, err := t.loader(model, p, read)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (t Trust) Load(model string, p format.Pointer, read FileReader) (*scorer.Mo
 // loader reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes,
 // its digest, that it is the version that p names, expiry (the renewal of p is verified already), size and digest of
 // each file; and only then that file is parsed.
-func (t Trust) loader(model string, p format.Pointer, read FileReader) (*scorer.Loader, error) {
+func (t Trust) loader(model string, p pointer.Pointer, read FileReader) (*scorer.Loader, error) {
 	h, err := t.head(model, p, read)
 	if err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (t Trust) loader(model string, p format.Pointer, read FileReader) (*scorer.
 // VerifyFiles returns an error unless files, by name, are those of the version that a pointer names: its manifest,
 // signed if there are keys, and what that vouches for. It neither parses them nor asks whether the version has expired.
 // It returns ErrNotFound, ErrSignature, ErrDigest or ErrFormat.
-func (t Trust) VerifyFiles(model string, p format.Pointer, files map[string][]byte) error {
+func (t Trust) VerifyFiles(model string, p pointer.Pointer, files map[string][]byte) error {
 	t.AllowExpired = true
 	read := func(name string, limit int64) ([]byte, error) {
 		b, ok := files[name]
@@ -131,7 +132,7 @@ type header struct {
 }
 
 // head is loader up to the expiry.
-func (t Trust) head(model string, p format.Pointer, read FileReader) (*header, error) {
+func (t Trust) head(model string, p pointer.Pointer, read FileReader) (*header, error) {
 	raw, err := read(disk.ManifestFile, format.MaxManifestBytes)
 	if err != nil {
 		return nil, disk.Absent(err)
@@ -166,7 +167,7 @@ func (t Trust) head(model string, p format.Pointer, read FileReader) (*header, e
 }
 
 // ReadVersion loads a version from the directory of a model. A pointer without a digest does not pin the manifest.
-func (t Trust) ReadVersion(root *os.Root, model string, p format.Pointer) (*scorer.Model, error) {
+func (t Trust) ReadVersion(root *os.Root, model string, p pointer.Pointer) (*scorer.Model, error) {
 	dir, err := disk.VersionDir(root, p.Version)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 var ratings = event.Schema{
@@ -34,9 +35,9 @@ func place(t testing.TB, fields ...string) *event.Mapping {
 }
 
 // known are the schemas of a registry.
-type known map[event.ID]*event.Writer
+type known map[framing.ID]*event.Writer
 
-func (k known) Writer(id event.ID) *event.Writer { return k[id] }
+func (k known) Writer(id framing.ID) *event.Writer { return k[id] }
 
 // decoderOf returns a decoder of values in Avro.
 func decoderOf(m *event.Mapping, writers event.Writers, fixed *event.Writer) *event.Mapped {
@@ -51,4 +52,4 @@ func written(text string) *event.Writer { return &event.Writer{Format: event.For
 // confluent puts a value into the frame of schema 7.
 func confluent(value []byte) []byte { return append([]byte{0, 0, 0, 0, 7}, value...) }
 
-var seven = event.ID{Kind: event.NumberID, Number: 7}
+var seven = framing.ID{Kind: framing.NumberID, Number: 7}

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/avro"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 // encoded returns a value as a schema writes it.
@@ -242,7 +243,7 @@ func TestTypes(t *testing.T) {
 			d.Read(event.Reading{Format: event.FormatAvro, Writers: known{seven: written(text)},
 				Compilers: map[string]event.Compiler{event.FormatAvro: Compile},
 				Outliners: map[string]event.Outliner{event.FormatAvro: Outline},
-				Lost:      func(event.ID, string) { lost++ }})
+				Lost:      func(framing.ID, string) { lost++ }})
 			var ev event.Event
 			r, wait := d.DecodeRecord(&ev, &event.Record{Value: value, Time: 5_000_000_000_000})
 			if lost > 1 || r == nil && lost > 0 || reason(r) == "wrong_type" && lost == 0 {
@@ -275,7 +276,7 @@ func TestKeys(t *testing.T) {
 	const value = `{"type":"record","name":"R","fields":[{"name":"rating","type":"int"},{"name":"ts","type":"long"},
 		{"name":"item","type":"string"}]}`
 	const key = `{"type":"record","name":"K","fields":[{"name":"id","type":"long"}]}`
-	eight := event.ID{Kind: event.NumberID, Number: 8}
+	eight := framing.ID{Kind: framing.NumberID, Number: 8}
 	row := map[string]any{"rating": int32(4), "ts": int64(7), "item": "i"}
 	record := event.Record{Value: confluent(encoded(t, value, row)),
 		Key: append([]byte{0, 0, 0, 0, 8}, encoded(t, key, map[string]any{"id": int64(77)})...), Time: 5}
@@ -407,10 +408,10 @@ func TestCloudEvents(t *testing.T) {
 		m.When = append(m.When, c)
 	}
 	plain := event.NewMapped(ratings, event.DefaultLimits(), m, nil)
-	price := event.Header{Name: "price", Value: []byte("2.5")}
-	attributes := event.AppendHeaders(nil, price, event.Header{Name: "ce_specversion", Value: []byte("1.0")},
-		event.Header{Name: "ce_type", Value: []byte("rated")},
-		event.Header{Name: "ce_time", Value: []byte("2024-02-29T00:00:00Z")})
+	price := framing.Header{Name: "price", Value: []byte("2.5")}
+	attributes := framing.AppendHeaders(nil, price, framing.Header{Name: "ce_specversion", Value: []byte("1.0")},
+		framing.Header{Name: "ce_type", Value: []byte("rated")},
+		framing.Header{Name: "ce_time", Value: []byte("2024-02-29T00:00:00Z")})
 	for rating, want := range map[int32]string{4: "", 1: "filtered"} {
 		body := map[string]any{"rating": rating, "who": map[string]any{"user": int64(1<<53 + 1)}, "kind": "rated"}
 		whole := map[string]any{"specversion": "1.0", "type": "rated", "time": "2024-02-29T00:00:00Z", "data": body}
@@ -419,7 +420,7 @@ func TestCloudEvents(t *testing.T) {
 			value   any
 			headers []byte
 		}{
-			"in the value": {structured, whole, event.AppendHeaders(nil, price)}, "in headers": {data, body, attributes},
+			"in the value": {structured, whole, framing.AppendHeaders(nil, price)}, "in headers": {data, body, attributes},
 		} {
 			text, err := json.Marshal(c.value)
 			if err != nil {

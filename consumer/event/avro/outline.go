@@ -6,10 +6,11 @@ import (
 	"github.com/twmb/avro"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 // Outline is an event.Outliner.
-func Outline(w *event.Writer, _ *event.Frame, maxDepth int) ([]event.Leaf, error) {
+func Outline(w *event.Writer, _ *framing.Frame, maxDepth int) ([]event.Leaf, error) {
 	root, err := parse(w)
 	if err != nil {
 		return nil, err

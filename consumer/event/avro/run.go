@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 // program reads the values of one schema.
@@ -29,7 +30,7 @@ type program struct {
 const stepsPerByte = 64
 
 // Run implements event.Program.
-func (p *program) Run(s *event.Slots, f *event.Frame) (at string, ok bool) {
+func (p *program) Run(s *event.Slots, f *framing.Frame) (at string, ok bool) {
 	p.slots, p.data, p.i, p.depth, p.path = s, f.Data, 0, 0, p.path[:0]
 	p.steps = stepsPerByte * (len(f.Data) + 1)
 	ok = p.walk(p.root, nil) && p.i == len(p.data)

@@ -5,11 +5,12 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/consumer/event/eventtest"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
-type known map[event.ID]*event.Writer
+type known map[framing.ID]*event.Writer
 
-func (k known) Writer(id event.ID) *event.Writer { return k[id] }
+func (k known) Writer(id framing.ID) *event.Writer { return k[id] }
 
 // TestConnectTitles: the titles that Kafka Connect's converter writes give times their unit and decimals their scale.
 func TestConnectTitles(t *testing.T) {
@@ -30,7 +31,7 @@ func TestConnectTitles(t *testing.T) {
 		{event.Debezium, `{"op":"c","after":{"user":7,"rating":4.50,"ts":1700000000000123}}`}, // decimal.format: NUMERIC
 	} {
 		d := event.NewMapped(schema, event.DefaultLimits(), &event.Mapping{Envelope: c.envelope}, nil)
-		d.Read(event.Reading{Format: event.FormatJSONSchema, Writers: known{{Kind: event.NumberID, Number: 7}: w},
+		d.Read(event.Reading{Format: event.FormatJSONSchema, Writers: known{{Kind: framing.NumberID, Number: 7}: w},
 			Outliners: map[string]event.Outliner{event.FormatJSONSchema: Outline}})
 		for range 2 {
 			var ev event.Event

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 // schema is what is read of one.
@@ -81,7 +82,7 @@ func isOdd(err error) bool {
 }
 
 // Outline is an event.Outliner.
-func Outline(w *event.Writer, _ *event.Frame, maxDepth int) ([]event.Leaf, error) {
+func Outline(w *event.Writer, _ *framing.Frame, maxDepth int) ([]event.Leaf, error) {
 	o := outline{maxDepth: maxDepth, others: make(map[string]*schema)}
 	for _, r := range w.References {
 		other := new(schema)

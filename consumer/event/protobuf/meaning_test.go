@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/consumer/event/eventtest"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 // encoded returns a message of a type of a schema, from its form in JSON, behind the index of the type.
@@ -109,7 +110,7 @@ message R { double rating = 1; google.type.Date ts = 2; google.type.Date user = 
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	leaves, err := Outline(w, new(event.Frame), 32)
+	leaves, err := Outline(w, new(framing.Frame), 32)
 	if err != nil || len(leaves) != 4 || !leaves[1].IsTime || leaves[1].Unit != event.Days {
 		t.Errorf("%+v, %v", leaves, err)
 	}
@@ -138,7 +139,7 @@ message Rating { double rating = 1; int64 ts = 2; What what = 3; message What { 
 		d := event.NewMapped(ratings, event.DefaultLimits(), mapping, nil)
 		d.Read(event.Reading{Format: event.FormatProtobuf, Writers: known{seven: w}, Fixed: fixed,
 			Compilers: map[string]event.Compiler{event.FormatProtobuf: Compile},
-			Lost:      func(_ event.ID, field string) { lost[field] = true }})
+			Lost:      func(_ framing.ID, field string) { lost[field] = true }})
 		var ev event.Event
 		r, wait := d.DecodeRecord(&ev, &event.Record{Value: value, Time: 10})
 		if wait != nil || r == nil != (name == "") || lost["ts"] != (fixed == nil) {

@@ -9,10 +9,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 // Outline is an event.Outliner: of the message that the frame of a value names.
-func Outline(w *event.Writer, f *event.Frame, maxDepth int) ([]event.Leaf, error) {
+func Outline(w *event.Writer, f *framing.Frame, maxDepth int) ([]event.Leaf, error) {
 	compiled, err := Compile(w, nil, nil, maxDepth)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -33,11 +34,11 @@ func mapping(t testing.TB) *event.Mapping {
 	return &event.Mapping{Fields: []event.MappedField{{Name: "item", From: from}}}
 }
 
-type known map[event.ID]*event.Writer
+type known map[framing.ID]*event.Writer
 
-func (k known) Writer(id event.ID) *event.Writer { return k[id] }
+func (k known) Writer(id framing.ID) *event.Writer { return k[id] }
 
-var seven = event.ID{Kind: event.NumberID, Number: 7}
+var seven = framing.ID{Kind: framing.NumberID, Number: 7}
 
 func decoderOf(t testing.TB, w *event.Writer) *event.Mapped {
 	d := event.NewMapped(ratings, event.DefaultLimits(), mapping(t), nil)
@@ -100,7 +101,7 @@ message Other { message In { double rating = 7; int64 ts = 8; string user = 9; }
 		}
 	}
 	d := event.NewMapped(ratings, event.DefaultLimits(), mapping(t), nil)
-	d.Read(event.Reading{Format: event.FormatProtobuf, Writers: known{{Kind: event.GlobalID, Number: 3}: w},
+	d.Read(event.Reading{Format: event.FormatProtobuf, Writers: known{{Kind: framing.GlobalID, Number: 3}: w},
 		Compilers: map[string]event.Compiler{event.FormatProtobuf: Compile}})
 	var ev event.Event
 	value := append(append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 3}, ref...), plain...)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 )
 
 // program reads the messages of one schema.
@@ -54,7 +55,7 @@ func shapesOf(list protoreflect.MessageDescriptors) []shape {
 const maxMessages = 100
 
 // Run implements event.Program.
-func (p *program) Run(s *event.Slots, f *event.Frame) (at string, ok bool) {
+func (p *program) Run(s *event.Slots, f *framing.Frame) (at string, ok bool) {
 	n, data, ok := p.head(f)
 	if !ok {
 		return ", the message in the frame", false
@@ -75,18 +76,18 @@ func (p *program) Run(s *event.Slots, f *event.Frame) (at string, ok bool) {
 func (p *program) Finds(slot int) bool { return p.compiler.found[slot] }
 
 // head returns which message a value is, and its bytes.
-func (p *program) head(f *event.Frame) (n *node, data []byte, ok bool) {
+func (p *program) head(f *framing.Frame) (n *node, data []byte, ok bool) {
 	switch {
-	case f.Style == event.ConfluentFrame:
+	case f.Style == framing.ConfluentFrame:
 		n, data, ok = p.indexed(f.Data)
 		return n, data, ok
-	case f.Style == event.HeaderFrame && len(f.Head) > 0:
+	case f.Style == framing.HeaderFrame && len(f.Head) > 0:
 		n, _, ok = p.indexed(f.Head)
 		return n, f.Data, ok
 	case len(f.Message) > 0:
 		n, ok = p.named(f.Message)
 		return n, f.Data, ok
-	case f.Style == event.ApicurioFrame: // a message before the message, which names its type
+	case f.Style == framing.ApicurioFrame: // a message before the message, which names its type
 		ref, size := protowire.ConsumeBytes(f.Data)
 		if size < 0 {
 			return nil, nil, false

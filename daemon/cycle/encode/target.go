@@ -163,3 +163,11 @@ func Argmax(v []float64) int {
 	}
 	return at
 }
+
+// One returns 1 of the target of a class that holds, else 0.
+func One(target float64) float64 {
+	if target > 0 {
+		return 1
+	}
+	return 0
+}

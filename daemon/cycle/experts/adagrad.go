@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot/format"
@@ -274,7 +275,7 @@ func (l *AdaGrad) stepShared(x *adagradExpert, size, weight float64) {
 
 // Correct takes the difference of the steps that the two labels make, with the present rates, as far as the steps since
 // have left of them.
-func (l *AdaGrad) Correct(of *Correction) {
+func (l *AdaGrad) Correct(of *admission.Correction) {
 	l.Gather(of.Is)
 	weight := min(of.Is.Weight, heaviest)
 	l.Numbers.Scale(of.From, l.scaled)
@@ -287,14 +288,14 @@ func (l *AdaGrad) Correct(of *Correction) {
 	for e := range l.Each {
 		x := &l.Each[e]
 		if of.Counts.IsShared() {
-			floats.AddScaled(x.bias, x.BiasStep*weight*remains(x.BiasStep, curvature, of.Since), l.residual)
+			floats.AddScaled(x.bias, x.BiasStep*weight*admission.Remains(x.BiasStep, curvature, of.Since), l.residual)
 			inputs := l.inputs
 			if clear(l.rate); l.recent != nil {
 				inputs = inputs[:len(l.Numbers.Z)] // recent labels are not those of then
 			}
 			for i, v := range inputs {
 				rate := x.Step / math.Sqrt(x.squares[i]+LeastSquare)
-				l.rate[i] = rate * weight * v * remains(rate, curvature, of.Since)
+				l.rate[i] = rate * weight * v * admission.Remains(rate, curvature, of.Since)
 			}
 			for c, r := range l.residual {
 				floats.AddScaled(x.weights[c*len(l.inputs):(c+1)*len(l.inputs)], r, l.rate)
@@ -305,7 +306,7 @@ func (l *AdaGrad) Correct(of *Correction) {
 			if at := l.rows[i]; at >= 0 && !of.Counts.Holds(place) {
 				row, v := l.Row(at, e), l.RowValue[i]
 				rate := x.Step / math.Sqrt(row[0]+LeastSquare)
-				floats.AddScaled(row[1:], rate*weight*v*remains(rate, curvature, of.Ages[place]), l.residual)
+				floats.AddScaled(row[1:], rate*weight*v*admission.Remains(rate, curvature, of.Ages[place]), l.residual)
 			}
 			i++
 		})
@@ -316,11 +317,12 @@ func (l *AdaGrad) Correct(of *Correction) {
 }
 
 // remembered corrects what recent labels are.
-func (l *AdaGrad) remembered(of *Correction) {
+func (l *AdaGrad) remembered(of *admission.Correction) {
 	for i, fade := range recentFades {
 		for c := range l.target {
 			// Each is a fading mean of labels: the corrected one still counts (1 − fade)·fade^age of it.
-			l.recent[i*l.outputsN+c] += (1 - fade) * fades(fade, of.Since) * (l.recentOf(of.To[c]) - l.recentOf(of.From[c]))
+			l.recent[i*l.outputsN+c] += (1 - fade) * admission.Fades(fade, of.Since) *
+				(l.recentOf(of.To[c]) - l.recentOf(of.From[c]))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/trees"
 	"gonum.org/v1/gonum/floats"
@@ -169,7 +170,7 @@ func (l *Boosted) slope(dst, outputs, targets []float64) float64 {
 }
 
 // Correct puts the label into the window, from which the next fit takes it.
-func (l *Boosted) Correct(of *Correction) {
+func (l *Boosted) Correct(of *admission.Correction) {
 	if of.Counts.IsShared() {
 		l.setTarget(of.To)
 		l.window.Correct(int(of.Since), l.given(of.Is), l.target)

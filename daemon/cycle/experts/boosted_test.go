@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
@@ -106,7 +107,7 @@ func TestBoostedCorrects(t *testing.T) {
 		b.Predict(&wrong)
 		b.Learn(&wrong, counts)
 		if i%3 == 0 {
-			of := Correction{Was: &wrong, Is: ev, Counts: counts}
+			of := admission.Correction{Was: &wrong, Is: ev, Counts: counts}
 			b.Correct(of)
 		}
 	}

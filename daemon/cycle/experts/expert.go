@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
@@ -98,4 +99,11 @@ func ExpertOf(all []*Expert, name string) *Expert {
 		return all[at]
 	}
 	return nil
+}
+
+// Correct has the expert take up a correction.
+func (c *Expert) Correct(of admission.Correction) {
+	if of.From, of.To = nil, nil; of.Encode(c.Target) {
+		c.Learner.Correct(&of)
+	}
 }

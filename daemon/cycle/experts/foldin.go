@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
@@ -25,7 +26,7 @@ type Learner interface {
 	// Learn folds in the event that was taken up last.
 	Learn(ev *event.Event, target []float64, weight float64)
 	// Correct takes up an event that was learned, and has its label take the place of the one before.
-	Correct(of *Correction)
+	Correct(of *admission.Correction)
 }
 
 // A partLearner has rows of names, some of which may learn nothing from an event.
@@ -249,7 +250,7 @@ func (l *FoldIn) Know(field int, name string) bool {
 // Correct adds the difference of the labels to the right sides of the rows of the event, as far as they have not
 // forgotten it. Its factors are those of the partners in the last refit: with live ones, which every correction moves,
 // corrections would not add up.
-func (l *FoldIn) Correct(of *Correction) {
+func (l *FoldIn) Correct(of *admission.Correction) {
 	l.Gather(of.Is)
 	c := online.Correction{From: of.From, To: of.To, Weight: of.Is.Weight, Shared: of.Counts.IsShared()}
 	for e := range l.Features {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -326,7 +327,7 @@ func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 
 // Correct takes the difference of the steps that the two labels make, as far as the steps since have left of them. Of
 // squared and logistic losses it does not depend on what was predicted; of hinge losses it is the present one.
-func (l *Gradient) Correct(of *Correction) {
+func (l *Gradient) Correct(of *admission.Correction) {
 	l.Gather(of.Is)
 	// remains is the share of the step that later steps have left: (1 − step·curvature)^events, about.
 	weight, curvature := min(of.Is.Weight, mostOfAWeight), mostCurved
@@ -344,7 +345,7 @@ func (l *Gradient) Correct(of *Correction) {
 }
 
 // amend is step of a correction.
-func (l *Gradient) amend(x *expert, weight, curvature float64, of *Correction) {
+func (l *Gradient) amend(x *expert, weight, curvature float64, of *admission.Correction) {
 	m := len(l.base)
 	inputs := l.dense
 	if !x.onChampion {
@@ -352,8 +353,8 @@ func (l *Gradient) amend(x *expert, weight, curvature float64, of *Correction) {
 	}
 	if of.Counts.IsShared() {
 		biasStep := min(x.biasStep*weight, maxBiasStep(l.target.Link == format.Identity, weight))
-		floats.AddScaled(x.bias, -biasStep*remains(x.biasStep, curvature, of.Since), l.grad)
-		left := x.step * weight * remains(x.step, curvature, of.Since)
+		floats.AddScaled(x.bias, -biasStep*admission.Remains(x.biasStep, curvature, of.Since), l.grad)
+		left := x.step * weight * admission.Remains(x.step, curvature, of.Since)
 		for i, v := range inputs {
 			floats.AddScaled(x.dense[i*m:i*m+m], -left*v, l.grad)
 		}
@@ -361,7 +362,7 @@ func (l *Gradient) amend(x *expert, weight, curvature float64, of *Correction) {
 	i := 0
 	rows.EachPlace(of.Is, func(place, _ int, _ string) {
 		if at := l.rows[i]; at >= 0 && int(at) < len(x.named) && x.named[at] != nil && !of.Counts.Holds(place) {
-			left := x.step * weight * l.RowValue[i] * remains(x.step, curvature, of.Ages[place])
+			left := x.step * weight * l.RowValue[i] * admission.Remains(x.step, curvature, of.Ages[place])
 			floats.AddScaled(x.named[at], -left, l.grad)
 		}
 		i++

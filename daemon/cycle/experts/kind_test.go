@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 )
 
@@ -44,13 +45,13 @@ func TestRowsOfTables(t *testing.T) {
 			}
 		}
 	}
-	for _, k := range Baselines {
+	for _, k := range baselines.Kinds {
 		row(k.Name, k.Doc)
 		s, err := SettingOf(cycletest.RatingsModel(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b := k.New(&BaselineSetting{Target: s.Target, Fields: 2, By: 0, Limit: 10}); b.Name() != k.Name {
+		if b := k.New(&baselines.Setting{Target: s.Target, Fields: 2, By: 0, Limit: 10}); b.Name() != k.Name {
 			t.Errorf("%s makes %s", k.Name, b.Name())
 		}
 	}

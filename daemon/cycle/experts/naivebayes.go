@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
@@ -204,7 +205,7 @@ func (l *NaiveBayes) learnPart(ev *event.Event, targets []float64, weight float6
 		}
 		l.events += weight
 		for c, t := range targets {
-			l.class[c] += weight * isOne(t)
+			l.class[c] += weight * encode.One(t)
 		}
 		if n := l.events - 1; n > classMemory { // all but the event of no class in particular
 			for c, v := range l.class {
@@ -220,7 +221,7 @@ func (l *NaiveBayes) learnPart(ev *event.Event, targets []float64, weight float6
 			row := l.rows[l.claim(last, field, name)]
 			row[0] += weight
 			for c, t := range targets {
-				row[1+c] += weight * isOne(t)
+				row[1+c] += weight * encode.One(t)
 			}
 			if row[0] > nameMemory {
 				floats.Scale(nameMemory/row[0], row[:1+l.outputsN])
@@ -239,7 +240,7 @@ func (l *NaiveBayes) fit(x *evidence, targets []float64, weight float64) {
 		sum := x.sum[f*m : f*m+m]
 		var slope, mean, square float64
 		for c, r := range l.residual {
-			p := isOne(targets[c]) - r
+			p := encode.One(targets[c]) - r
 			slope += r * sum[c]
 			if l.link == format.Softmax {
 				mean, square = mean+p*sum[c], square+p*sum[c]*sum[c]
@@ -285,11 +286,11 @@ func (l *NaiveBayes) weigh(row []float64) {
 
 // Correct takes the old label out of the counts and puts the new one in. A name that has come anew since the event may
 // lack it: counts stay between none and all.
-func (l *NaiveBayes) Correct(of *Correction) {
+func (l *NaiveBayes) Correct(of *admission.Correction) {
 	weight := min(of.Is.Weight, heaviest)
 	move := func(counts []float64, least, most float64) {
 		for c, t := range of.To {
-			v := counts[c] + weight*(isOne(t)-isOne(of.From[c]))
+			v := counts[c] + weight*(encode.One(t)-encode.One(of.From[c]))
 			counts[c] = min(max(v, least), most)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
@@ -183,7 +184,7 @@ func TestNaiveBayesCorrects(t *testing.T) {
 		}
 		is := was
 		is.Classes = []string{"b"}
-		of := &Correction{Was: &was, Is: &is, Counts: &rows.Counted{Shared: true}, Ages: make([]int32, 3)}
+		of := &admission.Correction{Was: &was, Is: &is, Counts: &rows.Counted{Shared: true}, Ages: make([]int32, 3)}
 		if of.Encode(target) {
 			l.Correct(of)
 		}
@@ -222,7 +223,7 @@ func TestNaiveBayesIsFinite(t *testing.T) {
 			if i%10 == 9 { // a label of an event that was never learned is corrected
 				is := ev
 				is.Label, is.Classes = 1-ev.Label, []string{"c"}
-				of := &Correction{Was: &ev, Is: &is, Counts: &rows.Counted{Shared: true}, Ages: make([]int32, 3)}
+				of := &admission.Correction{Was: &ev, Is: &is, Counts: &rows.Counted{Shared: true}, Ages: make([]int32, 3)}
 				if of.Encode(target) {
 					l.Correct(of)
 				}

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/kdtree"
@@ -358,7 +359,7 @@ func (l *Neighbours) build() {
 }
 
 // Correct changes the label of the event in the window, as long as it is there.
-func (l *Neighbours) Correct(of *Correction) {
+func (l *Neighbours) Correct(of *admission.Correction) {
 	if !of.Counts.IsShared() || int(of.Since) >= l.n {
 		return
 	}
@@ -374,8 +375,8 @@ func (l *Neighbours) Correct(of *Correction) {
 	m := len(l.rates)
 	for c, t := range of.To {
 		if !l.scaled {
-			t = isOne(t)
-			l.rates[c] += (1 - frequencyFade) * fades(frequencyFade, of.Since) * (t - isOne(of.From[c]))
+			t = encode.One(t)
+			l.rates[c] += (1 - frequencyFade) * admission.Fades(frequencyFade, of.Since) * (t - encode.One(of.From[c]))
 		}
 		l.labels[at*m+c] = float32(t)
 	}

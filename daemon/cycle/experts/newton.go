@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver/ridge"
@@ -142,7 +143,7 @@ func (l *Newton) Learn(_ *event.Event, targets []float64, weight float64) {
 
 // Correct moves the weights as the difference of the labels does in least squares, where labels enter with the
 // covariance of all events so far. Between labels and weights that walk there is a difference of the walk since.
-func (l *Newton) Correct(of *Correction) {
+func (l *Newton) Correct(of *admission.Correction) {
 	if !of.Counts.IsShared() {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
@@ -207,7 +208,7 @@ func (l *Pairwise) Gather(ev *event.Event) {
 func (l *Pairwise) add(term, place int, a, b uint64, value float64) {
 	l.Active = append(
 		l.Active,
-		activeName{key: mixHash(a, b, uint64(term)), names: [2]uint32{uint32(a), uint32(b)}, Term: term, place: place,
+		activeName{key: rows.MixHash(a, b, uint64(term)), names: [2]uint32{uint32(a), uint32(b)}, Term: term, place: place,
 			with: l.Terms[term].With, Value: value},
 	)
 }
@@ -269,7 +270,7 @@ func (l *Pairwise) learnPart(ev *event.Event, targets []float64, eventWeight flo
 
 // Correct moves the weights by the difference of the labels, where each is taken to be the only one that is not known,
 // as it is learned, at the curvature that a label has at most: what is predicted depends on the label that was there.
-func (l *Pairwise) Correct(of *Correction) {
+func (l *Pairwise) Correct(of *admission.Correction) {
 	l.Gather(of.Is)
 	weight, by := min(of.Is.Weight, heaviest), [1]float64{}
 	from, to := of.From, of.To

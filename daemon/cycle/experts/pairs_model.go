@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 )
@@ -73,7 +74,7 @@ func (x *term) Weight(c *cell) float64 {
 
 // WeightOf returns the weight of a name, WeightOfPair of a pair, 0 of one that never came.
 func (l *Pairwise) WeightOf(field int, name string) float64 {
-	return l.Terms[field].Weight(l.Cells.find(mixHash(nameHash(name), 0, uint64(field))))
+	return l.Terms[field].Weight(l.Cells.find(rows.MixHash(nameHash(name), 0, uint64(field))))
 }
 
 func (l *Pairwise) WeightOfPair(p touchedPair) float64 {
@@ -221,7 +222,7 @@ func (h hashedNames) pair(v *encode.Vocabulary, x *term, c *cell) string {
 	}
 	for _, a := range h[x.Field][c.names[0]] {
 		for _, b := range h[x.With][c.names[1]] {
-			if mixHash(nameHash(a), nameHash(b), uint64(c.term)) == c.key {
+			if rows.MixHash(nameHash(a), nameHash(b), uint64(c.term)) == c.key {
 				return event.CrossName(a, b)
 			}
 		}

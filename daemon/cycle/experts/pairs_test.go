@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // TestCellsAgainstMap: what a table with room holds is what a map holds, while it grows and after a term is removed.
@@ -12,7 +14,7 @@ func TestCellsAgainstMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	for range 50_000 {
 		a, b, term := r.Uint64N(300), r.Uint64N(50), int(r.Uint64N(3))
-		key := mixHash(a, b, uint64(term))
+		key := rows.MixHash(a, b, uint64(term))
 		c := table.find(key)
 		if (c != nil) != (want[key] > 0) {
 			t.Fatalf("key %x: found %v, %d times before", key, c, want[key])
@@ -49,7 +51,7 @@ func TestCellsKeepWhatComesOften(t *testing.T) {
 	for range 200 {
 		for often := range uint64(200) {
 			for _, key := range []uint64{often, once, once + 1, once + 2} {
-				key = mixHash(key, 0, 0)
+				key = rows.MixHash(key, 0, 0)
 				c := table.find(key)
 				if c == nil {
 					c = table.insert(key, 0)
@@ -66,7 +68,7 @@ func TestCellsKeepWhatComesOften(t *testing.T) {
 	}
 	kept := 0
 	for often := range uint64(200) {
-		if table.find(mixHash(often, 0, 0)) != nil {
+		if table.find(rows.MixHash(often, 0, 0)) != nil {
 			kept++
 		}
 	}

@@ -109,3 +109,21 @@ func (e *Weights) Add(i int, loss float64) {
 	}
 	e.Losses[i] = gradientLossFade*e.Losses[i] + loss
 }
+
+// correction stores by how much the residuals of a corrected label differ in dst, in the units of targets, and returns
+// the curvature of the loss in an output, at most.
+func (r *residuals) correction(dst, from, to []float64) (curvature float64) {
+	if r.link == format.Identity {
+		variance := r.variance()
+		reach := residualReach * math.Sqrt(variance)
+		dst[0] = min(max(to[0]-from[0], -reach), reach)
+		return 1 / variance
+	}
+	for c := range dst {
+		dst[c] = encode.One(to[c]) - encode.One(from[c])
+	}
+	return mostCurved
+}
+
+// mostCurved is the curvature of a logistic loss where the odds are even. Derived.
+const mostCurved = 0.25

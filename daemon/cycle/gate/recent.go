@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -16,7 +17,7 @@ func FoldRecent(j *task.Task, t *encode.Target, v *encode.Vocabulary, on *poster
 		return l
 	}
 	targets := make([]float64, t.Outputs())
-	limits, counts := experts.NewEntityCap(j.Model, j.Schema), new(rows.Counted)
+	limits, counts := admission.NewEntityCap(j.Model, j.Schema), new(rows.Counted)
 	unit := j.Rows.WeightUnit()
 	for i := range j.Rows.Recent {
 		if ev := j.Rows.Recent[i]; t.Encode(targets, &ev) { // a copy: both fold-ins learn from these rows at once

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/solver/posterior"
 	"github.com/refitd/refitd/solver/ridge"
 	"gonum.org/v1/gonum/floats"
@@ -85,7 +85,7 @@ func NewStackedUpdate(t *encode.Target, m *Mixture) *StackedUpdate {
 		Squares: evaluate.Fading{Rate: MixtureFade},
 	}
 	for _, base := range m.Baselines {
-		if of, ok := base.(*experts.Conditional); ok && (of.Field < 0 || of.Last) {
+		if of, ok := base.(*baselines.Conditional); ok && (of.Field < 0 || of.Last) {
 			continue // versions know nothing of labels before, and constants there are
 		}
 		if l, ok := base.(linearBaseline); ok {

@@ -3,6 +3,7 @@ package mixture
 import (
 	"slices"
 
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/solver/posterior"
@@ -38,7 +39,7 @@ type BaselineTerm struct {
 
 // linearBaseline is a baseline that predicts a number as the sum of a constant and of the weights of names.
 type linearBaseline interface {
-	experts.Baseline
+	baselines.Baseline
 	// Number is the prediction, not clipped, for the event that predict was called with last.
 	Number() float64
 	Constant() float64

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
@@ -42,7 +44,7 @@ type Mixture struct {
 	target    *encode.Target
 	by        int // the categorical field with separate losses for each entity, or -1
 	Learned   int // the first parts: fold-in, refit and experts
-	Baselines []experts.Baseline
+	Baselines []baselines.Baseline
 	Stack     *Stacking    // of numbers, the last part
 	Pool      *LogitPool   // of classes, the last part
 	calibrate *calibration // of classes, nil without
@@ -90,7 +92,7 @@ const (
 
 // NewMixture returns the mixture of the fold-in, the last promoted refit, experts of the given names, and
 // baselines. It returns nil for a task whose outputs have no probabilities: hinge losses of classes.
-func NewMixture(names []string, s *experts.BaselineSetting) *Mixture {
+func NewMixture(names []string, s *baselines.Setting) *Mixture {
 	if !experts.HasProbabilities(s.Target) {
 		return nil
 	}
@@ -99,7 +101,7 @@ func NewMixture(names []string, s *experts.BaselineSetting) *Mixture {
 
 // Footprint returns the bytes of the mixture of so many experts with its baselines, and of the losses of its entities,
 // with names of at most maxName bytes.
-func Footprint(numExperts int, s *experts.BaselineSetting, maxName int) int64 {
+func Footprint(numExperts int, s *baselines.Setting, maxName int) int64 {
 	if !experts.HasProbabilities(s.Target) {
 		return 0
 	}
@@ -114,7 +116,7 @@ func Footprint(numExperts int, s *experts.BaselineSetting, maxName int) int64 {
 
 // MixtureOf returns the mixture of the learned parts with experts of the given names and baselines, and of the
 // combinations of all of them but those without.
-func MixtureOf(t *encode.Target, others []string, baselines []experts.Baseline, by, limit int,
+func MixtureOf(t *encode.Target, others []string, baselines []baselines.Baseline, by, limit int,
 	without ...string) *Mixture {
 	m := &Mixture{
 		target:    t,
@@ -342,7 +344,7 @@ func (m *Mixture) LearnBaselines(ev *event.Event, targets []float64, counts *row
 }
 
 // Correct has the baselines take up a corrected label. How the parts were judged on the label before stays.
-func (m *Mixture) Correct(of *experts.Correction) {
+func (m *Mixture) Correct(of *admission.Correction) {
 	for _, b := range m.Baselines {
 		b.Correct(of)
 	}
@@ -455,12 +457,12 @@ func (m *Mixture) Loss(p *part, ev *event.Event, targets []float64) float64 {
 }
 
 // Sgd returns the biases by gradient steps, nil for classes. predict has them predict an event, and learn learn it.
-func (m *Mixture) Sgd() *experts.SGDBias {
+func (m *Mixture) Sgd() *baselines.SGDBias {
 	if m == nil {
 		return nil
 	}
 	for _, b := range m.Baselines {
-		if s, ok := b.(*experts.NumberSGD); ok {
+		if s, ok := b.(*baselines.NumberSGD); ok {
 			return s.SGDBias
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
@@ -100,7 +100,7 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 	t.Helper()
 	target := targetOf(t, task)
 	scripts := make([]*scripted, parts)
-	var baselines []experts.Baseline
+	var baselines []baselines.Baseline
 	for i := range scripts {
 		scripts[i] = &scripted{title: fmt.Sprint("part", i), says: []float64{0}}
 		baselines = append(baselines, scripts[i])

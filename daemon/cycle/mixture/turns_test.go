@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
+	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/cycletest/refits"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
@@ -28,7 +29,7 @@ func (s *scripted) Name() string { return s.title }
 
 func (s *scripted) Learn(*event.Event, []float64, *rows.Counted) {}
 
-func (s *scripted) Correct(*experts.Correction) {}
+func (s *scripted) Correct(*admission.Correction) {}
 
 func (s *scripted) Predict(dst []float64, _ *event.Event) bool { return copy(dst, s.says) > 0 }
 
@@ -40,7 +41,7 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 		t.Run(task, func(t *testing.T) {
 			target := targetOf(t, task)
 			parts := make([]*scripted, 4)
-			var baselines []experts.Baseline
+			var baselines []baselines.Baseline
 			for i := range parts {
 				parts[i] = &scripted{title: fmt.Sprint("part", i)}
 				baselines = append(baselines, parts[i])

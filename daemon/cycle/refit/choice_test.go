@@ -7,10 +7,10 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/choose"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
@@ -106,7 +106,7 @@ func TestChoicesAreCapped(t *testing.T) {
 					t.Errorf("%s rows, horizon %d: a refit of an earlier build has other weights", what, h)
 				}
 				// limit·S of an uncapped sum S, over what is left of it
-				share := experts.ShareOfEach(0.01, len(names))
+				share := admission.ShareOfEach(0.01, len(names))
 				if most := share / (1 - 0.6); (own/all > most) != unbounded {
 					t.Errorf("%s rows, horizon %d, unbounded %t: one entity has %.3f of the weight, want at most %.3f",
 						what, h, unbounded, own/all, most)

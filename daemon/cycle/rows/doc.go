@@ -10,10 +10,11 @@
 //
 // Files:
 //
+//	mixhash.go   keys of two hashes
 //	codec.go     bytes of an event (AppendEvent, DecodeEvent, Interner); stored, so old bytes must decode for ever
 //	rowbytes.go  constants of the footprint of a row (RowBytes is in codec.go)
 //	copy.go      a deep copy of an event
-//	counted.go   which rows of names an event may change (Counted, made by experts.EntityCap)
+//	counted.go   which rows of names an event may change (Counted, made by admission.EntityCap)
 //	pending.go   events since the cut of the last refit, bounded by bytes (Position, Pending, Backlog)
 //	slots.go     the most recently used names with small numbers, in O(1) (Slots, SlotIndex, Touched)
 package rows

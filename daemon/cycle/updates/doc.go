@@ -1,7 +1,7 @@
 // Package updates has what consumers get between refits: the live model in each variant that versions can hold, their
 // comparison on later events, and the deltas that follow an update row by row.
 //
-// It does not decide when an update is due (Schedule of package cycle), does not judge for publication (guard), and
+// It does not decide when an update is due (package schedule), does not judge for publication (guard), and
 // does not write files (daemon/publish).
 //
 // Goroutines: three rules. (1) Served does not change; a new one replaces it. (2) DeltaStream, DeltaEncoder and
@@ -19,6 +19,8 @@
 //	popularity.go  popularity of names in deltas
 //	compaction.go  an update and its deltas as one whole version (Compaction)
 //	serve.go       the live model as a model to score with (LiveCopy)
+//	pooledsum.go   variants put together as one model (PooledSum)
+//	behind.go      how far consumers are behind the newest update (Behind)
 //	known.go       how far a partition is reached
 //	rankings.go    updates of choices compared by their lists (Rankings)
 package updates

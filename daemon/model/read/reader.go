@@ -14,6 +14,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
@@ -369,7 +370,7 @@ func (r *Reader) keepSchemas() {
 }
 
 // onLost logs a schema that has nothing, or another type, for a field of the model, before its first event.
-func (r *Reader) onLost(id event.ID, field string) {
+func (r *Reader) onLost(id framing.ID, field string) {
 	r.log.Warn(
 		"a schema has nothing, or another type, for a field",
 		"note", "check event --event FILE shows what becomes of one",

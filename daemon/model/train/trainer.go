@@ -11,9 +11,10 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/schedule"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/model/metrics"
@@ -60,8 +61,8 @@ type chain struct {
 
 // logged is what was logged already.
 type logged struct {
-	held   [experts.NumHeld]bool // reasons that logHeld has said
-	tables map[string]string     // what logTables has said last, by table; of the refit that is under way
+	held   [admission.NumHeld]bool // reasons that logHeld has said
+	tables map[string]string       // what logTables has said last, by table; of the refit that is under way
 }
 
 // shown is what others ask of a trainer. It is safe for concurrent use.
@@ -99,7 +100,7 @@ type Trainer struct {
 	tick        *time.Ticker
 	running     chan trained // nil without a refit under way
 	writing     chan written // nil unless a version is being written
-	schedule    cycle.Schedule
+	schedule    schedule.Schedule
 	lookAt      time.Time   // when look was last
 	unpublished unpublished // a refit that waits for the store
 	chain       chain
@@ -219,7 +220,7 @@ func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
 // begin starts the clocks of the schedule.
 func (t *Trainer) begin() {
 	now := time.Now()
-	t.schedule, t.lookAt, t.tick = cycle.NewSchedule(t.settings, now), now, time.NewTicker(tickOf(t.settings))
+	t.schedule, t.lookAt, t.tick = schedule.New(t.settings, now), now, time.NewTicker(tickOf(t.settings))
 }
 
 // tune applies reloaded settings. On the trainer's goroutine: the cycle and the publisher see others at no other time.

@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/schedule"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -139,7 +140,7 @@ type backtest struct {
 	summary   report.BacktestSummary
 	began     time.Time
 	version   *int64
-	schedule  cycle.Schedule
+	schedule  schedule.Schedule
 	plot      *backtestPlot // nil without --plot
 	consumers []*backtestConsumer
 	choices   *choices.Known // nil unless events are choices
@@ -276,9 +277,9 @@ func (b *backtest) feedTables(now int64) error {
 
 // begin starts the schedules at the time of the first event.
 func (b *backtest) begin(now time.Time) {
-	b.schedule = cycle.NewSchedule(b.Model, now)
+	b.schedule = schedule.New(b.Model, now)
 	for _, c := range b.consumers {
-		c.schedule = cycle.NewSchedule(b.Model, now)
+		c.schedule = schedule.New(b.Model, now)
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/choices"
-	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/schedule"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -38,7 +38,7 @@ const consumerEvents = 100
 type backtestConsumer struct {
 	mode     string
 	every    time.Duration // between deltas; 0 takes none
-	schedule cycle.Schedule
+	schedule schedule.Schedule
 	schema   *event.Schema
 	target   *encode.Target
 	model    *snapshot.Model // nil before the first version

@@ -19,7 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/offline/fit/fittest"
 	"github.com/refitd/refitd/daemon/offline/offlinetest"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // spoiled returns JSON Lines of good events with, from line 3 on, two classes that the schema does not list, a rating
@@ -185,7 +185,7 @@ func TestAbsentInFiles(t *testing.T) {
 		m.Schema.Optional, m.Train.Lambda = []string{"item"}, 3
 		return m
 	}
-	ref := offline.SnapshotRef{Versions: offline.Versions{Store: t.TempDir(), Model: "toy"}, Alias: format.Champion}
+	ref := offline.SnapshotRef{Versions: offline.Versions{Store: t.TempDir(), Model: "toy"}, Alias: pointer.Champion}
 	for _, verb := range []func(out *report.Emitter) error{
 		func(out *report.Emitter) error {
 			return fit.Run(t.Context(), fit.Options{Model: model(), Data: path, Format: dataset.JSONL,

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/schedule"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
@@ -29,7 +29,7 @@ func (o *Options) checkSchedule(set *dataset.Set) error {
 	if n == 0 {
 		return nil
 	}
-	schedule := cycle.NewSchedule(o.Model, clock.At(0, &set.Examples[0]))
+	schedule := schedule.New(o.Model, clock.At(0, &set.Examples[0]))
 	for i := range set.Examples {
 		if schedule.RefitDue(train, clock.At(i, &set.Examples[i]), int64(i)) {
 			return nil

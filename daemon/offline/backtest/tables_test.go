@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 )
 
 // TestTablesOfFiles: a backtest with the rows of items in a file has the losses of one in whose events they are
@@ -95,7 +96,7 @@ models:
 		if losses, err = json.Marshal(offlinetest.Last(lines)["progressive"]); err != nil {
 			t.Fatal(err)
 		}
-		if m, err = snapshot.Open(store, "m", snapshot.Selector{Alias: format.Champion}); err != nil {
+		if m, err = snapshot.Open(store, "m", snapshot.Selector{Alias: pointer.Champion}); err != nil {
 			t.Fatal(err)
 		}
 		return losses, m

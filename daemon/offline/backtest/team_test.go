@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/schedule"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -120,7 +121,7 @@ func (p *teamPlay) run(t *testing.T) (out teamOutcome) {
 	}
 	partitionOf := p.spread.partitions()
 	offsets, waiting, forwarded := make([]int64, teamPartitions), make([][]sketch.Part, p.shards), int64(0)
-	clock, schedule := offline.Simulated{}, cycle.NewSchedule(p.model, time.Unix(0, 0))
+	clock, schedule := offline.Simulated{}, schedule.New(p.model, time.Unix(0, 0))
 	for i := range p.examples {
 		e := &p.examples[i]
 		now := clock.At(i, e)

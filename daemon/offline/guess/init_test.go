@@ -12,7 +12,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/schedule"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/export"
 	"github.com/refitd/refitd/daemon/offline"
@@ -336,7 +336,7 @@ func TestInitSchedule(t *testing.T) {
 		every, events, early := g.schedule()
 		train := config.Train{Every: config.Duration(every), EveryEvents: events, FirstEvents: early}
 		clock, refits, first := offline.Simulated{}, 0, 0
-		schedule := cycle.NewSchedule(&config.Model{}, clock.At(0, nil))
+		schedule := schedule.New(&config.Model{}, clock.At(0, nil))
 		for i := range rows {
 			if now := clock.At(i, nil); schedule.RefitDue(&train, now, int64(i)) {
 				schedule.RefitBegun(int64(i))

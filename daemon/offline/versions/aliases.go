@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -40,7 +41,7 @@ func (o *MoveOptions) open() (*publish.Store, error) {
 		return nil, err
 	}
 	if o.Alias == "" {
-		o.Alias = format.Champion
+		o.Alias = pointer.Champion
 	}
 	store := publish.NewStore(o.Store)
 	store.Now, store.By = o.Now, operator()
@@ -108,7 +109,7 @@ func (o *MoveOptions) path() string { return filepath.Join(o.Store, o.Model) }
 
 // move moves the alias from the version that it names now, and returns what was done.
 func (o *MoveOptions) move(ctx context.Context, store *publish.Store, from int64,
-	event format.Event) (*report.AliasMove, error) {
+	event pointer.Event) (*report.AliasMove, error) {
 	record, err := store.MoveAlias(ctx, o.Model,
 		publish.Move{Alias: o.Alias, From: &from, To: o.Version, Event: event, Why: o.Why})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -42,7 +43,7 @@ func addVersion(t *testing.T, store *publish.Store, kind rune) {
 		Golden:     []format.Golden{{}},
 		Meta:       format.Meta{Kind: "refit", Created: offlinetest.Clock(), Decision: "promoted"},
 	}
-	moves := []publish.Move{{Alias: format.Champion}}
+	moves := []publish.Move{{Alias: pointer.Champion}}
 	switch kind {
 	case 'u':
 		c.Meta.Kind = "update"
@@ -84,7 +85,7 @@ func TestRollbackGoesBackByRefits(t *testing.T) {
 			if got, err := moved(t, o, "rollback"); err != nil || got != want {
 				t.Errorf("%s: rollback to %d, %v, want %d", test.history, got, err, want)
 			}
-			if p, err := store.Alias("m", format.Champion); err != nil || p.Version != want ||
+			if p, err := store.Alias("m", pointer.Champion); err != nil || p.Version != want ||
 				p.Event != publish.EventRollback {
 				t.Errorf("%s: champion %+v, %v, want %d", test.history, p, err, want)
 			}
@@ -268,7 +269,7 @@ func TestSignedMoves(t *testing.T) {
 		_, err := moved(t, o, verb)
 		offlinetest.WantExit(t, err, report.ExitUsage, "--signing-key", store.Signer.ID())
 	}
-	if p, err := store.Alias("m", format.Champion); err != nil || p.Version != 1 || open() == nil {
+	if p, err := store.Alias("m", pointer.Champion); err != nil || p.Version != 1 || open() == nil {
 		t.Errorf("unsigned moves: champion %+v, %v, and the reader takes it", p, err)
 	}
 	o.SigningKey = offlinetest.Last(lines)["private_file"].(string)

@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
@@ -53,7 +53,7 @@ func InspectSnapshot(ref offline.SnapshotRef, entity string, out *report.Emitter
 	if version == 0 {
 		alias := ref.Alias
 		if alias == "" {
-			alias = format.Champion
+			alias = pointer.Champion
 		}
 		pointer, err := store.Alias(ref.Model, alias)
 		if err != nil {

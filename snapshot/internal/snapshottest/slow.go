@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 )
 
 // slowColumns is encode by the definition: the whole row x.
@@ -190,7 +191,7 @@ func SlowTopK(
 	t *testing.T,
 	m interface {
 		Contents() *format.Contents
-		Predict(in *format.Input) (format.Prediction, error)
+		Predict(in *format.Input) (answer.Prediction, error)
 	},
 	q *format.Query,
 ) []format.Item {

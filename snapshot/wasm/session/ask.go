@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
@@ -20,7 +21,7 @@ func (s *Session) predict(ask *predictAsk, _ [][]byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]format.Answer, len(ask.Events))
+	out := make([]answer.Answer, len(ask.Events))
 	for i, e := range ask.Events {
 		in, err := o.model.Schema().InputFromMap(e)
 		if err != nil {
@@ -100,7 +101,7 @@ type term struct {
 
 // explanation is a prediction with its terms, the strongest first.
 type explanation struct {
-	format.Answer
+	answer.Answer
 	Terms []term `json:"terms"`
 }
 
@@ -120,7 +121,7 @@ func (s *Session) explain(ask *explainAsk, _ [][]byte) (any, error) {
 	}
 	out := explanation{Answer: e.Answer(), Terms: make([]term, len(e.Terms))}
 	for i, t := range e.Terms {
-		out.Terms[i] = term{format.List(t.Features), format.Numbers(t.Contribution)}
+		out.Terms[i] = term{answer.List(t.Features), format.Numbers(t.Contribution)}
 	}
 	return out, nil
 }

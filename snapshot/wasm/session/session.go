@@ -16,13 +16,14 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
 
 // predictor is a version, or a version with a history.
 type predictor interface {
-	Predict(in *format.Input) (format.Prediction, error)
+	Predict(in *format.Input) (answer.Prediction, error)
 	Explain(in *format.Input) (scorer.Explanation, error)
 	TopK(dst []format.Item, q *format.Query, s *scorer.Scratch) ([]format.Item, error)
 }

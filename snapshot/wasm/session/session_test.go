@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/verify"
 )
 
@@ -99,7 +100,7 @@ func TestSessionIsTheLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := json.Marshal([]format.Answer{p.Answer()})
+	want, err := json.Marshal([]answer.Answer{p.Answer()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/scorer"
 	"github.com/refitd/refitd/snapshot/verify"
@@ -44,16 +45,16 @@ func (t *trust) keys() (format.Keys, error) {
 // which may be missing.
 type aliasAsk struct {
 	trust
-	Alias    string         `json:"alias"`
-	FromFile bool           `json:"from_file"` // which has one form only, and the renewal in a file of itself
-	Last     format.Pointer `json:"last"`      // that was accepted
+	Alias    string          `json:"alias"`
+	FromFile bool            `json:"from_file"` // which has one form only, and the renewal in a file of itself
+	Last     pointer.Pointer `json:"last"`      // that was accepted
 }
 
 // aliasAnswer is an alias that is verified.
 type aliasAnswer struct {
-	Pointer format.Pointer `json:"pointer"`
-	Same    bool           `json:"same"`    // as the last, but for its renewal
-	Version int64          `json:"version"` // that it names
+	Pointer pointer.Pointer `json:"pointer"`
+	Same    bool            `json:"same"`    // as the last, but for its renewal
+	Version int64           `json:"version"` // that it names
 }
 
 // alias verifies what an alias names, its renewal, and that it is not older than what was accepted last.
@@ -82,7 +83,7 @@ func (s *Session) alias(ask *aliasAsk, parts [][]byte) (any, error) {
 	return aliasAnswer{p, same, p.Version}, nil
 }
 
-func pointerOf(ask *aliasAsk, parts [][]byte) (p format.Pointer, err error) {
+func pointerOf(ask *aliasAsk, parts [][]byte) (p pointer.Pointer, err error) {
 	if len(parts) == 0 {
 		return p, fmt.Errorf("%w: no alias %s of model %s: promote a version, or choose one by its number",
 			disk.ErrNotFound, ask.Alias, ask.Model)
@@ -93,11 +94,11 @@ func pointerOf(ask *aliasAsk, parts [][]byte) (p format.Pointer, err error) {
 		}
 		return p, nil
 	}
-	if p, err = format.DecodePointer(ask.Alias, parts[0]); err != nil {
+	if p, err = pointer.DecodePointer(ask.Alias, parts[0]); err != nil {
 		return p, err
 	}
 	if len(parts) > 1 && json.Unmarshal(parts[1], &p.Renewal) != nil {
-		p.Renewal = format.Renewal{} // what is no renewal takes nothing from the alias
+		p.Renewal = pointer.Renewal{} // what is no renewal takes nothing from the alias
 	}
 	return p, nil
 }
@@ -129,8 +130,8 @@ func (s *Session) files(ask *filesAsk, parts [][]byte) (any, error) {
 // loadAsk has the files of a version as its parts, in the order of Names.
 type loadAsk struct {
 	trust
-	Pointer format.Pointer `json:"pointer"` // verified, or the number of a version alone
-	Names   []string       `json:"names"`
+	Pointer pointer.Pointer `json:"pointer"` // verified, or the number of a version alone
+	Names   []string        `json:"names"`
 }
 
 // description is what the host's program learns of a version.

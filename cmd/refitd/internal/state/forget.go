@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
@@ -210,9 +210,9 @@ func (e *Erasure) namedBy(l *sketch.DeadLetter) bool {
 	if e.Model.IsFramed() {
 		has = bytes.Contains
 	}
-	headers, _ := event.Headers(l.Headers)
+	headers, _ := framing.Headers(l.Headers)
 	return has(l.Payload, word) || has(l.Key, word) ||
-		slices.ContainsFunc(headers, func(h event.Header) bool { return has(h.Value, word) })
+		slices.ContainsFunc(headers, func(h framing.Header) bool { return has(h.Value, word) })
 }
 
 // hasWord reports whether text has word with no letter or digit at either side: dead letters hold what could not be

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
@@ -46,7 +47,7 @@ func TestVersionsThatNameASubject(t *testing.T) {
 // TestLettersThatNameASubject: dead letters name a subject in the value, the key or a header: as a word, and where
 // values have a schema anywhere, since the length before a name may be a letter.
 func TestLettersThatNameASubject(t *testing.T) {
-	header := event.AppendHeaders(nil, event.Header{Name: "user", Value: []byte("x7")})
+	header := framing.AppendHeaders(nil, framing.Header{Name: "user", Value: []byte("x7")})
 	for name, c := range map[string]struct {
 		letter       sketch.DeadLetter
 		json, framed bool

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -62,12 +63,12 @@ type sampler struct {
 }
 
 // frame returns the frame of a record's value or key.
-func frame(r *offline.Record, isKey bool) event.Frame {
+func frame(r *offline.Record, isKey bool) framing.Frame {
 	data := r.Value
 	if isKey {
 		data = r.Key
 	}
-	f, _ := event.CutFrame(data, r.Headers, isKey, int(config.DefaultModel().Input.MaxEventBytes))
+	f, _ := framing.Cut(data, r.Headers, isKey, int(config.DefaultModel().Input.MaxEventBytes))
 	return f
 }
 
@@ -82,7 +83,7 @@ func (s *sampler) formatOf(file *event.Writer, hasRegistry bool) (string, error)
 	framed, objects, first := 0, 0, ""
 	for i := range s.records {
 		f := frame(&s.records[i], false)
-		if f.ID == (event.ID{}) {
+		if f.ID == (framing.ID{}) {
 			continue
 		}
 		if framed++; framed == 1 {
@@ -141,7 +142,7 @@ func (s *sampler) outlineOf(ctx context.Context, isKey bool) (formats []string, 
 			continue
 		}
 		f := frame(r, isKey)
-		if f.ID == (event.ID{}) && s.model.Input.FromRegistry {
+		if f.ID == (framing.ID{}) && s.model.Input.FromRegistry {
 			plain = true
 			continue
 		}
@@ -170,9 +171,9 @@ func (s *sampler) outlineOf(ctx context.Context, isKey bool) (formats []string, 
 }
 
 // schemaOf is what a schema, and in Protobuf a message of it, is the same for.
-func schemaOf(f *event.Frame) string {
+func schemaOf(f *framing.Frame) string {
 	head := f.Head
-	if f.Style == event.ConfluentFrame {
+	if f.Style == framing.ConfluentFrame {
 		head = f.Data[:min(len(f.Data), 4)] // the indexes of a message begin it
 	}
 	return fmt.Sprintf("%v %x %s", f.ID, head, f.Message)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/offline"
@@ -95,11 +95,11 @@ func recordOf(r *kgo.Record) offline.Record {
 	out := offline.Record{Partition: r.Partition, Offset: r.Offset, Value: r.Value, Key: r.Key,
 		Time: r.Timestamp.UnixMilli()}
 	if len(r.Headers) > 0 {
-		list := make([]event.Header, len(r.Headers))
+		list := make([]framing.Header, len(r.Headers))
 		for i, h := range r.Headers {
-			list[i] = event.Header{Name: h.Key, Value: h.Value}
+			list[i] = framing.Header{Name: h.Key, Value: h.Value}
 		}
-		out.Headers = event.AppendHeaders(nil, list...)
+		out.Headers = framing.AppendHeaders(nil, list...)
 	}
 	return out
 }

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/encode"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"gonum.org/v1/gonum/floats"
 )
@@ -69,7 +69,7 @@ func (j *Task) CapNames(weights []float64, names []string) []float64 {
 		}
 		total += encode.WeightAt(weights, i)
 	}
-	limit := total * experts.ShareOfEach(j.Model.Train.Cap.Share, len(sums))
+	limit := total * admission.ShareOfEach(j.Model.Train.Cap.Share, len(sums))
 	var out []float64
 	for i, name := range names {
 		sum := sums[name]

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/admission"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
-	"github.com/refitd/refitd/daemon/cycle/experts"
 )
 
 // TestGateRowsAreCapped: no entity has more than its share of the weight of gate rows, others keep theirs, and few
@@ -38,7 +38,7 @@ func TestGateRowsAreCapped(t *testing.T) {
 				t.Fatalf("a row of another entity has weight %g", w)
 			}
 		}
-		if want := experts.ShareOfEach(0.01, len(names)) * one * 3000; math.Abs(stuck-want) > 1e-9 {
+		if want := admission.ShareOfEach(0.01, len(names)) * one * 3000; math.Abs(stuck-want) > 1e-9 {
 			t.Errorf("rows of one entity have %g, want %g", stuck, want)
 		}
 		if free := j.CapEntities(weights, rows[:2000]); !slices.Equal(free, weights) {
