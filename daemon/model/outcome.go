@@ -10,7 +10,8 @@ import (
 
 // Failure returns why a run up to the log ends came to nothing, with its exit code, nil if it did not: the store took
 // no version, nothing was applied, the last refit failed, or the gate let none through. It is nil of a model that
-// another process trains, and of one whose refits are off while consumers have a version. Call it when Run has returned.
+// another process trains, and of one whose refits are off while consumers have a version. Call it when Run has
+// returned.
 func (m *Model) Failure() *report.ExitError {
 	if !m.role.Trains() {
 		return nil

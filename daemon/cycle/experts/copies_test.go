@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// TestCopies: what a stream draws again and again is no copy, and floods of events that came before are, of
-// which 512 events at most are learned, and 64 where hardly any came again. What comes between and after them is learned.
+// TestCopies: what a stream draws again and again is no copy, and floods of events that came before are, of which 512
+// events at most are learned, and 64 where hardly any came again. What comes between and after them is learned.
 func TestCopies(t *testing.T) {
 	schema := &event.Schema{Categorical: []string{"kind"}}
 	of := func(kind int) *event.Event {
