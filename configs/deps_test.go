@@ -166,8 +166,8 @@ daemon/model/role
 	consumer daemon/cluster daemon/config daemon/cycle daemon/cycle/rows daemon/cycle/updates daemon/ingest
 	daemon/memory daemon/model/part daemon/model/state daemon/publish daemon/report daemon/shard sketch snapshot/durable
 daemon/model/state
-	consumer daemon/config daemon/cycle daemon/cycle/fitted daemon/ingest daemon/model/part daemon/report daemon/space
-	daemon/statedir sketch snapshot snapshot/durable snapshot/failpoint snapshot/format snapshot/publish
+	consumer daemon/config daemon/crash daemon/cycle daemon/cycle/fitted daemon/ingest daemon/model/part daemon/report
+	daemon/space daemon/statedir sketch snapshot snapshot/durable snapshot/failpoint snapshot/format snapshot/publish
 daemon/model/train
 	daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/admission daemon/cycle/encode daemon/cycle/fitted
 	daemon/cycle/schedule daemon/cycle/updates daemon/durations daemon/ingest daemon/model/metrics daemon/model/part

@@ -23,7 +23,19 @@ var damages = map[string]func(dir string) error{
 	"all of it gone":      os.RemoveAll,
 	"parameters a byte":   func(dir string) error { return flip(filepath.Join(dir, "model.safetensors")) },
 	"alias and its files": func(dir string) error { return damageAlias(dir) },
+	"names a directory":   func(dir string) error { return replace(filepath.Join(dir, "vocabulary")) },
+	"golden events nowhere": func(dir string) error {
+		path := filepath.Join(dir, "golden.jsonl")
+		return errors.Join(os.Remove(path), os.Symlink(path, path))
+	},
+	"all of it a file": func(dir string) error {
+		return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o644))
+	},
+	"parameters closed": func(dir string) error { return os.Chmod(filepath.Join(dir, "model.safetensors"), 0) },
 }
+
+// replace puts a directory in the place of a file.
+func replace(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) }
 
 // flip changes the last byte of a file.
 func flip(path string) error {
@@ -81,6 +93,9 @@ func TestDamagedChampion(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "parameters closed" && os.Geteuid() == 0 {
+				t.Skip("root reads every file")
+			}
 			r := startRefitting(t, strings.ReplaceAll(name, " ", "-"))
 			r.publish()
 			last := r.publish()
@@ -108,6 +123,38 @@ func TestDamagedChampion(t *testing.T) {
 			r.stop()
 		})
 	}
+}
+
+// TestChampionsAliasGone: the alias of the champion that is removed alone, before a start or under a running daemon,
+// comes back from the publish log as it was set; where the log is gone, too, it is set to the newest version.
+func TestChampionsAliasGone(t *testing.T) {
+	t.Parallel()
+	r := startRefitting(t, "alias-gone")
+	r.publish()
+	want := r.publish()
+	alias := filepath.Join(r.dir, "aliases", pointer.Champion)
+	for i, remove := range []func() error{
+		func() error { return os.Remove(alias) },
+		func() error { return os.Remove(alias) },
+		func() error {
+			return errors.Join(os.RemoveAll(filepath.Dir(alias)), os.Remove(filepath.Join(r.dir, "log.jsonl")))
+		},
+	} {
+		if i > 0 {
+			r.stop()
+		}
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			r.start()
+		}
+		r.isServed(0)
+		if p, err := r.champion(); err != nil || p.Version != want.Version {
+			t.Errorf("champion %+v, %v: want version %d", p, err, want.Version)
+		}
+	}
+	r.stop()
 }
 
 // TestNoVersionCanBeRead: where no version can take the place of the damaged one the model is not ready and says why,

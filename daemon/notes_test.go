@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 )
 
 // TestDamagedNotes: whatever is in the files of a state that are notes, the daemon starts without them, names the
-// file that it cannot read once, learns what comes, and the next start has nothing to say. The database and its
-// witness are no notes.
+// file that it cannot read once, learns what comes, and the next start has nothing to say. What is no file is put
+// aside. The database and its witness are no notes.
 func TestDamagedNotes(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -75,10 +76,22 @@ func TestDamagedNotes(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{config.ModelFile, config.PosteriorFile, config.NumbersFile, config.CurvesFile,
+		config.NoticesFile, config.AcceptedFile, "deaths.json", "in-hand", "storage-errors"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.RemoveAll(file), os.Mkdir(file, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, log, stop := startWith(b, path)
+	stop()
+	if n := strings.Count(log.String(), "put aside"); n != 9 {
+		t.Errorf("of nine directories %d were put aside:\n%.3000s", n, log.String())
+	}
 	if o := b.Run(path); o.Err != nil || o.Summary.Models[0].VersionsPromoted != 1 { // which writes the posterior anew
 		t.Fatalf("%v: %+v", o.Err, o.Summary)
 	}
-	_, log, stop := startWith(b, path)
+	_, log, stop = startWith(b, path)
 	stop()
 	if text := log.String(); strings.Contains(text, "cannot be") || strings.Contains(text, "not loaded") {
 		t.Errorf("a start after those says\n%s", text)

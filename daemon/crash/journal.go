@@ -29,6 +29,9 @@ const (
 	deathsFile   = "deaths.json"
 )
 
+// Files are all of them.
+var Files = []string{handFile, trainingFile, deathsFile}
+
 // How often the process may die of the same thing.
 const (
 	maxReading  = 3 // with the same record in hand

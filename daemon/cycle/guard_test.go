@@ -31,6 +31,7 @@ type attack struct {
 var oneLabel = attack{"one label", 3, func(clean []event.Event, i int) event.Event {
 	ev := clean[i%len(clean)]
 	ev.Label = 1
+	ev.Time += int64(i+1) << 32 // a copy of none
 	return ev
 }}
 

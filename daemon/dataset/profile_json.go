@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -18,6 +19,9 @@ func (p *Profile) readJSON(path string, limit int) error {
 	return scanLines(path, nil, func(line []byte, number int) error {
 		if line = bytes.Trim(line, " \r"); len(line) == 0 {
 			return nil
+		}
+		if p.Total == 0 && line[0] == '[' {
+			return fmt.Errorf("dataset: %s is one list in JSON: write an object a line, as jq -c '.[]' does", path)
 		}
 		if p.Total++; p.Rows < limit {
 			if bad := p.addJSON(line); bad != nil {

@@ -124,6 +124,7 @@ var otherFiles = []struct{ magic, what, remedy string }{
 	{"Obj\x01", "Avro", "write it as Parquet, CSV or JSON Lines"},
 	{"ORC", "ORC", "write it as Parquet, CSV or JSON Lines"},
 	{"ARROW1", "Arrow", "write it as Parquet, CSV or JSON Lines"},
+	{"\xff\xff\xff\xff", "Arrow", "write it as Parquet, CSV or JSON Lines"},
 	{"FEA1", "Feather", "write it as Parquet, CSV or JSON Lines"},
 	{"\x89HDF", "HDF5", "write it as Parquet, CSV or JSON Lines"},
 	{"\x93NUMPY", "an array of NumPy", "write it as Parquet, CSV or JSON Lines"},

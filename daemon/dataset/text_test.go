@@ -138,6 +138,7 @@ func TestOtherFiles(t *testing.T) {
 		"decompressed, it is compressed once more":                    write(t, "x.gz.gz", string(once)),
 		"it is compressed by lz4":                                     write(t, "x.lz4", "\x04\x22\x4d\x18\x64\x40"),
 		"it is Avro, which is not read here: write it as Parquet":     write(t, "x.avro", "Obj\x01\x04\x14avro"),
+		"it is Arrow, which is not read here: write it as Parquet":    write(t, "x.arrows", "\xff\xff\xff\xff\x10\x02\x00"),
 		"it is a database of SQLite":                                  write(t, "x.db", "SQLite format 3\x00"),
 		"it is a pickle of Python":                                    write(t, "x.pkl", "\x80\x04\x95\x10\x00"),
 		"it is text in UTF-32, which is not read here: write it":      write(t, "x.txt", utf32Mark+"u\x00\x00\x00"),

@@ -9,8 +9,9 @@ import (
 )
 
 // Failure returns why a run up to the log ends came to nothing, with its exit code, nil if it did not: the store took
-// no version, nothing was applied, or no refit succeeded. It is nil of a model that another process trains, and of
-// one whose refits are off while consumers have a version. Call it when Run has returned.
+// no version, nothing was applied, the last refit failed, or the gate let none through. It is nil of a model that
+// another process trains, and of one whose refits are off while consumers have a version. Call it when Run has
+// returned.
 func (m *Model) Failure() *report.ExitError {
 	if !m.role.Trains() {
 		return nil
@@ -34,6 +35,7 @@ func (m *Model) Failure() *report.ExitError {
 	}
 	failure, off := m.trainer.Failure(), m.trainer.Disabled()
 	_, _, champion := m.versions.Tally()
+	judged := m.versions.Judged()
 	switch {
 	case applied == 0 && rejected > 0:
 		return fail(report.ExitNo, "nothing was applied: %s read and rejected, rejected_by_reason says why",
@@ -42,10 +44,14 @@ func (m *Model) Failure() *report.ExitError {
 		return fail(report.ExitNo, "nothing was applied: no record was read")
 	case trouble != nil:
 		return fail(report.ExitNo, "%s", trouble.Text)
-	case m.trainer.Refitted() != nil, off != "" && champion != nil:
-		return nil
+	case failure != "" && m.trainer.Refitted() != nil:
+		return fail(report.ExitNo, "the last refit failed: %s", failure)
 	case failure != "":
 		return fail(report.ExitNo, "no refit succeeded: %s", failure)
+	case champion == nil && judged != nil:
+		return fail(report.ExitNo, "the gate let no version through: %s", judged.Reason)
+	case m.trainer.Refitted() != nil, off != "" && champion != nil:
+		return nil
 	case off != "":
 		return fail(report.ExitNo, "no refit was made: %s", off)
 	}

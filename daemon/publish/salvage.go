@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // IsDamage reports whether a version or an alias cannot be read because it is not as it was published: files of it
-// are gone, cut off or altered. What this build or this process cannot read, and others may, is none.
+// are gone, cut off, altered, replaced, or closed to who wrote them. What this build cannot read, and others may, is
+// none.
 func IsDamage(err error) bool {
-	return errors.Is(err, snapshot.ErrDigest) || errors.Is(err, snapshot.ErrNotFound)
+	return errors.Is(err, snapshot.ErrDigest) || errors.Is(err, snapshot.ErrNotFound) || errors.Is(err, fs.ErrPermission)
 }
 
 // Damage returns what Follow found wrong with the files of the champion, nil where nothing is.
@@ -35,7 +37,7 @@ func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 		return nil, fmt.Errorf("publish: champion: %w, and moves it", ErrReplaced)
 	}
 	pointer, err := p.store.Alias(p.model.Name, Champion)
-	if err != nil && !isDamaged(err) {
+	if err != nil && !isDamaged(err) && !errors.Is(err, snapshot.ErrNotFound) {
 		return nil, fmt.Errorf("publish: champion: %w", err)
 	}
 	good, err := p.newestReadable(pointer.Version)

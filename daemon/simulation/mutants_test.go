@@ -52,7 +52,7 @@ var mutants = []wrong{
 	{"alias before the version", "kill,produce", 4, mutant.Edit{File: "snapshot/publish/store.go",
 		Old: "if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {",
 		New: `if MUTANT {
-				r, all := Record{Event: EventPublish}, append([]Move{{Alias: format.Latest}}, moves...)
+				r, all := Record{Event: EventPublish}, append([]Move{{Alias: pointer.Latest}}, moves...)
 				r.describe(&manifest)
 				for i := range all { all[i].To = manifest.Version }
 				if err := s.commit(root, model, last, &r, all); err != nil { return err }

@@ -118,17 +118,29 @@ func (w *Writer) write(ctx context.Context, now *snapshot.Model, v *snapshot.Vec
 var errStalled = errors.New("the database does not move on")
 
 // note writes which version the table has, and returns how many numbers its vectors of pgvector have: as many as the
-// longest so far, so that an index stays what it is.
+// longest so far, so that an index stays what it is. If another process has written the table since, all rows are
+// written again.
 func (w *Writer) note(ctx context.Context, tx pgx.Tx, now *snapshot.Model, v *snapshot.Vectors,
 	limit *time.Timer) (width int, err error) {
-	var model string
-	err = tx.QueryRow(ctx, "SELECT model, width FROM refitd_vectors WHERE table_name = $1", w.Table).Scan(&model, &width)
+	var model, digest string
+	var version, sequence int64
+	err = tx.QueryRow(ctx, "SELECT model, width, version, sequence, digest FROM refitd_vectors WHERE table_name = $1",
+		w.Table).Scan(&model, &width, &version, &sequence, &digest)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
+		w.written = nil
 	case err != nil:
 		return 0, err
 	case model != w.Model:
 		return 0, fmt.Errorf("it has the vectors of model %s: choose another (publish.vectors.table)", model)
+	}
+	if w.written != nil {
+		if was := w.written.Position(); was.Version != version || was.Sequence != sequence ||
+			w.written.Manifest().Digest != digest {
+			w.Log.Warn("another process writes the vectors of this model", "table", w.Table, "version", version,
+				"delta", sequence)
+			w.written = nil
+		}
 	}
 	if v.Dim() > width {
 		width = v.Dim()

@@ -235,6 +235,16 @@ func TestVectorsAreTopLists(t *testing.T) {
 	serve(m) // as after a rollback, with vectors that are shorter than the table's
 	ask(m, 5)
 
+	// Another process of the same model leaves no row of its version behind.
+	other, err := New(w.Options)
+	must(t, err)
+	_, err = other.step(t.Context(), second)
+	must(t, err)
+	other.disconnect()
+	m = x.delta(t, m, 60)
+	serve(m)
+	ask(m, 5)
+
 	// Whoever holds the lock of another table holds nothing up; who holds the rows does, and the writer says so.
 	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_lock(hashtextextended('refitd_vectors other', 0))")
 	must(t, err)

@@ -20,7 +20,7 @@ import (
 
 // Source is a snapshot.Source that reads announcements: the last one of each model, whatever the order and number in
 // which records arrive. A record that nobody trusted signed, or without keys one whose number nobody can have counted
-// to (see format.Pointer.Verify), is ignored, and so are files in it that are not those of the version. Make it with
+// to (see pointer.Pointer.Verify), is ignored, and so are files in it that are not those of the version. Make it with
 // NewSource; Run has to be running.
 type Source struct {
 	client *kgo.Client

@@ -4,7 +4,7 @@
 //
 //	store := publish.NewStore("snapshots")
 //	store.Signer, store.Keys = signer, signer.Keys()
-//	manifest, err := store.Publish(ctx, "ratings", &contents, publish.Move{Alias: format.Champion})
+//	manifest, err := store.Publish(ctx, "ratings", &contents, publish.Move{Alias: pointer.Champion})
 //
 // Files:
 //

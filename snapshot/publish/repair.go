@@ -170,8 +170,8 @@ func newestVersion(root *os.Root, names []string) int64 {
 	return 0
 }
 
-// rebuild is what every writer does about damaged aliases, and about missing ones if latest is missing, too: then it
-// was not an operator who removed one. The caller holds the lock.
+// rebuild is what every writer does about damaged aliases, about a missing champion, and about other missing ones if
+// latest is missing, too: then it was not an operator who removed one. The caller holds the lock.
 func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]pointer.Pointer, error) {
 	aliases, odd, err := aliasesIn(root, model)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]p
 	}
 	missing = missing || !there(pointer.Latest)
 	odd = slices.DeleteFunc(odd, func(f Stray) bool { return !disk.ValidName.MatchString(f.Path) })
-	if len(odd) == 0 && !missing {
+	if len(odd) == 0 && !missing && there(pointer.Champion) {
 		return nil, nil
 	}
 	logged, err := standingAliases(root)
@@ -192,7 +192,7 @@ func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]p
 	rebuilt := make(map[string]pointer.Pointer)
 	for _, name := range slices.Sorted(maps.Keys(logged)) {
 		damaged := slices.ContainsFunc(odd, func(f Stray) bool { return f.Path == name })
-		if there(name) || !damaged && !missing {
+		if there(name) || !damaged && !missing && name != pointer.Champion {
 			continue
 		}
 		p, err := s.recall(root, model, name, logged[name])

@@ -10,12 +10,13 @@ import (
 )
 
 // How floods of copies are found. All are chosen by hand, on seventeen kinds of streams: of none but the flood is an
-// event left out, and no 512 events have less than 0.89 times as many new ones as is expected. Where fewer of the
-// events are new than copiesOf, what comes again says nothing.
+// event left out. In most no event comes again; where some do, 512 events have at most 2.8 standard errors more of them
+// than is expected.
 const (
 	copiesWindow   = 512     // events that are compared with those before
-	copiesShare    = 0.25    // of the new events that are expected, which has to be missing
-	copiesOf       = 0.09    // of all events, as which so many have to be missing, too: 46 are four standard errors
+	copiesShare    = 0.25    // of the new events that are expected, or of the others where these are fewer, beyond them
+	copiesErrors   = 4       // standard errors that are beyond them, too
+	copiesLeast    = 16      // events that are beyond them, too: of fewer nobody has to hear
 	copiesMemory   = 1 << 15 // events that are remembered
 	copyEntryBytes = 24      // of an event that is remembered; measured, a test compares it
 	copiesMarked   = 1 << 13 // events of which copies were left out that are known at least; twice as many at most
@@ -37,7 +38,7 @@ func hasCopies(m *config.Model) bool {
 
 // copies finds events that come again in a flood, as where a log is sent again or a producer is stuck. Of n events of
 // which s came once, the next one is new with a chance of about s/n, in whatever way events repeat (Good 1953). Where
-// far fewer of the last ones are new, a copy counts as the event that it is a copy of. A flood of more events than are
+// too few of the last ones are new, a copy counts as the event that it is a copy of. A flood of more events than are
 // remembered is what the stream has become. O(1) an event.
 type copies struct {
 	fields  *givenFields
@@ -136,13 +137,16 @@ func (c *copies) take(ev *event.Event) bool {
 	return false
 }
 
-// isFlood reports whether far fewer of the last events are new than is expected.
+// isFlood reports whether fewer of the last events are new than is expected, by more than chance.
 func (c *copies) isFlood() bool {
 	if len(c.keys) < copiesWindow {
 		return false
 	}
-	expected := copiesWindow * float64(c.single) / float64(len(c.keys))
-	return expected-float64(c.news) > max(copiesShare*expected, copiesOf*copiesWindow)
+	n := float64(len(c.keys))
+	fresh := float64(c.single) / n
+	expected, again := copiesWindow*fresh, copiesWindow*(1-fresh)
+	err := math.Sqrt(again * fresh * (1 + copiesWindow/n)) // of so many events, and of what is expected
+	return expected-float64(c.news) > max(copiesShare*min(expected, again), copiesErrors*err, copiesLeast)
 }
 
 func (c *copies) remember(key uint32) {

@@ -107,10 +107,10 @@ func (g *Guard) tally(set *fitted.HoldoutSet, asked map[fieldName]bool) tally {
 	return t
 }
 
-// appendCopy appends what copies of an event have in common: all but their time and weight.
+// appendCopy appends what copies of an event have in common: all but their time, weight and label.
 func appendCopy(dst []byte, ev *event.Event) []byte {
 	same := *ev
-	same.Time, same.Weight = 0, 1
+	same.Time, same.Weight, same.Label, same.Classes = 0, 1, 0, nil
 	return rows.AppendEvent(dst, &same)
 }
 

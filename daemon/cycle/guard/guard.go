@@ -340,9 +340,9 @@ func verdict(held, recent, latest *RowDifferences, frequencies float64, of flood
 	changed := latest.Counted >= GuardLeast && !of.labels && !of.name && !of.stuck &&
 		latest.Refit.isBetter(0) && !latest.losesLabel(frequencies)
 	// Each step that follows a flood may be too small to be shown on the held-out rows alone. Against their losses before
-	// they were learned it may lose all that the refit knows of them.
+	// they were learned it may lose all that the refit knows of them, and against the refit all that was learned since.
 	flooded := of.name || of.stuck || of.labels && of.gone || latest.losesLabel(frequencies)
-	lost := held.Unseen.exceeds(guardMargin) || held.Refit.exceeds(guardMargin)
+	lost := held.Unseen.exceeds(guardMargin) || held.Refit.exceeds(guardMargin) || held.Current.exceeds(guardMargin)
 	switch {
 	case held.beyond || recent.beyond || latest.beyond:
 		return HeldBackOutputs

@@ -88,6 +88,8 @@ func TestVerdict(t *testing.T) {
 		"one name":                     {rows(1, 1), rows(0, 0), gains(-0.3, -0.3), flood{name: true}, HeldBackHoldout},
 		"copies":                       {rows(1, 1), rows(0, 0), gains(-0.3, -0.3), flood{stuck: true}, HeldBackHoldout},
 		"copies, by a small step":      {noisy, rows(0, 0), gains(-0.3, -0.3), flood{stuck: true}, HeldBackHoldout},
+		"copies, worse than before":    {rows(0, 0.2), rows(0, 0), rows(0, 0), flood{stuck: true}, HeldBackHoldout},
+		"worse than before":            {rows(0, 0.2), rows(0, 0), rows(0, 0), flood{}, ""},
 		"a small step without copies":  {noisy, rows(0, 0), gains(-0.3, -0.3), flood{}, ""},
 		"by few events that differ":    {rows(1, 1), rows(0, 0), stuck, flood{}, HeldBackHoldout},
 		"worse of late":                {rows(1, 1), rows(0, 0), gains(0.2, 0.1), flood{}, HeldBackWindow},
@@ -167,9 +169,14 @@ func TestFindFlood(t *testing.T) {
 		held, latest func(i int) event.Event
 		want         flood
 	}{
-		"as before":               {any, any, flood{}},
-		"a few in turn":           {any, func(i int) event.Event { return stuck[i%2] }, flood{stuck: true}},
-		"forty in turn":           {any, func(i int) event.Event { return many[i%40] }, flood{stuck: true}},
+		"as before":     {any, any, flood{}},
+		"a few in turn": {any, func(i int) event.Event { return stuck[i%2] }, flood{stuck: true}},
+		"forty in turn": {any, func(i int) event.Event { return many[i%40] }, flood{stuck: true}},
+		"forty, labels of others": {any, func(i int) event.Event {
+			ev := many[i%40]
+			ev.Label = float64(rng.IntN(9))
+			return ev
+		}, flood{stuck: true}},
 		"a third of one":          {any, mixed(3), flood{stuck: true}},
 		"a fifth of one":          {any, mixed(5), flood{}},
 		"as before a third":       {mixed(3), mixed(3), flood{}},

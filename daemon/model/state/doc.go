@@ -6,6 +6,7 @@
 // else is safe for concurrent use.
 //
 //	state.go     open and close, the witness, the posterior, storage errors
+//	notes.go     what is in the place of a file that a start can do without
 //	behind.go    whether the state has read more than a cut
 //	counters.go  the numbers of versions and moves
 package state

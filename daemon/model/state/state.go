@@ -73,6 +73,9 @@ func Open(ctx context.Context, o *part.Options) (_ *State, err error) {
 	team := &o.Settings.Shard
 	options.Mirror, options.Merges = team.IsShard(), team.IsTrainer() || team.From.Topic != "" || team.IsGiven()
 	s := &State{Settings: o.Settings, Log: o.Log, Guard: space.New(dir, options.MinFreeBytes, o.Log), Dir: dir}
+	if err := clearNotes(dir, o.Log); err != nil {
+		return nil, ingest.StateError(err, dir)
+	}
 	// Before anything is written.
 	if err := failedOften(dir, time.Now()); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 func (v *Versions) openChampion() (champion *snapshot.Model, salvaged bool) {
 	was := v.Publisher.Champion().Version
 	champion, err := v.Publisher.Open(publish.Champion)
-	if err == nil || errors.Is(err, snapshot.ErrNotFound) && was == 0 {
+	if err == nil || errors.Is(err, snapshot.ErrNotFound) && was == 0 && !v.consumersHad() {
 		return champion, false
 	}
 	if !publish.IsDamage(err) && was != 0 { // others may be able to read it

@@ -42,7 +42,7 @@ func VersionDir(root *os.Root, version int64) (*os.Root, error) {
 		return nil, err
 	}
 	if !st.IsDir() {
-		return nil, fmt.Errorf("%w: version %d is not a directory", ErrFormat, version)
+		return nil, fmt.Errorf("%w: version %d is not a directory", ErrDigest, version)
 	}
 	dir, err := root.OpenRoot(name)
 	return dir, Absent(err)
@@ -75,7 +75,7 @@ func OpenRegularAs(root *os.Root, name string, flags int) (*os.File, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w: not a regular file (%s)", name, ErrFormat, st.Mode().Type())
+		return nil, fmt.Errorf("%s: %w: not a regular file (%s)", name, ErrDigest, st.Mode().Type())
 	}
 	return root.OpenFile(name, flags, 0)
 }
