@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/avro"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/eventtest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
@@ -224,7 +225,7 @@ func TestWild(t *testing.T) {
 	const now = 5_000_000_000_000
 	var events, unresolved int
 	rejected := make(map[event.Reason]int)
-	for seed := range uint64(tier.Size(600, 50_000)) {
+	for _, seed := range eventtest.Seeds(tier.Size[uint64](600, 50_000)) {
 		c := newWildCase(t, seed)
 		if c.library == nil {
 			unresolved++
