@@ -126,9 +126,8 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	if !hasRegistry {
 		id = ID{}
 	}
-	var wait *Wait
-	c := r.recent
-	if c == nil || r.Changed != nil || r.recentOf.root != root || r.recentOf.id != id {
+	c, wait := r.recent, r.changed(&id)
+	if wait == nil && (c == nil || r.recentOf.root != root || r.recentOf.id != id) {
 		c, wait = d.compiled(id, root)
 	}
 	switch {
@@ -164,7 +163,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		if r.Doubt != nil && r.Doubt(id) {
 			return nil, nil, &Wait{ID: id}
 		}
-		if wait := r.changed(id); wait != nil {
+		if wait := r.changed(&id); wait != nil {
 			return nil, nil, wait
 		}
 		return nil, &Rejection{Reason: notReasons[format], Expected: "bytes of " + id.String() + at, Got: "others"}, nil
@@ -183,12 +182,12 @@ func (r *reading) note(format string, isKey bool) {
 func (d *Mapped) Format() string { return d.reading.last }
 
 // changed returns what a record waits for whose schema is not what it was, nil if it is.
-func (r *reading) changed(id ID) *Wait {
+func (r *reading) changed(id *ID) *Wait {
 	if r.Changed == nil {
 		return nil
 	}
-	if why := r.Changed(id); why != "" {
-		return &Wait{ID: id, Why: why, Changed: true}
+	if why := r.Changed(*id); why != "" {
+		return &Wait{ID: *id, Why: why, Changed: true}
 	}
 	return nil
 }
@@ -196,12 +195,6 @@ func (r *reading) changed(id ID) *Wait {
 // compiled returns what became of a schema for a tree, or what it waits for.
 func (d *Mapped) compiled(id ID, root *Member) (c *compiled, wait *Wait) {
 	r := &d.reading
-	if wait := r.changed(id); wait != nil {
-		return nil, wait
-	}
-	if r.recent != nil && r.recentOf.root == root && r.recentOf.id == id {
-		return r.recent, nil
-	}
 	of := programOf{id, root}
 	if c = r.programs[of]; c != nil {
 		r.recent, r.recentOf = c, of

@@ -144,9 +144,10 @@ func (s *shape) decoders(t testing.TB) map[string]func(ev *event.Event) *event.R
 	for format, compile := range map[string]event.Compiler{"avro": Compile, "protobuf": protobuf.Compile} {
 		d := event.NewMapped(s.schema, event.DefaultLimits(), m, nil)
 		d.Read(event.Reading{Format: format, Compilers: map[string]event.Compiler{format: compile},
-			Writers: known{seven: w[format]}})
+			Writers: known{seven: w[format]}, Changed: func(event.ID) string { return "" }})
+		value := values[format]
 		decoders[format] = func(ev *event.Event) *event.Rejection {
-			r, _ := d.DecodeRecord(ev, &event.Record{Value: values[format], Time: now})
+			r, _ := d.DecodeRecord(ev, &event.Record{Value: value, Time: now})
 			return r
 		}
 	}
