@@ -212,7 +212,9 @@ func newWildCase(t testing.TB, seed uint64) *wildCase {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.mapping, c.plain = m, event.NewMapped(s, event.DefaultLimits(), m, nil)
+	longer := event.DefaultLimits()
+	longer.MaxEventBytes = 1 << 24 // as JSON a value may be many times as long
+	c.mapping, c.plain = m, event.NewMapped(s, longer, m, nil)
 	c.decoder = event.NewMapped(s, event.DefaultLimits(), m, nil)
 	c.decoder.Read(event.Reading{Format: event.FormatAvro, Writers: known{seven: written(c.text)}, Fixed: fixed,
 		Compilers: map[string]event.Compiler{event.FormatAvro: Compile}})
