@@ -30,8 +30,8 @@ func TestRunInFormats(t *testing.T) {
 		}
 		refitd(t, report.ExitDone, args...)
 	}
-	// Every event is learned, or the share of a catch-up that begins at once: when one begins by itself depends on the
-	// clock, and the formats would do other work.
+	// Every event is learned, or the share of a catch-up that begins at once: when one would begin
+	// depends on the clock, and the formats would do other work.
 	for _, catchUp := range []string{"learn_all", "1ms"} {
 		wall, used := make(map[string][]float64), make(map[string][]float64)
 		for round := range rounds {
@@ -54,8 +54,8 @@ func TestRunInFormats(t *testing.T) {
 		median := func(list []float64) float64 { return slices.Sorted(slices.Values(list))[len(list)/2] }
 		for _, format := range formats {
 			ratio := median(wall[format]) / median(wall["json"])
-			t.Logf("catch_up: %-9s %-9s %6.2f µs an event, %5.2f of JSON; %6.2f µs of processor time with the refit, %5.2f of JSON",
-				catchUp, format, median(wall[format]), ratio, median(used[format]), median(used[format])/median(used["json"]))
+			t.Logf("%-9s %-9s %6.2f µs an event, %5.2f of JSON; %6.2f µs of processor time with the refit, %5.2f", catchUp,
+				format, median(wall[format]), ratio, median(used[format]), median(used[format])/median(used["json"]))
 			if tier.Asked(tier.Load) && ratio > 1.5 {
 				t.Errorf("%s takes %.2f times as long as JSON", format, ratio)
 			}

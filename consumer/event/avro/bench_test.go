@@ -26,7 +26,7 @@ type shape struct {
 var shapes = []shape{
 	{
 		name:   "four fields",
-		schema: event.Schema{Task: event.Regression, Label: "rating", Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}},
+		schema: shortRatings,
 		json:   `{"user":"u1234567","item":"i7654321","rating":4,"ts":1700000000000}`,
 		avsc: `{"type":"record","name":"R","fields":[{"name":"user","type":"string"},{"name":"item","type":"string"},
 			{"name":"rating","type":"int"},{"name":"ts","type":{"type":"long","logicalType":"timestamp-millis"}}]}`,

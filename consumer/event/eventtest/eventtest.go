@@ -13,7 +13,7 @@ import (
 // Seven is Confluent's frame for the schema with the ID 7.
 const Seven = "\x00\x00\x00\x00\x07"
 
-var first = flag.Uint64("first", 0, "the first seed of random schemas and evolutions, for new ones: go test PACKAGE -run Wild -first N")
+var first = flag.Uint64("first", 0, "the first seed of random schemas and evolutions")
 
 // Seeds returns so many seeds of random schemas, from -first on.
 func Seeds(n uint64) (list []uint64) {

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// wellKnown are the schemas that registries and serializers take for known: none is a reference of those that import them
-// (skip.known.types of Confluent's). They have what is read, without comments and options.
+// wellKnown are the schemas that registries and serializers take for known: none is a reference of those that import
+// them (skip.known.types of Confluent's). They have what is read, without comments and options.
 var wellKnown = map[string]string{
 	"confluent/type/decimal.proto": proto3("confluent.type",
 		"message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"),
@@ -28,8 +28,9 @@ var wellKnown = map[string]string{
 	"google/type/decimal.proto": proto3("google.type", "message Decimal { string value = 1; }"),
 	"google/type/expr.proto": proto3("google.type", `message Expr {
 		string expression = 1; string title = 2; string description = 3; string location = 4; }`),
-	"google/type/fraction.proto": proto3("google.type", "message Fraction { int64 numerator = 1; int64 denominator = 2; }"),
-	"google/type/latlng.proto":   proto3("google.type", "message LatLng { double latitude = 1; double longitude = 2; }"),
+	"google/type/fraction.proto": proto3("google.type",
+		"message Fraction { int64 numerator = 1; int64 denominator = 2; }"),
+	"google/type/latlng.proto": proto3("google.type", "message LatLng { double latitude = 1; double longitude = 2; }"),
 	"google/type/money.proto": proto3("google.type",
 		"message Money { string currency_code = 1; int64 units = 2; int32 nanos = 3; }"),
 	"google/type/month.proto": proto3("google.type", `enum Month { MONTH_UNSPECIFIED = 0; JANUARY = 1; FEBRUARY = 2;
@@ -47,8 +48,8 @@ var wellKnown = map[string]string{
 
 func proto3(pkg, text string) string { return `syntax = "proto3"; package ` + pkg + "; " + text }
 
-// withoutOptions takes the options out of a file that are extensions, and the imports that nobody has, which it returns:
-// they may be of options alone, which say nothing of the bytes.
+// withoutOptions takes the options out of a file that are extensions, and the imports that nobody has, which it
+// returns: they may be of options alone, which say nothing of the bytes.
 func withoutOptions(f *descriptorpb.FileDescriptorProto, sources map[string]string) (missing []string) {
 	index, imports := make(map[int32]int32), f.Dependency
 	f.Dependency = nil
