@@ -1,6 +1,10 @@
 package event
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // The formats of values and keys, by the names of the configuration.
 const (
@@ -51,7 +55,7 @@ type Reading struct {
 	Outliners   map[string]Outliner // of all formats with schemas, by name; nil for nothing said of types
 	Writers     Writers             // a registry's; nil without one
 	Fixed       *Writer             // input.schema_file: of all values, or the reader's where there are Writers
-	// Lost, if not nil, is called before the first value of a schema that has nothing for a field of the model, or
+	// Lost, if not nil, is called before the first event by a schema that has nothing for a field of the model, or
 	// another type.
 	Lost func(id ID, field string)
 	// Changed, if not nil, says why values of a schema that was known are not to be read any more; "" if they are.
@@ -75,12 +79,21 @@ type reading struct {
 	recentOf programOf
 	last     string // the format of the value that was read last
 	frame    Frame  // of the value at hand: here it is no allocation
+	isFirst  bool   // first is to be judged
+	first    judged // the schema of the value at hand
 }
 
 // programOf is what a program is for.
 type programOf struct {
 	id   ID
 	root *Member
+}
+
+// judged is a schema that is to be judged by what values of it have.
+type judged struct {
+	*compiled
+	programOf
+	frame Frame // of the first such value
 }
 
 // compiled is what became of a schema.
@@ -142,7 +155,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	r.note(format, isKey)
 	program := c.program
 	if program == nil {
-		d.judge(id, c, root)
+		d.judge(&judged{c, programOf{id, root}, *f})
 		d.says = c.says
 		return f.Data, nil, nil
 	}
@@ -154,7 +167,9 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		_, ok = program.Run(&d.slots, f)
 	}
 	if !c.judged {
-		d.judge(id, c, root)
+		if r.isFirst, r.first = true, (judged{c, programOf{id, root}, *f}); isKey || !ok {
+			d.judgeFirst(nil)
+		}
 	}
 	if d.slots.over {
 		return nil, d.json.rejection(TooLarge), nil
@@ -230,17 +245,32 @@ func (d *Mapped) compiled(id ID, root *Member) (c *compiled, wait *Wait) {
 	return c, nil
 }
 
-// judge says, before the first value of a schema, what the model loses by it.
-func (d *Mapped) judge(id ID, c *compiled, root *Member) {
-	if c.judged {
+// judgeFirst judges the schema of the value at hand if none of it was before. That of a record that is filtered, by
+// what the schema has, is none of the model: its topic has records of several kinds.
+func (d *Mapped) judgeFirst(rejection *Rejection) {
+	first := &d.reading.first
+	if !d.reading.isFirst {
 		return
 	}
-	if c.judged = true; d.reading.Lost != nil {
-		lost := func(field string) { d.reading.Lost(id, field) }
-		if c.program != nil {
-			d.lost(c.program, root, lost)
+	d.reading.isFirst = false
+	if rejection == nil || rejection.Reason != Filtered || slices.ContainsFunc(d.when, func(a asked) bool {
+		return a.slot >= 0 && !first.program.Finds(a.slot)
+	}) {
+		d.judge(first)
+	}
+}
+
+// judge says, before the first event by a schema, what the model loses by it.
+func (d *Mapped) judge(of *judged) {
+	if of.judged {
+		return
+	}
+	if of.judged = true; d.reading.Lost != nil {
+		lost := func(field string) { d.reading.Lost(of.id, field) }
+		if of.program != nil {
+			d.lost(of.program, of.root, lost)
 		}
-		d.unfit(c.writer, &d.reading.frame, root, lost)
+		d.unfit(of.writer, &of.frame, of.root, lost)
 	}
 }
 
