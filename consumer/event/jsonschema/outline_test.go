@@ -106,8 +106,9 @@ func TestKindsOfEvents(t *testing.T) {
 	for _, l := range leaves {
 		got[strings.Join(l.Path, ".")] = l.Kind
 	}
-	for path, want := range map[string]event.LeafKind{"ts": event.LeafWhole, "user": event.LeafText, "stars": event.LeafReal,
-		"what.sku": event.LeafText, "what.isbn": event.LeafText, "what.user": event.LeafText, "both": event.LeafOther} {
+	for path, want := range map[string]event.LeafKind{"ts": event.LeafWhole, "user": event.LeafText,
+		"stars": event.LeafReal, "what.sku": event.LeafText, "what.isbn": event.LeafText, "what.user": event.LeafText,
+		"both": event.LeafOther} {
 		if kind, ok := got[path]; err != nil || !ok || kind != want {
 			t.Errorf("%s is %d, %v; want %d", path, kind, ok, want)
 		}
