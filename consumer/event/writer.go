@@ -155,7 +155,9 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	r.note(format, isKey)
 	program := c.program
 	if program == nil {
-		d.judge(&judged{c, programOf{id, root}, *f})
+		if !c.judged {
+			d.judge(&judged{c, programOf{id, root}, *f})
+		}
 		d.says = c.says
 		return f.Data, nil, nil
 	}
@@ -262,9 +264,6 @@ func (d *Mapped) judgeFirst(rejection *Rejection) {
 
 // judge says, before the first event by a schema, what the model loses by it.
 func (d *Mapped) judge(of *judged) {
-	if of.judged {
-		return
-	}
 	if of.judged = true; d.reading.Lost != nil {
 		lost := func(field string) { d.reading.Lost(of.id, field) }
 		if of.program != nil {
