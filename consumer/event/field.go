@@ -184,6 +184,9 @@ func (p *parse) time(v *Value) (int64, Reason) {
 		if unit == ModelUnit {
 			unit = p.d.unit
 		}
+		if unit == Milliseconds && v.form == formWhole && v.bits <= maxTime {
+			return p.skewed(int64(v.bits)), ""
+		}
 		ms = unit.milliseconds(v.number())
 	case '"':
 		t, err := time.Parse(time.RFC3339, string(p.text(v)))
@@ -197,11 +200,15 @@ func (p *parse) time(v *Value) (int64, Reason) {
 	if !(ms >= 0 && ms <= maxTime) {
 		return 0, TimeInvalid
 	}
-	at := int64(math.Round(ms))
+	return p.skewed(int64(math.Round(ms))), ""
+}
+
+// skewed returns a time, or that of the record for one further ahead of it than a clock may be.
+func (p *parse) skewed(at int64) int64 {
 	if p.recordTime >= 0 && at-p.recordTime > p.d.limits.MaxFutureSkew.Milliseconds() {
-		at = p.recordTime
+		return p.recordTime
 	}
-	return at, ""
+	return at
 }
 
 // parseNumber returns the value of a JSON number, ±Inf if it has none; -0 is 0.

@@ -253,6 +253,7 @@ func (d *Mapped) explainDecimal(r *Rejection) {
 // find finds what is asked of a record, or returns why it is no event, or what it waits for.
 func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
 	d.slots.reset()
+	d.reading.isFirst = false
 	j := d.json
 	switch {
 	case r.Value == nil && d.mapping.Envelope == Debezium:
@@ -271,6 +272,7 @@ func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
 		return rejection, wait
 	}
 	if rejection := d.readTexts(); rejection != nil {
+		d.judgeFirst(nil)
 		return rejection, nil
 	}
 	if d.key.Leads() && len(r.Key) > 0 {
@@ -279,7 +281,9 @@ func (d *Mapped) find(r *Record) (*Rejection, *Wait) {
 			return nil, wait
 		}
 	}
-	return d.chosen(root, r), nil
+	rejection = d.chosen(root, r)
+	d.judgeFirst(rejection)
+	return rejection, nil
 }
 
 // readAny finds what is asked for in a value or a key of a format.

@@ -2,8 +2,10 @@ package event
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -102,6 +104,23 @@ func (v *Value) Null() { v.set('n', formJSON, ModelUnit, 0) }
 
 // Text makes it a string of text, which must be UTF-8.
 func (v *Value) Text(text []byte) { v.kind, v.form, v.unit, v.raw = '"', formString, ModelUnit, text }
+
+// IsText reports whether bytes are UTF-8. Most are short and ASCII, of which utf8.Valid takes longer.
+func IsText(b []byte) bool {
+	var all uint64
+	n := len(b)
+	if n < 8 {
+		for _, c := range b {
+			all |= uint64(c)
+		}
+		return all < utf8.RuneSelf || utf8.Valid(b)
+	}
+	for i := 0; i < n-8; i += 8 {
+		all |= binary.LittleEndian.Uint64(b[i:])
+	}
+	all |= binary.LittleEndian.Uint64(b[n-8:])
+	return all&0x8080_8080_8080_8080 == 0 || utf8.Valid(b)
+}
 
 // Digits makes it a decimal number, written out: a number where a number is asked for, else that text.
 func (v *Value) Digits(text []byte) { v.kind, v.form, v.unit, v.raw = '"', formPlain, ModelUnit, text }

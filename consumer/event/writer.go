@@ -1,6 +1,8 @@
 package event
 
 import (
+	"slices"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/consumer/event/framing"
@@ -55,7 +57,7 @@ type Reading struct {
 	Outliners   map[string]Outliner // of all formats with schemas, by name; nil for nothing said of types
 	Writers     Writers             // a registry's; nil without one
 	Fixed       *Writer             // input.schema_file: of all values, or the reader's where there are Writers
-	// Lost, if not nil, is called before the first value of a schema that has nothing for a field of the model, or
+	// Lost, if not nil, is called before the first event by a schema that has nothing for a field of the model, or
 	// another type.
 	Lost func(id framing.ID, field string)
 	// Changed, if not nil, says why values of a schema that was known are not to be read any more; "" if they are.
@@ -79,12 +81,21 @@ type reading struct {
 	recentOf programOf
 	last     string        // the format of the value that was read last
 	frame    framing.Frame // of the value at hand: here it is no allocation
+	isFirst  bool          // first is to be judged
+	first    judged        // the schema of the value at hand
 }
 
 // programOf is what a program is for.
 type programOf struct {
 	id   framing.ID
 	root *Member
+}
+
+// judged is a schema that is to be judged by what values of it have.
+type judged struct {
+	*compiled
+	programOf
+	frame framing.Frame // of the first such value
 }
 
 // compiled is what became of a schema.
@@ -130,9 +141,8 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	if !hasRegistry {
 		id = framing.ID{}
 	}
-	var wait *Wait
-	c := r.recent
-	if c == nil || r.Changed != nil || r.recentOf.root != root || r.recentOf.id != id {
+	c, wait := r.recent, r.changed(&id)
+	if wait == nil && (c == nil || r.recentOf.root != root || r.recentOf.id != id) {
 		c, wait = d.compiled(id, root)
 	}
 	switch {
@@ -147,7 +157,9 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	r.note(format, isKey)
 	program := c.program
 	if program == nil {
-		d.judge(id, c, root)
+		if !c.judged {
+			d.judge(&judged{c, programOf{id, root}, *f})
+		}
 		d.says = c.says
 		return f.Data, nil, nil
 	}
@@ -159,7 +171,9 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		_, ok = program.Run(&d.slots, f)
 	}
 	if !c.judged {
-		d.judge(id, c, root)
+		if r.isFirst, r.first = true, (judged{c, programOf{id, root}, *f}); isKey || !ok {
+			d.judgeFirst(nil)
+		}
 	}
 	if d.slots.over {
 		return nil, d.json.rejection(TooLarge), nil
@@ -168,7 +182,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		if r.Doubt != nil && r.Doubt(id) {
 			return nil, nil, &Wait{ID: id}
 		}
-		if wait := r.changed(id); wait != nil {
+		if wait := r.changed(&id); wait != nil {
 			return nil, nil, wait
 		}
 		return nil, &Rejection{Reason: notReasons[format], Expected: "bytes of " + id.String() + at, Got: "others"}, nil
@@ -187,12 +201,12 @@ func (r *reading) note(format string, isKey bool) {
 func (d *Mapped) Format() string { return d.reading.last }
 
 // changed returns what a record waits for whose schema is not what it was, nil if it is.
-func (r *reading) changed(id framing.ID) *Wait {
+func (r *reading) changed(id *framing.ID) *Wait {
 	if r.Changed == nil {
 		return nil
 	}
-	if why := r.Changed(id); why != "" {
-		return &Wait{ID: id, Why: why, Changed: true}
+	if why := r.Changed(*id); why != "" {
+		return &Wait{ID: *id, Why: why, Changed: true}
 	}
 	return nil
 }
@@ -200,12 +214,6 @@ func (r *reading) changed(id framing.ID) *Wait {
 // compiled returns what became of a schema for a tree, or what it waits for.
 func (d *Mapped) compiled(id framing.ID, root *Member) (c *compiled, wait *Wait) {
 	r := &d.reading
-	if wait := r.changed(id); wait != nil {
-		return nil, wait
-	}
-	if r.recent != nil && r.recentOf.root == root && r.recentOf.id == id {
-		return r.recent, nil
-	}
 	of := programOf{id, root}
 	if c = r.programs[of]; c != nil {
 		r.recent, r.recentOf = c, of
@@ -241,17 +249,29 @@ func (d *Mapped) compiled(id framing.ID, root *Member) (c *compiled, wait *Wait)
 	return c, nil
 }
 
-// judge says, before the first value of a schema, what the model loses by it.
-func (d *Mapped) judge(id framing.ID, c *compiled, root *Member) {
-	if c.judged {
+// judgeFirst judges the schema of the value at hand if none of it was before. That of a record that is filtered, by
+// what the schema has, is none of the model: its topic has records of several kinds.
+func (d *Mapped) judgeFirst(rejection *Rejection) {
+	first := &d.reading.first
+	if !d.reading.isFirst {
 		return
 	}
-	if c.judged = true; d.reading.Lost != nil {
-		lost := func(field string) { d.reading.Lost(id, field) }
-		if c.program != nil {
-			d.lost(c.program, root, lost)
+	d.reading.isFirst = false
+	if rejection == nil || rejection.Reason != Filtered || slices.ContainsFunc(d.when, func(a asked) bool {
+		return a.slot >= 0 && !first.program.Finds(a.slot)
+	}) {
+		d.judge(first)
+	}
+}
+
+// judge says, before the first event by a schema, what the model loses by it.
+func (d *Mapped) judge(of *judged) {
+	if of.judged = true; d.reading.Lost != nil {
+		lost := func(field string) { d.reading.Lost(of.id, field) }
+		if of.program != nil {
+			d.lost(of.program, of.root, lost)
 		}
-		d.unfit(c.writer, &d.reading.frame, root, lost)
+		d.unfit(of.writer, &of.frame, of.root, lost)
 	}
 }
 

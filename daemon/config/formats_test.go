@@ -17,7 +17,8 @@ import (
 func TestFormatKeys(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"r.avsc": `"string"`, "s.avsc": `"int"`, "r.proto": `import "in/a.proto"; import "google/protobuf/any.proto"; message R {}`,
+		"r.avsc": `"string"`, "s.avsc": `"int"`,
+		"r.proto":    `import "in/a.proto"; import "google/protobuf/any.proto"; import "google/type/date.proto"; message R {}`,
 		"in/a.proto": "import \"in/b.proto\";\nimport \"in/a.proto\";", "in/b.proto": "message B {}", "r.desc": "\xff\x00",
 		"bad.proto": `import "../x.proto";`, "gone.proto": `import "gone/x.proto";`, "r.txt": "", "auth": "ann:secret\n",
 		"noauth": "ann", "token": "t0ken\n", "large.avsc": strings.Repeat(" ", maxSchemaFile+1),

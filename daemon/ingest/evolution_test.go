@@ -18,6 +18,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/consumer/event/eventtest"
 	"github.com/refitd/refitd/consumer/registry"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
@@ -351,7 +352,7 @@ func evolutions(t *testing.T, format string, n uint64, newWriter func(r *rand.Ra
 	written func(*testing.T) *writtenBy)) {
 	var seen lived
 	events := 0
-	for seed := range n {
+	for _, seed := range eventtest.Seeds(n) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 53))
 			a := &away{schemas: make(map[string]map[string]any)}

@@ -17,6 +17,7 @@ type node struct {
 	unit   event.Unit // of opInt and opLong
 	as     op         // of these: opFloat and opDouble where the reader has such a number in place of a whole one
 	at     *event.Member
+	leads  bool    // members of what at is are asked for
 	fields []child // of a record, in the order of the writer
 	names  []child // of a map: the entries that are asked for
 	items  *node   // of an array, and of the entries of a map that nobody asks for
@@ -47,21 +48,22 @@ type op uint8
 const (
 	opNull op = iota
 	opBool
-	opInt
-	opLong
 	opFloat
 	opDouble
+	opInt // led by a number, as those up to opUnion
+	opLong
 	opString
 	opBytes
-	opDecimal // bytes, or of a fixed with a size
-	opFixed
-	opUUID // of a fixed
+	opDecimal // bytes
 	opEnum
+	opUnion
+	opFixed
+	opFixedDecimal
+	opUUID // of a fixed
 	opRecord
 	opScaled // a record of Debezium: scale and value
 	opArray
 	opMap
-	opUnion
 )
 
 // maxNodes bounds the types of the program of one schema, with the symbols of its enums.
@@ -121,7 +123,7 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 	if c.count++; c.count > maxNodes {
 		return nil, fmt.Errorf("more than %d types in types", maxNodes)
 	}
-	n := &node{at: at}
+	n := &node{at: at, leads: at.Leads()}
 	if isNamed {
 		c.made[key] = n
 	}
@@ -167,7 +169,9 @@ func (c *compiler) node(w, read *avro.SchemaNode, at *event.Member) (*node, erro
 		err = c.record(n, w, read, at)
 	}
 	if w.LogicalType == "decimal" && (w.Type == "bytes" || w.Type == "fixed") {
-		n.op, n.scale = opDecimal, w.Scale
+		if n.op, n.scale = opDecimal, w.Scale; w.Type == "fixed" {
+			n.op = opFixedDecimal
+		}
 	}
 	if at == nil && n.op <= opBytes {
 		key := plainOf{n.op, n.as, n.unit}

@@ -3,7 +3,10 @@
 package avro
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,7 +17,7 @@ import (
 
 // Compile is an event.Compiler.
 func Compile(w, reader *event.Writer, root *event.Member, maxDepth int) (event.Program, error) {
-	written, err := parse(w)
+	written, err := parseWritten(w)
 	if err != nil {
 		return nil, fmt.Errorf("the schema of the writer: %w", err)
 	}
@@ -36,17 +39,73 @@ func Compile(w, reader *event.Writer, root *event.Member, maxDepth int) (event.P
 
 // parse returns the tree of a schema with what it refers to.
 func parse(w *event.Writer) (*avro.SchemaNode, error) {
+	return parseEach(w, func(text string) string { return text })
+}
+
+// parseWritten is parse for the schema of a writer, by which there are values whatever else is wrong with it.
+func parseWritten(w *event.Writer) (*avro.SchemaNode, error) {
+	n, err := parse(w)
+	if err == nil {
+		return n, nil
+	}
+	if n, loose := parseEach(w, loosened, avro.WithLaxNames(nil)); loose == nil {
+		return n, nil
+	}
+	return nil, err
+}
+
+func parseEach(w *event.Writer, with func(text string) string, opts ...avro.SchemaOpt) (*avro.SchemaNode, error) {
 	var cache avro.SchemaCache
 	for _, r := range w.References {
-		if _, err := cache.Parse(r.Text); err != nil {
+		if _, err := cache.Parse(with(r.Text), opts...); err != nil {
 			return nil, fmt.Errorf("reference %s: %w", r.Name, err)
 		}
 	}
-	s, err := cache.Parse(w.Text)
+	s, err := cache.Parse(with(w.Text), opts...)
 	if err != nil {
 		return nil, err
 	}
 	return s.Root(), nil
+}
+
+// loosened returns a schema without what says nothing of the bytes and registries let through: defaults of other types,
+// aliases, and decimals that cannot be, which are what they are written as (Avro 1.12, Logical Types).
+func loosened(text string) string {
+	var schema any
+	if json.Unmarshal([]byte(text), &schema) != nil {
+		return text
+	}
+	var walk func(x any)
+	walk = func(x any) {
+		switch x := x.(type) {
+		case []any:
+			for _, one := range x {
+				walk(one)
+			}
+		case map[string]any:
+			maps.DeleteFunc(x, func(name string, one any) bool {
+				return one == nil || name == "default" || name == "aliases" || name == "order"
+			})
+			if x["logicalType"] == "decimal" && !isDecimal(x) {
+				delete(x, "logicalType")
+			}
+			for _, one := range x {
+				walk(one)
+			}
+		}
+	}
+	walk(schema)
+	b, _ := json.Marshal(schema) // which was JSON
+	return string(b)
+}
+
+// isDecimal reports whether a schema with that logical type has a precision and a scale that its bytes have room for.
+func isDecimal(x map[string]any) bool {
+	precision, _ := x["precision"].(float64)
+	scale, isNumber := x["scale"].(float64)
+	size, isFixed := x["size"].(float64)
+	return precision > 0 && (isNumber || x["scale"] == nil) && scale >= 0 && scale <= precision &&
+		(!isFixed || precision <= math.Floor((8*size-1)*math.Log10(2)))
 }
 
 // definitions returns the named types of a tree by their full names, by which types refer to them from then on.

@@ -440,3 +440,45 @@ func TestCloudEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestKindsOfRecords: of a topic with records of several kinds, the schemas of those that conditions leave out lose
+// nothing of the model; one without what a condition asks for may lose it.
+func TestKindsOfRecords(t *testing.T) {
+	const sale = `{"type":"record","name":"Sale","fields":[{"name":"kind","type":"string"},{"name":"user","type":"string"},
+		{"name":"item","type":"string"},{"name":"rating","type":"int"},{"name":"ts","type":"long"}]}`
+	const visit = `{"type":"record","name":"Visit","fields":[{"name":"kind","type":"string"},{"name":"page","type":"string"}]}`
+	const renamed = `{"type":"record","name":"Sale","fields":[{"name":"sort","type":"string"}]}`
+	m := new(event.Mapping)
+	c, err := event.ParseCondition(`kind == "sale"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.When = []event.Condition{c}
+	lost := make(map[uint64][]string)
+	schemas := known{{Kind: event.NumberID, Number: 1}: written(sale), {Kind: event.NumberID, Number: 2}: written(visit),
+		{Kind: event.NumberID, Number: 3}: written(renamed)}
+	d := event.NewMapped(ratings, event.DefaultLimits(), m, nil)
+	d.Read(event.Reading{Format: event.FormatAvro, Writers: schemas,
+		Compilers: map[string]event.Compiler{event.FormatAvro: Compile},
+		Lost:      func(id framing.ID, field string) { lost[id.Number] = append(lost[id.Number], field) }})
+	frame := func(id byte, text string, value map[string]any) []byte {
+		return append([]byte{0, 0, 0, 0, id}, encoded(t, text, value)...)
+	}
+	visited := frame(2, visit, map[string]any{"kind": "visit", "page": "p"})
+	for _, one := range []struct {
+		value []byte
+		want  string
+		lost  int
+	}{
+		{visited, "filtered", 0},
+		{frame(1, sale, map[string]any{"kind": "sale", "user": "u", "item": "i", "rating": 4, "ts": 5}), "", 2}, // optional
+		{frame(3, renamed, map[string]any{"sort": "sale"}), "filtered", 6},
+		{frame(2, visit, map[string]any{"kind": "sale", "page": "p"}), "missing_field", 6},
+	} {
+		var ev event.Event
+		r, wait := d.DecodeRecord(&ev, &event.Record{Value: one.value, Time: 5})
+		if wait != nil || reason(r) != one.want || len(lost[uint64(one.value[4])]) != one.lost {
+			t.Errorf("%q: %v, %v, lost %v", one.value, r, wait, lost)
+		}
+	}
+}

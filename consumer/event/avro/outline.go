@@ -11,7 +11,7 @@ import (
 
 // Outline is an event.Outliner.
 func Outline(w *event.Writer, _ *framing.Frame, maxDepth int) ([]event.Leaf, error) {
-	root, err := parse(w)
+	root, err := parseWritten(w)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/consumer/event/framing"
@@ -56,7 +55,58 @@ func (p *program) walk(n *node, v *event.Value) bool {
 	if p.steps--; p.steps < 0 {
 		return false
 	}
+	var x int64
+	if opInt <= n.op && n.op <= opUnion {
+		if i := p.i; i < len(p.data) && p.data[i] < 0x80 { // as most numbers and lengths
+			x, p.i = int64(p.data[i]>>1)^-int64(p.data[i]&1), i+1
+		} else if led, ok := p.long(); ok {
+			x = led
+		} else {
+			return false
+		}
+	}
 	switch n.op {
+	case opString:
+		b, ok := p.take(x)
+		switch {
+		case !ok || v == nil && n.at == nil:
+			return ok
+		case !event.IsText(b):
+			return false
+		case v != nil:
+			v.Text(b)
+		}
+		if n.leads {
+			p.slots.Document(b, n.at)
+		}
+		return true
+	case opInt, opLong:
+		switch {
+		case n.op == opInt && x != int64(int32(x)):
+			return false
+		case v == nil:
+		case n.as == opFloat:
+			v.Real(float64(float32(x)))
+		case n.as == opDouble:
+			v.Real(float64(x))
+		default:
+			v.Whole(x, n.unit)
+		}
+		return true
+	case opUnion:
+		return uint64(x) < uint64(len(n.of)) && p.walk(n.of[x], v)
+	case opEnum:
+		if uint64(x) >= uint64(len(n.symbols)) || v != nil && n.symbols[x] == nil {
+			return false
+		}
+		if v != nil {
+			v.Text(n.symbols[x])
+		}
+		return true
+	case opBytes, opDecimal:
+		return p.bytes(n, v, x)
+	case opFixed, opFixedDecimal, opUUID:
+		return p.bytes(n, v, int64(n.size))
 	case opNull:
 		if v != nil {
 			v.Null()
@@ -68,21 +118,6 @@ func (p *program) walk(n *node, v *event.Value) bool {
 			v.Bool(b[0] == 1)
 		}
 		return ok && b[0] <= 1
-	case opInt, opLong:
-		x, ok := p.long()
-		if n.op == opInt && x != int64(int32(x)) {
-			return false
-		}
-		switch {
-		case !ok || v == nil:
-		case n.as == opFloat:
-			v.Real(float64(float32(x)))
-		case n.as == opDouble:
-			v.Real(float64(x))
-		default:
-			v.Whole(x, n.unit)
-		}
-		return ok
 	case opFloat:
 		b, ok := p.take(4)
 		if ok && v != nil {
@@ -95,28 +130,6 @@ func (p *program) walk(n *node, v *event.Value) bool {
 			v.Real(math.Float64frombits(binary.LittleEndian.Uint64(b)))
 		}
 		return ok
-	case opString:
-		return p.text(n, v)
-	case opBytes, opDecimal, opFixed, opUUID:
-		return p.bytes(n, v)
-	case opEnum:
-		x, ok := p.long()
-		if !ok || x < 0 || x >= int64(len(n.symbols)) {
-			return false
-		}
-		if v != nil && n.symbols[x] == nil {
-			return false
-		}
-		if v != nil {
-			v.Text(n.symbols[x])
-		}
-		return true
-	case opUnion:
-		x, ok := p.long()
-		if !ok || x < 0 || x >= int64(len(n.of)) {
-			return false
-		}
-		return p.walk(n.of[x], v)
 	}
 	if v != nil {
 		v.Object()
@@ -151,13 +164,7 @@ func (p *program) record(n *node) bool {
 		if f.slot >= 0 {
 			v = p.slots.At(f.slot)
 		}
-		ok := false
-		if f.node.op == opString { // as most fields
-			ok = p.text(f.node, v)
-		} else {
-			ok = p.walk(f.node, v)
-		}
-		if !ok {
+		if !p.walk(f.node, v) {
 			p.path = append(p.path, f)
 			return false
 		}
@@ -165,35 +172,12 @@ func (p *program) record(n *node) bool {
 	return true
 }
 
-// text reads a string.
-func (p *program) text(n *node, v *event.Value) bool {
-	b, ok := p.sized()
-	if !ok || v == nil && n.at == nil {
-		return ok
-	}
-	if !utf8.Valid(b) {
-		return false
-	}
-	if v != nil {
-		v.Text(b)
-	}
-	if n.at.Leads() {
-		p.slots.Document(b, n.at)
-	}
-	return true
-}
-
-// bytes reads bytes of either kind.
-func (p *program) bytes(n *node, v *event.Value) (ok bool) {
-	var b []byte
-	if n.size > 0 || n.op == opFixed {
-		b, ok = p.take(n.size)
-	} else {
-		b, ok = p.sized()
-	}
+// bytes reads so many bytes of either kind.
+func (p *program) bytes(n *node, v *event.Value, size int64) bool {
+	b, ok := p.take(size)
 	switch {
 	case !ok || v == nil:
-	case n.op == opDecimal:
+	case n.op == opDecimal || n.op == opFixedDecimal:
 		decimal(p.slots, v, b, n.scale)
 	case n.op == opUUID:
 		uuid(p.slots, v, b)
@@ -291,15 +275,16 @@ func (p *program) block() (count int64, ok bool) {
 
 // sized reads bytes behind their length.
 func (p *program) sized() ([]byte, bool) {
-	if i := p.i; i < len(p.data) && p.data[i] < 0x80 && p.data[i]&1 == 0 { // most are short
-		if end := i + 1 + int(p.data[i]>>1); end <= len(p.data) {
-			p.i = end
-			return p.data[i+1 : end : end], true
-		}
+	n, ok := p.long()
+	if !ok {
 		return nil, false
 	}
-	n, ok := p.long()
-	if !ok || uint64(n) > uint64(len(p.data)-p.i) { // or negative
+	return p.take(n)
+}
+
+// take reads n bytes.
+func (p *program) take(n int64) ([]byte, bool) {
+	if uint64(n) > uint64(len(p.data)-p.i) { // or negative
 		return nil, false
 	}
 	b := p.data[p.i : p.i+int(n) : p.i+int(n)]
@@ -307,29 +292,11 @@ func (p *program) sized() ([]byte, bool) {
 	return b, true
 }
 
-// take reads n bytes.
-func (p *program) take(n int) ([]byte, bool) {
-	if n > len(p.data)-p.i {
-		return nil, false
-	}
-	b := p.data[p.i : p.i+n : p.i+n]
-	p.i += n
-	return b, true
-}
-
 // long reads a whole number.
 func (p *program) long() (int64, bool) {
-	if p.i < len(p.data) && p.data[p.i] < 0x80 {
-		x := uint64(p.data[p.i])
-		p.i++
-		return int64(x>>1) ^ -int64(x&1), true
-	}
-	x, n := binary.Uvarint(p.data[p.i:])
-	if n <= 0 {
-		return 0, false
-	}
-	p.i += n
-	return int64(x>>1) ^ -int64(x&1), true
+	x, n := binary.Varint(p.data[p.i:])
+	p.i += max(n, 0)
+	return x, n > 0
 }
 
 // appendUUID appends 16 bytes as a UUID is written.

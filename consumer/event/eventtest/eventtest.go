@@ -2,6 +2,7 @@
 package eventtest
 
 import (
+	"flag"
 	"runtime"
 	"testing"
 	"time"
@@ -11,6 +12,16 @@ import (
 
 // Seven is Confluent's frame for the schema with the ID 7.
 const Seven = "\x00\x00\x00\x00\x07"
+
+var first = flag.Uint64("first", 0, "the first seed of random schemas and evolutions")
+
+// Seeds returns so many seeds of random schemas, from -first on.
+func Seeds(n uint64) (list []uint64) {
+	for i := range n {
+		list = append(list, *first+i)
+	}
+	return list
+}
 
 // Allocated returns how many bytes f allocates.
 func Allocated(f func()) uint64 {

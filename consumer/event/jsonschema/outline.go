@@ -180,7 +180,16 @@ func (o *outline) walk(doc, s *schema, path []string, depth int) {
 	for i := range s.AllOf {
 		o.walk(doc, &s.AllOf[i], path, depth+1)
 	}
-	if len(path) == 0 || len(s.Properties)+len(s.AllOf) > 0 {
+	isObject := len(s.Properties)+len(s.AllOf) > 0
+	for _, list := range [][]schema{s.OneOf, s.AnyOf} { // events of several kinds
+		for i := range list {
+			if _, one := o.resolve(doc, &list[i]); len(one.Properties)+len(one.AllOf)+len(one.OneOf)+len(one.AnyOf) > 0 {
+				o.walk(doc, &list[i], path, depth+1)
+				isObject = true
+			}
+		}
+	}
+	if len(path) == 0 || isObject {
 		return
 	}
 	leaf := o.leaf(doc, s)

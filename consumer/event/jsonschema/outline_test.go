@@ -93,9 +93,35 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// TestKindsOfEvents: of objects that are one of several, members of all are there; what is text or an object is neither
+// more nor less than both.
+func TestKindsOfEvents(t *testing.T) {
+	w := &event.Writer{Text: `{"type":"object","properties":{"ts":{"type":"integer"}},"oneOf":[{"$ref":"#/$defs/sale"},
+		{"anyOf":[{"properties":{"user":{"type":"string"},"stars":{"type":"number"}}},{"required":["ts"]}]}],
+		"$defs":{"sale":{"properties":{"user":{"type":"string"},"what":{"oneOf":[{"type":"null"},
+			{"properties":{"sku":{"type":"string"}}},{"properties":{"isbn":{"type":"string"}}},{"$ref":"#/$defs/sale"}]},
+			"both":{"oneOf":[{"type":"string"},{"type":"integer"}]}}}}}`}
+	leaves, err := Outline(w, nil, 4)
+	got := make(map[string]event.LeafKind)
+	for _, l := range leaves {
+		got[strings.Join(l.Path, ".")] = l.Kind
+	}
+	for path, want := range map[string]event.LeafKind{"ts": event.LeafWhole, "user": event.LeafText,
+		"stars": event.LeafReal, "what.sku": event.LeafText, "what.isbn": event.LeafText, "what.user": event.LeafText,
+		"both": event.LeafOther} {
+		if kind, ok := got[path]; err != nil || !ok || kind != want {
+			t.Errorf("%s is %d, %v; want %d", path, kind, ok, want)
+		}
+	}
+	if _, ok := got["what"]; ok {
+		t.Error("an object is a leaf")
+	}
+}
+
 // FuzzOutline: nothing panics, and there are no more leaves than may be.
 func FuzzOutline(f *testing.F) {
 	f.Add(`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}}}}}`)
+	f.Add(`{"oneOf":[{"$ref":"#"},{"anyOf":[{"$ref":"#"},{"properties":{"a":{"$ref":"#"}}}]}]}`)
 	f.Add(`{"allOf":[{"properties":{"a":{"type":"array","items":true}}}],"type":5}`)
 	f.Add(`{"properties":{"x":{"$ref":"#/$defs/A"},"y":{"$ref":"#A"}},"$defs":{"A":{"$id":"#A","type":"array","items":{"$ref":"#/$defs/A"}}}}`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -7,9 +7,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/parser"
+	"github.com/bufbuild/protocompile/reporter"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -84,24 +87,38 @@ func describe(w *event.Writer, comments protocompile.SourceInfoMode) (protorefle
 	if w.IsSet {
 		return ofSet(w.Text)
 	}
-	sources := map[string]string{fileName: w.Text}
+	sources := maps.Clone(wellKnown)
+	sources[fileName] = w.Text
 	for _, r := range w.References {
 		sources[r.Name] = r.Text
 	}
+	var missing []string
 	found := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
 		text, ok := sources[path]
 		if !ok {
 			return protocompile.SearchResult{}, protoregistry.NotFound
 		}
 		if file := descriptorOf(path, text); file != nil {
+			missing = append(missing, withoutOptions(file, sources)...)
 			return protocompile.SearchResult{Proto: file}, nil
 		}
-		return protocompile.SearchResult{Source: strings.NewReader(text)}, nil
+		report := reporter.NewHandler(nil)
+		tree, err := parser.Parse(path, strings.NewReader(text), report)
+		if err != nil {
+			return protocompile.SearchResult{}, err
+		}
+		parsed, err := parser.ResultFromAST(tree, true, report)
+		if err == nil {
+			missing = append(missing, withoutOptions(parsed.FileDescriptorProto(), sources)...)
+		}
+		return protocompile.SearchResult{ParseResult: parsed}, err
 	})
 	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found),
 		SourceInfoMode: comments}
 	files, err := compile.Compile(context.Background(), fileName)
-	if err != nil {
+	if err != nil && len(missing) > 0 {
+		return nil, fmt.Errorf("a .proto schema without %s: %w", strings.Join(missing, ", "), err)
+	} else if err != nil {
 		return nil, fmt.Errorf("a .proto schema: %w", err)
 	}
 	return files[0], nil

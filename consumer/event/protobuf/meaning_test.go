@@ -3,6 +3,7 @@ package protobuf
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -180,5 +181,49 @@ string user = 3; What what = 4; } message What { string item = 1; double price =
 		if got := fmt.Sprint(ev.Categorical, " ", ev.Numeric, " ", ev.Multi); r != nil || wait != nil || got != c.want {
 			t.Errorf("%s, %s: %v, %v, %s", c.one, c.two, r, wait, got)
 		}
+	}
+}
+
+// TestWellKnown: schemas that serializers take for known are no references, and options say nothing of the bytes,
+// whether or not there is a reference for them. Another import that nobody has is said where a type of it is missing.
+func TestWellKnown(t *testing.T) {
+	const fields = `double rating = 1; int64 ts = 2; string item = 3; `
+	for name, c := range map[string]struct{ text, more, want string }{
+		"Kafka Connect's": {`import "confluent/meta.proto"; import "confluent/type/decimal.proto"; option (confluent.file_meta) = {doc: "x"};
+			message R { option (confluent.message_meta) = {params: [{key: "a", value: "b"}], tags: ["PII"]}; ` + fields +
+			`confluent.type.Decimal price = 4 [(confluent.field_meta) = {params: [{key: "scale", value: "2"}]}]; string user = 5; }`,
+			`"price":{"value":"AQI=","scale":2},"user":"u"`, "u 2.58"},
+		"a date": {`import "google/type/date.proto"; message R { ` + fields + `google.type.Date user = 4; }`,
+			`"user":{"year":2024,"month":2,"day":29}`, "19782 NaN"},
+		"a decimal": {`import "google/type/decimal.proto"; message R { ` + fields + `google.type.Decimal price = 4; string user = 5; }`,
+			`"price":{"value":"-1.5"},"user":"u"`, "u -1.5"},
+		"a weekday": {`import "google/type/dayofweek.proto"; message R { ` + fields + `google.type.DayOfWeek user = 4; }`,
+			`"user":"SUNDAY"`, "SUNDAY NaN"},
+		"rules of fields": {`import "buf/validate/validate.proto"; message R { ` + fields +
+			`string user = 4 [(buf.validate.field).string.min_len = 1, deprecated = true]; }`, `"user":"u"`, "u NaN"},
+	} {
+		w := &event.Writer{Format: event.FormatProtobuf, Text: `syntax = "proto3"; package shop; ` + c.text}
+		d := event.NewMapped(ratings, event.DefaultLimits(), new(event.Mapping), nil)
+		d.Read(event.Reading{Format: event.FormatProtobuf, Writers: known{seven: w},
+			Compilers: map[string]event.Compiler{event.FormatProtobuf: Compile}})
+		var ev event.Event
+		value := encoded(t, w, 0, `{"rating":4,"ts":5,"item":"i",`+c.more+`}`)
+		r, wait := d.DecodeRecord(&ev, &event.Record{Value: value, Time: 2e12})
+		if r != nil || wait != nil || fmt.Sprint(ev.Categorical[0], " ", ev.Numeric[0]) != c.want {
+			t.Errorf("%s: %v, %v, %+v, want %s", name, r, wait, ev, c.want)
+		}
+		if leaves, err := Outline(w, new(framing.Frame), 32); err != nil || len(leaves) < 4 {
+			t.Errorf("%s: %+v, %v", name, leaves, err)
+		}
+	}
+	for path := range wellKnown {
+		w := &event.Writer{Text: `syntax = "proto3"; import public "` + path + `"; message R {}`}
+		if _, err := Describe(w); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	_, err := Describe(&event.Writer{Text: `syntax = "proto3"; import "shop/item.proto"; message R { shop.Item item = 1; }`})
+	if err == nil || !strings.Contains(err.Error(), "shop/item.proto") {
+		t.Errorf("a reference that is missing: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -381,7 +380,7 @@ func (p *program) value(f *field, v *event.Value, w written, depth int) bool {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return p.inner(f, v, w.data, depth)
 	case protoreflect.StringKind:
-		if !utf8.Valid(w.data) {
+		if !event.IsText(w.data) {
 			return false
 		}
 		if f.at.Leads() {

@@ -39,15 +39,10 @@ func PlaceOf(path []string, envelope string, isKey bool) string {
 
 // noun names what the records should be.
 func (s *Sample) noun() string {
-	switch s.Format {
-	case event.FormatAvro:
-		return "a record of its schema"
-	case event.FormatProtobuf:
-		return "a message of its schema"
-	case event.FormatAuto:
-		return "a value of its schema"
+	if s.Format == "" || s.Format == event.FormatJSON {
+		return "a JSON object"
 	}
-	return "a JSON object"
+	return "a value of its schema"
 }
 
 // pathOf is the path of a column.
