@@ -125,8 +125,9 @@ func killedAtEveryStep(t *testing.T, url func(number int) string) (steps []strin
 	}
 }
 
-func TestKilledAtEveryStep(t *testing.T) {
-	server := objectstest.New(t)
+func TestKilledAtEveryStep(t *testing.T) { each(t, killed) }
+
+func killed(t *testing.T, server *objectstest.Server) {
 	steps := killedAtEveryStep(t, func(number int) string { return server.URL(fmt.Sprint("k", number)) })
 	for _, site := range []string{"snapshot.object", "snapshot.object_alias", "snapshot.object_delta",
 		"snapshot.object_head"} {
