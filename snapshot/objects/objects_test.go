@@ -170,13 +170,13 @@ func publishAndFollow(t *testing.T, server *objectstest.Server) {
 	snapshottest.Must(t, err)
 	await(t, "the renewal", func() bool { return w.Status().Renewed.Equal(renewed.Renewal.Renewed) })
 
-	// Without news the head is asked for alone, but in one of 16 polls the alias and in one a delta, which is not there.
+	// Without news the head is asked for alone, but in one of 15 polls the alias and a delta, which is not there.
 	idle(t, server)
 	const polls = 48
 	began := time.Now()
 	pause(t, polls*every)
 	most := int(time.Since(began)/(every*4/5)) + 1
-	if c := server.Counts(); c["LIST"] > 0 || c["GET"] > most/16+1 || c["GET"]+c["GET304"] > most || c["GET304"] < 2 {
+	if c := server.Counts(); c["LIST"] > 0 || c["GET"] > most/15+1 || c["GET"]+c["GET304"] > most || c["GET304"] < 2 {
 		t.Errorf("requests of an idle follower: %v, want at most %d, not changed, and no list", c, most)
 	}
 }
