@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"strconv"
@@ -131,10 +132,59 @@ func first(texts ...string) string {
 	return ""
 }
 
-// bounded bounds a request for so many bytes: a store that stops in the middle of an answer must not stop who waits.
-func bounded(ctx context.Context, bytes int64) (context.Context, context.CancelFunc) {
-	const slowest = 1 << 20 // bytes a second
-	return context.WithTimeout(ctx, patience+time.Duration(bytes/slowest)*time.Second)
+// A pace ends a request once nothing has come from a store for a while: one that stops in the middle of an answer must
+// not stop who waits for it.
+type pace struct {
+	above context.Context
+	ctx   context.Context
+	end   context.CancelFunc
+	timer *time.Timer
 }
 
-const patience = 30 * time.Second
+var patience = 30 * time.Second // tests have less
+
+var errSlow = errors.New("nothing has come from the store for too long")
+
+// paced returns the pace of a request that sends so many bytes.
+func paced(ctx context.Context, sends int) *pace {
+	const slowest = 1 << 20 // bytes a second
+	p := &pace{above: ctx}
+	p.ctx, p.end = context.WithCancel(ctx)
+	p.timer = time.AfterFunc(patience+time.Duration(sends/slowest)*time.Second, p.end)
+	return p
+}
+
+func (p *pace) stop() {
+	p.timer.Stop()
+	p.end()
+}
+
+// read reads a body of at most limit bytes, with one more if it is longer.
+func (p *pace) read(body io.Reader, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(&pacedReader{body, p.timer}, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%w: more than %d bytes", snapshot.ErrFormat, limit)
+	}
+	return b, p.explain(err)
+}
+
+// explain says why a request has ended.
+func (p *pace) explain(err error) error {
+	if err != nil && p.ctx.Err() != nil && p.above.Err() == nil {
+		return errSlow
+	}
+	return err
+}
+
+type pacedReader struct {
+	body  io.Reader
+	timer *time.Timer
+}
+
+func (r *pacedReader) Read(b []byte) (int, error) {
+	n, err := r.body.Read(b)
+	if n > 0 {
+		r.timer.Reset(patience)
+	}
+	return n, err
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -51,8 +50,6 @@ type request struct {
 
 // do returns the answer to a request, with its body. Its status is one of those that are no errors.
 func (r *rest) do(ctx context.Context, q *request) (*http.Response, []byte, error) {
-	ctx, cancel := bounded(ctx, q.limit+int64(len(q.content)))
-	defer cancel()
 	for failures := 1; ; failures++ {
 		answer, body, again, err := r.once(ctx, q)
 		if err == nil {
@@ -80,7 +77,9 @@ func (r *rest) do(ctx context.Context, q *request) (*http.Response, []byte, erro
 
 // once makes a request. again says whether one more may go better.
 func (r *rest) once(ctx context.Context, q *request) (_ *http.Response, _ []byte, again bool, _ error) {
-	ask, err := http.NewRequestWithContext(ctx, q.method, q.url, bytes.NewReader(q.content))
+	p := paced(ctx, len(q.content))
+	defer p.stop()
+	ask, err := http.NewRequestWithContext(p.ctx, q.method, q.url, bytes.NewReader(q.content))
 	if err != nil {
 		return nil, nil, false, bare(err)
 	}
@@ -93,14 +92,12 @@ func (r *rest) once(ctx context.Context, q *request) (_ *http.Response, _ []byte
 	}
 	answer, err := r.client.Do(ask)
 	if err != nil {
-		return nil, nil, true, bare(err)
+		err = p.explain(bare(err))
+		return nil, nil, !errors.Is(err, errSlow), err
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, q.limit+1))
-	if err == nil && int64(len(body)) > q.limit {
-		return nil, nil, false, fmt.Errorf("%w: more than %d bytes", snapshot.ErrFormat, q.limit)
-	}
-	return answer, body, true, err
+	body, err := p.read(answer.Body, q.limit)
+	return answer, body, !errors.Is(err, snapshot.ErrFormat) && !errors.Is(err, errSlow), err
 }
 
 // bare returns an error without the URL, whose parameters may prove who asks.

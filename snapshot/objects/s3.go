@@ -73,28 +73,26 @@ func (s *s3) failure(op, key string, err error) error {
 
 // Get implements publish.Bucket.
 func (s *s3) Get(ctx context.Context, key, unless string, limit int64) ([]byte, string, error) {
-	ctx, cancel := bounded(ctx, limit)
-	defer cancel()
+	p := paced(ctx, 0)
+	defer p.stop()
 	var options minio.GetObjectOptions
 	if unless != "" {
 		if err := options.SetMatchETagExcept(unless); err != nil {
 			return nil, "", err
 		}
 	}
-	body, info, _, err := s.client.GetObject(ctx, s.bucket, s.prefix+key, options)
+	body, info, _, err := s.client.GetObject(p.ctx, s.bucket, s.prefix+key, options)
 	if minio.ToErrorResponse(err).StatusCode == http.StatusNotModified {
 		return nil, unless, nil
 	}
 	if err != nil {
-		return nil, "", s.failure("GET", key, err)
+		return nil, "", s.failure("GET", key, p.explain(err))
 	}
 	defer body.Close()
-	b, err := io.ReadAll(io.LimitReader(body, limit+1))
+	b, err := p.read(body, limit)
 	switch {
 	case err != nil:
 		return nil, "", s.failure("GET", key, err)
-	case int64(len(b)) > limit:
-		return nil, "", s.failure("GET", key, fmt.Errorf("%w: more than %d bytes", snapshot.ErrFormat, limit))
 	case info.ETag == "":
 		return nil, "", s.failure("GET", key, errNoTag)
 	case int64(len(b)) != info.Size:
@@ -123,21 +121,21 @@ func (s *s3) Replace(ctx context.Context, key, tag string, content []byte) (stri
 
 // put writes an object in one request: the parts of a larger one would be written without the condition.
 func (s *s3) put(ctx context.Context, key string, content []byte, options minio.PutObjectOptions) (string, error) {
-	ctx, cancel := bounded(ctx, int64(len(content)))
-	defer cancel()
+	p := paced(ctx, len(content))
+	defer p.stop()
 	options.DisableMultipart, options.SendContentMd5 = true, true
 	options.ContentType = "application/octet-stream"
-	info, err := s.client.Client.PutObject(ctx, s.bucket, s.prefix+key, bytes.NewReader(content), int64(len(content)),
+	info, err := s.client.Client.PutObject(p.ctx, s.bucket, s.prefix+key, bytes.NewReader(content), int64(len(content)),
 		options)
 	if err != nil {
-		return "", s.failure("PUT", key, err)
+		return "", s.failure("PUT", key, p.explain(err))
 	}
 	return info.ETag, nil
 }
 
 // List implements publish.Bucket.
 func (s *s3) List(ctx context.Context, prefix string) (keys []string, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, 10*patience) // there may be many pages
 	defer cancel()
 	for object := range s.client.Client.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{
 		Prefix: s.prefix + prefix, Recursive: true,
