@@ -273,7 +273,8 @@ func versity(t *testing.T) string {
 	root := t.TempDir()
 	snapshottest.Must(t, os.Mkdir(filepath.Join(root, "models"), 0o755))
 	return "s3://models?path_style=true&endpoint=http://" + started(t, path, func(host, port string) []string {
-		return []string{"--access", "tester", "--secret", "tester-secret", "--port", host + ":" + port, "--quiet", "posix", root}
+		return []string{"--access", "tester", "--secret", "tester-secret", "--port", host + ":" + port, "--quiet", "posix",
+			root}
 	})
 }
 
@@ -283,7 +284,8 @@ func fakeGoogle(t *testing.T) string {
 	data := t.TempDir()
 	snapshottest.Must(t, os.Mkdir(filepath.Join(data, "models"), 0o755))
 	t.Setenv("STORAGE_EMULATOR_HOST", "http://"+started(t, path, func(host, port string) []string {
-		return []string{"-scheme", "http", "-host", host, "-port", port, "-backend", "memory", "-data", data, "-log-level", "warn"}
+		return []string{"-scheme", "http", "-host", host, "-port", port, "-backend", "memory", "-data", data, "-log-level",
+			"warn"}
 	}))
 	return "gs://models"
 }

@@ -1,5 +1,5 @@
-// Package objectstest has a small object store for tests: the requests that package objects makes of S3, of Google and of
-// Azure, with conditions, in memory. It looks at no signature and at no token.
+// Package objectstest has a small object store for tests: the requests that package objects makes of S3, of Google and
+// of Azure, with conditions, in memory. It looks at no signature and at no token.
 package objectstest
 
 import (
