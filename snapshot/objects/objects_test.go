@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -178,6 +179,43 @@ func publishAndFollow(t *testing.T, server *objectstest.Server) {
 	most := int(time.Since(began)/(every*4/5)) + 1
 	if c := server.Counts(); c["LIST"] > 0 || c["GET"] > most/15+1 || c["GET"]+c["GET304"] > most || c["GET304"] < 2 {
 		t.Errorf("requests of an idle follower: %v, want at most %d, not changed, and no list", c, most)
+	}
+}
+
+// TestEachPollSeesAnAlias: a poll that asks for a delta in place of the head asks for the alias, too: a version waits for
+// one poll at most.
+func TestEachPollSeesAnAlias(t *testing.T) {
+	server := objectstest.New(t)
+	var mu sync.Mutex
+	var asked []string
+	deltas := 0
+	server.Answer = func(_ http.ResponseWriter, _ *http.Request, _, key string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, key)
+		if strings.HasSuffix(key, ".seg") {
+			deltas++
+		}
+		return false
+	}
+	publishOne(t, writerOf(t, server.URL("x"), t.TempDir()))
+	follower(t, server.URL("x"), time.Millisecond)
+	seen := func(n int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return deltas >= n
+	}
+	await(t, "the first delta that is asked for", func() bool { return seen(2) })
+	mu.Lock()
+	asked, deltas = nil, 0
+	mu.Unlock()
+	await(t, "deltas without news", func() bool { return seen(3) })
+	mu.Lock()
+	defer mu.Unlock()
+	for i := 1; i < len(asked)-1; i++ {
+		if strings.HasSuffix(asked[i], ".seg") && !strings.Contains(asked[i-1]+asked[i+1], "/aliases/") {
+			t.Errorf("a delta is asked for between %s and %s", asked[i-1], asked[i+1])
+		}
 	}
 }
 
