@@ -212,9 +212,10 @@ func TestEachPollSeesAnAlias(t *testing.T) {
 	await(t, "deltas without news", func() bool { return seen(3) })
 	mu.Lock()
 	defer mu.Unlock()
-	for i := 1; i < len(asked)-1; i++ {
-		if strings.HasSuffix(asked[i], ".seg") && !strings.Contains(asked[i-1]+asked[i+1], "/aliases/") {
-			t.Errorf("a delta is asked for between %s and %s", asked[i-1], asked[i+1])
+	for i := 3; i < len(asked)-3; i++ { // both are asked for at the same time, and the head may be before one of them
+		near := strings.Join(asked[i-3:i+4], " ")
+		if strings.HasSuffix(asked[i], ".seg") && !strings.Contains(near, "/aliases/") {
+			t.Errorf("a delta is asked for without the alias: %s", near)
 		}
 	}
 }
@@ -480,7 +481,8 @@ func attacks(t *testing.T, server *objectstest.Server) {
 // TestRefusals: what cannot be a bucket is refused with its key, and no error has the secret.
 func TestRefusals(t *testing.T) {
 	for _, place := range []string{"s3://", "s3://UPPER/x", "s3://u:p@models", "s3://models?endpoint=ftp://x",
-		"s3://models?endpoint=https://x/path", "s3://models?path_style=perhaps", "s3://models?bucket=x", "gs://UPPER", "gs://models?region=x", "azure://account",
+		"s3://models?endpoint=https://x/path", "s3://models?path_style=perhaps", "s3://models?bucket=x", "gs://UPPER", "gs://models?region=x",
+		"azure://account",
 		"azure://account/UPPER", "azure://account/models?path_style=true", "swift://models"} {
 		if _, err := objects.Open(place); err == nil || !strings.HasPrefix(err.Error(), "objects: ") {
 			t.Errorf("%s: %v", place, err)
