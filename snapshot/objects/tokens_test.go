@@ -122,6 +122,13 @@ func TestTokens(t *testing.T) {
 			good.Store(&revoked)
 			_, err := bucket.List(t.Context(), "")
 			snapshottest.Must(t, err)
+			minute := `"expires_in": 60` // another one is asked for already
+			from.life.Store(&minute)
+			from.given.Store(0)
+			good.Store(nil)
+			bucket = open(t, place)
+			_, err = bucket.List(t.Context(), "")
+			snapshottest.Must(t, err)
 			from.status.Store(500)
 			_, err = bucket.List(t.Context(), "") // by the token it has
 			snapshottest.Must(t, err)
