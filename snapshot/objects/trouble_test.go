@@ -131,8 +131,9 @@ func tornAnswers(t *testing.T, server *objectstest.Server) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		},
-		"not there yet": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
-		"without a tag": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) },
+		"without a beginning": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"not there yet":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+		"without a tag":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) },
 		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		},

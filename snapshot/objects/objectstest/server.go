@@ -163,7 +163,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	q := s.read(r)
 	if s.Before != nil {
 		if status := s.Before(q.method, q.key); status != 0 {
-			s.fail(w, status, "InternalError")
+			s.fail(w, status, map[int]string{http.StatusForbidden: "AccessDenied", http.StatusServiceUnavailable: "SlowDown",
+				http.StatusTooManyRequests: "SlowDown"}[status])
 			return
 		}
 	}
