@@ -67,7 +67,7 @@ type Client struct {
 	ID       string
 	Secret   func() (string, error) // called for each token, so that a secret can be renewed
 	Scopes   []string
-	HTTP     *http.Client // nil is one that waits 5 s for an answer
+	HTTP     *http.Client // nil is one that waits 5 s for an answer and follows no redirection
 }
 
 // issuerTimeout bounds how long an issuer may take, and issuerPause is the least time between two tries while the
@@ -81,10 +81,13 @@ const (
 // issuer gives no other.
 func (c Client) Tokens() Tokens {
 	if c.HTTP == nil {
-		c.HTTP = &http.Client{Timeout: issuerTimeout}
+		c.HTTP = &http.Client{Timeout: issuerTimeout, CheckRedirect: stay}
 	}
 	return (&issued{client: c, now: time.Now}).token
 }
+
+// stay follows no redirection: a secret is for the issuer alone.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // issued keeps the last token of an issuer.
 type issued struct {

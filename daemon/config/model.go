@@ -227,7 +227,7 @@ type Evaluate struct {
 
 // Publish says where versions go and which of them consumers get.
 type Publish struct {
-	Store       string      `json:"store"`        // a directory, or s3://bucket/prefix
+	Store       string      `json:"store"`        // a directory, or a bucket, as objects.Open takes it
 	UpdateEvery Duration    `json:"update_every"` // time between versions of kind update; 0 for none
 	Deltas      Deltas      `json:"deltas,omitzero"`
 	Vectors     VectorTable `json:"vectors,omitzero"`

@@ -212,7 +212,8 @@ func (v *validator) model(m *Model, path string) {
 	v.whole(at("evaluate.window"), m.Evaluate.Window, 1, 10_000_000)
 	v.field(at("evaluate.baseline_by"), m.Evaluate.BaselineBy, m.Schema.Categorical)
 	if m.Publish.Store == "" {
-		v.bad(at("publish.store"), "", "a directory, or s3://bucket/prefix")
+		v.bad(at("publish.store"), "", "a directory, s3://bucket/prefix, gs://bucket/prefix or "+
+			"azure://account/container/prefix")
 	}
 	if place := m.Publish.Objects; place != "" {
 		if _, err := objects.Open(place); err != nil {

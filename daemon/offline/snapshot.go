@@ -29,7 +29,7 @@ type SnapshotRef struct {
 // Versions say where the versions of a model are: in a store, under its name, or where a configuration says. A model
 // that is the only one of either need not be named.
 type Versions struct {
-	Store      string `placeholder:"DIR"  help:"Directory of the snapshots, or s3://bucket/prefix."`
+	Store      string `placeholder:"DIR"  help:"Directory of the snapshots, or URL of a bucket."`
 	ConfigFile string `placeholder:"FILE" help:"Configuration file, in place of --store: it says where the snapshots are." name:"config.file"`
 	Model      string `placeholder:"NAME" help:"Model, if there are several."`
 

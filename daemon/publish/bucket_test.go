@@ -12,7 +12,12 @@ import (
 // TestBucket: with publish.store a bucket, consumers follow the bucket, and a publisher without its working copy
 // continues from it.
 func TestBucket(t *testing.T) {
-	server := objectstest.New(t)
+	for _, cloud := range objectstest.Clouds {
+		t.Run(cloud, func(t *testing.T) { inBucket(t, objectstest.For(t, cloud)) })
+	}
+}
+
+func inBucket(t *testing.T, server *objectstest.Server) {
 	m := signingModel(t)
 	m.Publish.Objects = server.URL("prod")
 	first, err := New(m, t.TempDir(), time.Now, nil)

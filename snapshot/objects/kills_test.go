@@ -77,8 +77,8 @@ func publishAndDie(spec string) error {
 
 // killedAtEveryStep kills a writer at each of its steps: aliases of the bucket name whole versions, and the next
 // writer, with the same working copy or without one, continues with larger numbers.
-func killedAtEveryStep(t *testing.T, url func(number int) string) (steps []string) {
-	for number := 0; ; number += tier.Size(2, 1) {
+func killedAtEveryStep(t *testing.T, stride int, url func(number int) string) (steps []string) {
+	for number := 0; ; number += stride {
 		at, dir := url(number), t.TempDir()
 		store := writerOf(t, at, dir)
 		publishOne(t, store)
@@ -125,9 +125,16 @@ func killedAtEveryStep(t *testing.T, url func(number int) string) (steps []strin
 	}
 }
 
-func TestKilledAtEveryStep(t *testing.T) {
-	server := objectstest.New(t)
-	steps := killedAtEveryStep(t, func(number int) string { return server.URL(fmt.Sprint("k", number)) })
+func TestKilledAtEveryStep(t *testing.T) { each(t, killed) }
+
+func killed(t *testing.T, server *objectstest.Server) {
+	stride := 2
+	if server.Cloud != "s3" {
+		stride = 6 // the writer is the same
+	}
+	steps := killedAtEveryStep(t, tier.Size(stride, 1), func(number int) string {
+		return server.URL(fmt.Sprint("k", number))
+	})
 	for _, site := range []string{"snapshot.object", "snapshot.object_alias", "snapshot.object_delta",
 		"snapshot.object_head"} {
 		if tier.Asked(tier.Long) && !slices.Contains(steps, site) {
@@ -137,15 +144,22 @@ func TestKilledAtEveryStep(t *testing.T) {
 	t.Logf("killed at %d steps", len(steps))
 }
 
-// TestVersity runs the kills and a race of writers on a store of somebody else: versitygw, which has to be on the PATH
-// or in Go's directory of commands.
-func TestVersity(t *testing.T) {
+// TestStores runs the kills and a race of writers on stores of others: versitygw, Azurite and fake-gcs-server, which
+// have to be on the PATH or in Go's directory of commands.
+func TestStores(t *testing.T) {
 	tier.Need(t, tier.Broker)
-	url := versity(t)
+	for name, start := range map[string]func(*testing.T) string{
+		"versitygw": versity, "azurite": azurite, "fake-gcs-server": fakeGoogle,
+	} {
+		t.Run(name, func(t *testing.T) { onStore(t, start(t), name) })
+	}
+}
+
+func onStore(t *testing.T, url, name string) {
 	began := time.Now()
 	var steps []string
 	for round := range tier.Size(1, 6) {
-		steps = append(steps, killedAtEveryStep(t, func(number int) string {
+		steps = append(steps, killedAtEveryStep(t, 1, func(number int) string {
 			return strings.Replace(url, "models", fmt.Sprintf("models/k%d-%d", round, number), 1)
 		})...)
 	}
@@ -215,39 +229,82 @@ func (c *counted) Get(ctx context.Context, key, unless string, limit int64) ([]b
 	return c.Reader.Get(ctx, key, unless, limit)
 }
 
-// versity starts versitygw and returns the URL of a bucket in it.
-func versity(t *testing.T) string {
+// command returns the path of a command, or skips the test.
+func command(t *testing.T, name, install string) string {
 	t.Helper()
-	command, err := exec.LookPath("versitygw")
+	path, err := exec.LookPath(name)
 	if err != nil {
 		home, _ := os.UserHomeDir() // LookPath says what is missing
-		if command, err = exec.LookPath(filepath.Join(home, "go", "bin", "versitygw")); err != nil {
-			t.Skip("versitygw is not installed: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+		if path, err = exec.LookPath(filepath.Join(home, "go", "bin", name)); err != nil {
+			t.Skip(name + " is not installed: " + install)
 		}
 	}
-	t.Setenv("AWS_ACCESS_KEY_ID", "tester")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "tester-secret")
+	return path
+}
+
+// started runs a store until the test ends. args are made of its address.
+func started(t *testing.T, path string, args func(host, port string) []string) (address string) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	snapshottest.Must(t, err)
-	address := ln.Addr().String()
-	root := t.TempDir()
-	snapshottest.Must(t, ln.Close(), os.Mkdir(filepath.Join(root, "models"), 0o755))
-	gateway := exec.Command(command, "--access", "tester", "--secret", "tester-secret", "--port", address, "--quiet",
-		"posix", root)
-	gateway.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID=tester", "ROOT_SECRET_ACCESS_KEY=tester-secret")
+	address = ln.Addr().String()
+	snapshottest.Must(t, ln.Close())
+	host, port, err := net.SplitHostPort(address)
+	snapshottest.Must(t, err)
+	store := exec.Command(path, args(host, port)...)
 	var out bytes.Buffer
-	gateway.Stdout, gateway.Stderr = &out, &out
-	snapshottest.Must(t, gateway.Start())
+	store.Stdout, store.Stderr = &out, &out
+	snapshottest.Must(t, store.Start())
 	t.Cleanup(func() {
-		_ = gateway.Process.Kill()
-		_ = gateway.Wait() // it was killed
+		_ = store.Process.Kill()
+		_ = store.Wait() // it was killed
 		if t.Failed() {
 			t.Log(out.String())
 		}
 	})
-	await(t, "the gateway", func() bool {
+	await(t, "the store", func() bool {
 		conn, err := net.Dial("tcp", address)
 		return err == nil && conn.Close() == nil
 	})
-	return "s3://models?path_style=true&endpoint=http://" + address
+	return address
+}
+
+// versity starts versitygw and returns the URL of a bucket in it.
+func versity(t *testing.T) string {
+	path := command(t, "versitygw", "go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+	t.Setenv("AWS_ACCESS_KEY_ID", "tester")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "tester-secret")
+	t.Setenv("ROOT_ACCESS_KEY_ID", "tester")
+	t.Setenv("ROOT_SECRET_ACCESS_KEY", "tester-secret")
+	root := t.TempDir()
+	snapshottest.Must(t, os.Mkdir(filepath.Join(root, "models"), 0o755))
+	return "s3://models?path_style=true&endpoint=http://" + started(t, path, func(host, port string) []string {
+		return []string{"--access", "tester", "--secret", "tester-secret", "--port", host + ":" + port, "--quiet", "posix",
+			root}
+	})
+}
+
+// fakeGoogle starts fake-gcs-server and returns the URL of a bucket in it.
+func fakeGoogle(t *testing.T) string {
+	path := command(t, "fake-gcs-server", "go install github.com/fsouza/fake-gcs-server@v1.56.1")
+	data := t.TempDir()
+	snapshottest.Must(t, os.Mkdir(filepath.Join(data, "models"), 0o755))
+	t.Setenv("STORAGE_EMULATOR_HOST", "http://"+started(t, path, func(host, port string) []string {
+		return []string{"-scheme", "http", "-host", host, "-port", port, "-backend", "memory", "-data", data, "-log-level",
+			"warn"}
+	}))
+	return "gs://models"
+}
+
+// azurite starts Azurite and returns the URL of a container in it. The account and its key are those of every Azurite.
+func azurite(t *testing.T) string {
+	path := command(t, "azurite-blob", "npm install -g azurite@3.37.0")
+	const key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+	t.Setenv("AZURE_STORAGE_KEY", key)
+	address := started(t, path, func(host, port string) []string {
+		return []string{"--blobHost", host, "--blobPort", port, "--location", t.TempDir(), "--disableTelemetry", "--silent"}
+	})
+	url := "http://" + address + "/devstoreaccount1"
+	snapshottest.Must(t, objects.MakeContainer(t.Context(), "azure://devstoreaccount1/models?endpoint="+url))
+	return "azure://devstoreaccount1/models?endpoint=" + url
 }

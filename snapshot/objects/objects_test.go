@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -62,6 +63,13 @@ func writerOf(t *testing.T, url, dir string) *publish.Store {
 	store, err := writer(url, dir)
 	snapshottest.Must(t, err)
 	return store
+}
+
+// each tests with a store of each cloud.
+func each(t *testing.T, test func(t *testing.T, server *objectstest.Server)) {
+	for _, cloud := range objectstest.Clouds {
+		t.Run(cloud, func(t *testing.T) { test(t, objectstest.For(t, cloud)) })
+	}
 }
 
 func contents() *format.Contents { return snapshottest.TestContents(snapshottest.Small) }
@@ -132,8 +140,9 @@ func load(t *testing.T, url, alias string) (*snapshot.Model, error) {
 
 // TestPublishAndFollow: a version, its deltas and a rollback reach a follower; one without news makes one conditional
 // request a poll and no list.
-func TestPublishAndFollow(t *testing.T) {
-	server := objectstest.New(t)
+func TestPublishAndFollow(t *testing.T) { each(t, publishAndFollow) }
+
+func publishAndFollow(t *testing.T, server *objectstest.Server) {
 	url := server.URL("prod")
 	const every = 20 * time.Millisecond
 	store := writerOf(t, url, t.TempDir())
@@ -163,20 +172,64 @@ func TestPublishAndFollow(t *testing.T) {
 	snapshottest.Must(t, err)
 	await(t, "the renewal", func() bool { return w.Status().Renewed.Equal(renewed.Renewal.Renewed) })
 
-	// Without news the head is asked for alone, but in one of 16 polls the alias and in one a delta, which is not there.
+	// Without news the head is asked for alone, but in one of 15 polls the alias and a delta, which is not there.
 	idle(t, server)
 	const polls = 48
 	began := time.Now()
 	pause(t, polls*every)
 	most := int(time.Since(began)/(every*4/5)) + 1
-	if c := server.Counts(); c["LIST"] > 0 || c["GET"] > most/16+1 || c["GET"]+c["GET304"] > most || c["GET304"] < 2 {
+	if c := server.Counts(); c["LIST"] > 0 || c["GET"] > most/15+1 || c["GET"]+c["GET304"] > most || c["GET304"] < 2 {
 		t.Errorf("requests of an idle follower: %v, want at most %d, not changed, and no list", c, most)
+	}
+}
+
+// TestEachPollSeesAnAlias: a poll that asks for a delta in place of the head asks for the alias, too: a version waits for
+// one poll at most.
+func TestEachPollSeesAnAlias(t *testing.T) {
+	server := objectstest.New(t)
+	var mu sync.Mutex
+	var asked []string
+	deltas := 0
+	server.Answer = func(_ http.ResponseWriter, _ *http.Request, _, key string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, key)
+		if strings.HasSuffix(key, ".seg") {
+			deltas++
+		}
+		return false
+	}
+	publishOne(t, writerOf(t, server.URL("x"), t.TempDir()))
+	follower(t, server.URL("x"), time.Millisecond)
+	seen := func(n int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return deltas >= n
+	}
+	await(t, "the first delta that is asked for", func() bool { return seen(2) })
+	mu.Lock()
+	asked, deltas = nil, 0
+	mu.Unlock()
+	await(t, "deltas without news", func() bool { return seen(3) })
+	mu.Lock()
+	defer mu.Unlock()
+	for i := 3; i < len(asked)-3; i++ { // both are asked for at the same time, and the head may be before one of them
+		near := strings.Join(asked[i-3:i+4], " ")
+		if strings.HasSuffix(asked[i], ".seg") && !strings.Contains(near, "/aliases/") {
+			t.Errorf("a delta is asked for without the alias: %s", near)
+		}
 	}
 }
 
 // TestHeadIsNotTrusted: a follower finds what is new without the head, later: the writer knows none, as those before it
 // did, or was killed before it wrote it; or somebody else writes it.
 func TestHeadIsNotTrusted(t *testing.T) {
+	for _, cloud := range objectstest.Clouds {
+		t.Run(cloud, func(t *testing.T) { headIsNotTrusted(t, cloud) })
+	}
+}
+
+func headIsNotTrusted(t *testing.T, cloud string) {
 	const head = "models/x/m/head"
 	for name, change := range map[string]func(o map[string][]byte){
 		"stale":   func(map[string][]byte) {},
@@ -185,7 +238,7 @@ func TestHeadIsNotTrusted(t *testing.T) {
 		"garbage": func(o map[string][]byte) { o[head] = bytes.Repeat([]byte("x"), 1<<20) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := objectstest.New(t)
+			server := objectstest.For(t, cloud)
 			var older atomic.Bool
 			server.Before = func(method, key string) int {
 				if older.Load() && key == head && (method == "PUT" || name == "refused") { // without the right to list, too
@@ -230,8 +283,9 @@ func TestHeadIsNotTrusted(t *testing.T) {
 
 // TestTwoWriters: of writers that do not know of each other one wins each number and move; the other has changed
 // nothing, and continues from what the winner wrote.
-func TestTwoWriters(t *testing.T) {
-	server := objectstest.New(t)
+func TestTwoWriters(t *testing.T) { each(t, twoWriters) }
+
+func twoWriters(t *testing.T, server *objectstest.Server) {
 	url := server.URL("")
 	const writers, each = 3, 12
 	var mu sync.Mutex
@@ -292,8 +346,9 @@ func TestTwoWriters(t *testing.T) {
 
 // TestLostWorkingCopy: a writer without its directory takes versions, aliases and log from the bucket, and one whose
 // bucket lost everything writes it anew.
-func TestLostWorkingCopy(t *testing.T) {
-	server := objectstest.New(t)
+func TestLostWorkingCopy(t *testing.T) { each(t, lostWorkingCopy) }
+
+func lostWorkingCopy(t *testing.T, server *objectstest.Server) {
 	url := server.URL("a/b")
 	dir := t.TempDir()
 	store := writerOf(t, url, dir)
@@ -323,8 +378,9 @@ func TestLostWorkingCopy(t *testing.T) {
 }
 
 // TestPruned: versions that go are gone from the bucket, and so is what killed writers left below the newest.
-func TestPruned(t *testing.T) {
-	server := objectstest.New(t)
+func TestPruned(t *testing.T) { each(t, pruned) }
+
+func pruned(t *testing.T, server *objectstest.Server) {
 	url := server.URL("p")
 	store := writerOf(t, url, t.TempDir())
 	for range 4 {
@@ -349,8 +405,9 @@ func TestPruned(t *testing.T) {
 }
 
 // TestAttacks: an attacker who may write to the bucket can stop consumers, and change nothing that they use.
-func TestAttacks(t *testing.T) {
-	server := objectstest.New(t)
+func TestAttacks(t *testing.T) { each(t, attacks) }
+
+func attacks(t *testing.T, server *objectstest.Server) {
 	url := server.URL("x")
 	store := writerOf(t, url, t.TempDir())
 	publishOne(t, store)
@@ -425,28 +482,33 @@ func TestAttacks(t *testing.T) {
 // TestRefusals: what cannot be a bucket is refused with its key, and no error has the secret.
 func TestRefusals(t *testing.T) {
 	for _, place := range []string{"s3://", "s3://UPPER/x", "s3://u:p@models", "s3://models?endpoint=ftp://x",
-		"s3://models?endpoint=https://x/path", "s3://models?path_style=perhaps", "s3://models?bucket=x", "gs://models"} {
+		"s3://models?endpoint=https://x/path", "s3://models?path_style=perhaps", "s3://models?bucket=x", "gs://UPPER", "gs://models?region=x",
+		"azure://account",
+		"azure://account/UPPER", "azure://account/models?path_style=true", "swift://models"} {
 		if _, err := objects.Open(place); err == nil || !strings.HasPrefix(err.Error(), "objects: ") {
 			t.Errorf("%s: %v", place, err)
 		}
 	}
-	for _, condition := range []string{"If-Match", "If-None-Match"} {
-		server := objectstest.New(t)
-		server.Ignores = condition
+	for _, cloud := range objectstest.Clouds {
+		for _, condition := range []string{"If-Match", "If-None-Match"} {
+			server := objectstest.For(t, cloud)
+			server.Ignores = condition
+			store := writerOf(t, server.URL("x"), t.TempDir())
+			if _, err := store.Publish(t.Context(), "m", contents()); err == nil ||
+				!strings.Contains(err.Error(), "does not look at "+condition) {
+				t.Errorf("%s without %s: %v", cloud, condition, err)
+			}
+			if keys := server.Objects(nil); len(keys) != 1 {
+				t.Errorf("%s without %s has %v, want the claim alone", cloud, condition, keys)
+			}
+		}
+		server := objectstest.For(t, cloud)
+		server.Before = func(string, string) int { return 403 }
 		store := writerOf(t, server.URL("x"), t.TempDir())
-		if _, err := store.Publish(t.Context(), "m", contents()); err == nil ||
-			!strings.Contains(err.Error(), "does not look at "+condition) {
-			t.Errorf("a store without %s: %v", condition, err)
+		_, err := store.Publish(t.Context(), "m", contents())
+		place, _, _ := strings.Cut(server.URL("x"), "?")
+		if err == nil || strings.Contains(err.Error(), "canary-secret") || !strings.Contains(err.Error(), place+"/m") {
+			t.Errorf("%s: error %v", cloud, err)
 		}
-		if keys := server.Objects(nil); len(keys) != 1 {
-			t.Errorf("a store without %s has %v, want the claim alone", condition, keys)
-		}
-	}
-	server := objectstest.New(t)
-	server.Before = func(string, string) int { return 403 }
-	store := writerOf(t, server.URL("x"), t.TempDir())
-	_, err := store.Publish(t.Context(), "m", contents())
-	if err == nil || strings.Contains(err.Error(), "canary-secret") || !strings.Contains(err.Error(), "s3://models/x/m") {
-		t.Errorf("error %v", err)
 	}
 }

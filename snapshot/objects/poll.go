@@ -17,9 +17,9 @@ const (
 	kinds
 )
 
-// round is how many polls there are for one that asks for an alias in place of the head, and one that asks for a delta.
-// A writer that is killed between the two changes the head when it starts again; one that knows no head is found so.
-const round = 16
+// round is how many polls there are for one that asks for an alias and for a delta in place of the head. A writer that
+// is killed before it changes the head does so when it starts again; one that knows no head is found so.
+const round = 15
 
 const maxHeadBytes = 1024
 
@@ -88,13 +88,13 @@ func (s *Source) await(ctx context.Context, model string, of kind, before int64)
 	}
 }
 
-// pause returns the time to the next poll.
+// pause returns the time to the next poll. There is a request more in a round than polls: so the mean is longer.
 func (s *Source) pause() time.Duration {
 	every := s.Every
 	if every <= 0 {
 		every = pollEvery
 	}
-	return every - every/5 + rand.N(2*every/5+1)
+	return every - every/10 + rand.N(2*every/5+1)
 }
 
 // ask waits until a poll is due and carries it out. Only one does at a time.
@@ -112,10 +112,7 @@ func (s *Source) ask(ctx context.Context, model string, p *poll, due time.Durati
 	p.audit = p.number%round == 0 && !p.absent
 	switch {
 	case p.audit:
-		p.news[aliases]++
-		return nil
-	case p.number%round == round/2 && !p.absent:
-		p.news[deltas]++
+		p.all()
 		return nil
 	case p.absent:
 		defer p.all()

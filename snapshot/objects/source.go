@@ -25,7 +25,8 @@ type Reader interface {
 // snapshot.Source. All that wait for news of a model share its polls.
 type Source struct {
 	Bucket Reader
-	// Every is the mean pause between two looks; 0 is 2 s. Each is drawn from ±20 %, so that many readers spread.
+	// Every is a time with one request in the mean; 0 is 2 s. A pause is drawn from 0.9 to 1.3 of it, so that many readers
+	// spread.
 	Every time.Duration
 
 	mu    sync.Mutex

@@ -294,7 +294,7 @@ func (s *Store) testConditions(ctx context.Context, key string) error {
 	refused := true
 	for condition, write := range map[string]func() (string, error){
 		"If-None-Match": func() (string, error) { return s.Bucket.PutAbsent(ctx, key, nil) },
-		"If-Match":      func() (string, error) { return s.Bucket.Replace(ctx, key, "another", nil) },
+		"If-Match":      func() (string, error) { return s.Bucket.Replace(ctx, key, "1", nil) },
 	} {
 		_, err := write()
 		if err == nil {

@@ -23,9 +23,12 @@ const timeout = 5 * time.Second
 // Chain returns keys that are fetched when they are first needed, and again before they expire. It is safe for
 // concurrent use.
 func Chain(metadata bool) *credentials.Credentials {
-	iam := &credentials.IAM{Client: &http.Client{Timeout: timeout}}
+	iam := &credentials.IAM{Client: &http.Client{Timeout: timeout, CheckRedirect: stay}}
 	return credentials.New(&chain{metadata: metadata, iam: iam, Provider: iam})
 }
+
+// stay follows no redirection: the token of a web identity is for one address.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // chain decides at each retrieval which provider has the keys. Its caller locks.
 type chain struct {
