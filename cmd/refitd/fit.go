@@ -23,13 +23,13 @@ type fitCmd struct {
 	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration file with the model; else the format says what is predicted."`
 	Model      string `                   placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
 
-	Task     string         `enum:",{tasks}"                            default:"" placeholder:"TASK"       help:"What the label is: {tasksText}. Default: ordinal or, for libsvm, multiclass."`
+	Task     string         `enum:",{tasks}"                             default:"" placeholder:"TASK"       help:"What the label is: {tasksText}. Default: ordinal or, for libsvm, multiclass."`
 	Kernel   string         `enum:",auto,anova,homogeneous"              default:"" placeholder:"KERNEL"     help:"anova (distinct features) or homogeneous; default by fields."`
 	Augment  bool           `                                                                                help:"Add a constant feature, which gives a homogeneous kernel linear terms."`
 	Penalty  string         `enum:",l1,l1l2,l1linf"                      default:"" placeholder:"l1linf"     help:"Penalty on the output weights: l1, l1l2 or l1linf."`
 	Lambda   string         `                                                       placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight; auto (default) tries several."`
 	MaxBasis *int           `                                                       placeholder:"20"         help:"Largest number of basis vectors."`
-	Refit    string         `enum:",auto,{refits}"                      default:"" placeholder:"REFIT"      help:"{refitsText}, the default where it applies."`
+	Refit    string         `enum:",auto,{refits}"                       default:"" placeholder:"REFIT"      help:"{refitsText}, the default where it applies."`
 	Solver   string         `enum:",hybrid,fista,stochastic,svrg,newton" default:"" placeholder:"hybrid"     help:"Solver: hybrid, fista, stochastic, svrg or newton."`
 	Linear   *config.Linear `                                                       placeholder:"ridge:0.5"  help:"Linear term: ridge:STRENGTH or none."`
 
