@@ -46,7 +46,7 @@ func Main(m *testing.M) {
 }
 
 // CollectLate has the collector of a process with several daemons run late. Each daemon would bound the memory of all
-// to what it alone needs, over which a third of the processor time of their tests went.
+// to what it alone needs, over which a quarter of the processor time of their tests went.
 func CollectLate() {
 	const percent = 400
 	debug.SetGCPercent(percent)
