@@ -69,7 +69,11 @@ var (
 	layoutV11 = layout{known: true, logStart: true, replica: true}
 )
 
-var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
+// bodies are buffers. A new one has room for as much as came last: to grow there copies a response five times.
+var (
+	bodies = sync.Pool{New: func() any { b := make([]byte, 0, max(64<<10, latest.Load())); return &b }}
+	latest atomic.Int64 // bytes of the last response and some more, of a large message no more than others have
+)
 
 var errTooLong = fmt.Errorf("the broker's answer has more than %d bytes: lower message.max.bytes of the topic",
 	maxBodyBytes)
@@ -94,6 +98,7 @@ func (t *rawTopics) read(r io.Reader, l layout) (int64, error) {
 		*t.body = b
 		switch {
 		case errors.Is(err, io.EOF):
+			latest.Store(int64(min(len(b), maxResponseBytes) + bodySpare))
 			return int64(len(b)), nil
 		case err != nil:
 			return int64(len(b)), err

@@ -236,6 +236,7 @@ func TestBodyGrowsOnce(t *testing.T) {
 		in := body(l, 10, 30<<20, 0, 17)
 		var r rawTopics
 		bodies = sync.Pool{New: bodies.New}
+		latest.Store(0)
 		n, err := r.read(iotest.DataErrReader(bytes.NewReader(in)), l)
 		if err != nil || int(n) != len(in) || !bytes.Equal(*r.body, in) {
 			t.Fatalf("%+v: %d of %d bytes, %v", l, n, len(in), err)
@@ -243,6 +244,10 @@ func TestBodyGrowsOnce(t *testing.T) {
 		if c := cap(*r.body); c > len(in)+2*bodySpare {
 			t.Errorf("%+v: %d bytes in a buffer of %d", l, len(in), c)
 		}
+		if next := cap(*bodies.New().(*[]byte)); next < maxResponseBytes || next > maxResponseBytes+bodySpare {
+			t.Errorf("%+v: the next buffer is of %d bytes", l, next)
+		}
+		latest.Store(0)
 		lie := body(l, 100<<10)
 		at := bytes.Index(lie, binary.BigEndian.AppendUint32(nil, 100<<10))
 		binary.BigEndian.PutUint32(lie[at:], maxBodyBytes)

@@ -69,7 +69,7 @@ func TestKilledRunsEndAlike(t *testing.T) {
 func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	n, every := tier.Size(2400, 4000), tier.Size("every_events: 800", "every_events: 1000")
+	n, every := tier.Size(1200, 4000), tier.Size("every_events: 400", "every_events: 1000")
 	b := daemontest.New(t)
 	b.ProduceRatings(5, n)
 	for name, edits := range map[string][]string{

@@ -170,9 +170,14 @@ func TestDamagedAliasesAreRebuilt(t *testing.T) {
 			return err
 		},
 	}
+	pair := 0
 	for kind, spoil := range damage {
 		for writer, write := range writers {
-			for _, name := range []string{pointer.Champion, pointer.Latest, "stable"} {
+			pair++
+			for i, name := range []string{pointer.Champion, pointer.Latest, "stable"} {
+				if (pair+i)%3 != 0 && !tier.Asked(tier.Long) {
+					continue
+				}
 				store, dir, _ := publishSigned(t, 3)
 				for alias, version := range map[string]int64{pointer.Champion: 2, "stable": 1, "canary": 3} {
 					snapshottest.Must(t, setAlias(t, store, alias, version))

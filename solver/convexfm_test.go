@@ -181,7 +181,8 @@ func interactions(seed uint64, lossFn Loss, n, d int) *Problem {
 func TestConvexFMLosses(t *testing.T) {
 	tier.NotUnderRace(t)
 	for n, loss := range []Loss{Squared{}, BinaryLogistic{}, BinarySquaredHinge{}} {
-		for _, kernel := range []Kernel{ANOVA, Homogeneous} {
+		kernels := []Kernel{ANOVA, Homogeneous}
+		for _, kernel := range tier.Size(kernels[n%2:n%2+1], kernels) {
 			p := interactions(uint64(n), loss, 200, 5)
 			s := smallSettings()
 			s.Kernel, s.Penalty, s.Lambda, s.MaxBasis, s.Tolerance, s.LinearRidge = kernel, L1, 6, 60, 1e-5, 0.5

@@ -111,8 +111,8 @@ func TestHopelessProblems(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, lambda := range []float64{1e-12, 1e-6 * top, 0.5 * top, 1.5 * top} {
-					if s.Lambda = lambda; lambda == 0 {
+				for i, lambda := range []float64{1e-12, 1e-6 * top, 0.5 * top, 1.5 * top} {
+					if s.Lambda = lambda; lambda == 0 || (i+n/2)%2 == 1 && !tier.Asked(tier.Long) {
 						continue
 					}
 					res, err := Solve(t.Context(), p, nil, s)

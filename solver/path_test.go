@@ -361,7 +361,7 @@ func TestPathCutShortIsRepeated(t *testing.T) {
 			}
 			cuts[fmt.Sprint(steps)] = true
 		}
-		for n := 1; n <= calls; n += max(1, calls/30) {
+		for n := 1; n <= calls; n += max(1, calls/tier.Size(12, 30)) {
 			for first := 0; first < len(lambdas); first += 2 {
 				for _, every := range tier.Size([]int{30}, []int{1, 300}) {
 					cutAt(n, first, every)

@@ -15,11 +15,14 @@ func TestDenseFitBound(t *testing.T) {
 		d := newDensePart(MultinomialLogistic{}, 2*loss.FitTile+11, 3, 2*gamma.BoundColumns+5, weighted)
 		f := d.fit(t.Context(), 2)
 		got, width := f.Bound(), f.K+1
+		var rows [][]float64
+		for _, row := range d.rows {
+			rows = append(rows, append(slices.Clone(row), 1))
+		}
 		for j := range width {
 			for l := j; l < width; l++ {
 				want := 0.0
-				for i := range d.rows {
-					z := append(slices.Clone(d.rows[i]), 1)
+				for i, z := range rows {
 					want += d.p.Weight(i) * z[j] * z[l]
 				}
 				want *= 0.5 * d.p.Loss.Curvature(3)

@@ -21,11 +21,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 func TestMain(m *testing.M) {
+	daemontest.CollectLate()
 	testscript.Main(m, map[string]func(){"refitd": main})
 }
 
@@ -47,7 +49,6 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("BROKER", broker.ListenAddrs()[0])
 			env.Setenv("TESTDATA", testdata)
-			env.Setenv("GOGC", "400") // hundreds of processes that end at once: a quarter of a start is collection
 			return nil
 		},
 		Condition: func(name string) (bool, error) {

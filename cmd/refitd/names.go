@@ -40,13 +40,16 @@ func (c *cli) parser(options ...kong.Option) *kong.Kong {
 		kong.Description(
 			"Keeps compact interaction models fresh from Kafka topics. refitd --version prints the version."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		vars(),
 	}, options...)
 	parser, err := kong.New(c, options...)
 	if err != nil {
 		panic("refitd: command line: " + err.Error()) // the tags of cli are wrong
 	}
+	words := vars()
 	for _, verb := range parser.Model.Leaves(false) {
+		for _, flag := range verb.Flags {
+			flag.Help, flag.Enum = words.Replace(flag.Help), words.Replace(flag.Enum)
+		}
 		_, path, _ := strings.Cut(verb.FullPath(), " ")
 		if example := examples[path]; example != "" {
 			verb.Detail = "Example:\n\n    " + strings.ReplaceAll(example, "\n", "\n    ")

@@ -455,8 +455,8 @@ func TestKindsOfRecords(t *testing.T) {
 	}
 	m.When = []event.Condition{c}
 	lost := make(map[uint64][]string)
-	schemas := known{{Kind: event.NumberID, Number: 1}: written(sale), {Kind: event.NumberID, Number: 2}: written(visit),
-		{Kind: event.NumberID, Number: 3}: written(renamed)}
+	schemas := known{{Kind: framing.NumberID, Number: 1}: written(sale), {Kind: framing.NumberID, Number: 2}: written(visit),
+		{Kind: framing.NumberID, Number: 3}: written(renamed)}
 	d := event.NewMapped(ratings, event.DefaultLimits(), m, nil)
 	d.Read(event.Reading{Format: event.FormatAvro, Writers: schemas,
 		Compilers: map[string]event.Compiler{event.FormatAvro: Compile},

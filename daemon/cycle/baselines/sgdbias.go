@@ -53,7 +53,7 @@ func newSGDBias(t *encode.Target, fields, limit int) *SGDBias {
 
 func (s *SGDBias) predict(ev *event.Event) float64 {
 	for f, name := range ev.Categorical[:s.fields] {
-		s.of[f], _ = s.index.Find(s.items, int32(f), name)
+		s.of[f] = s.index.Find(s.items, int32(f), name)
 	}
 	return s.Value()
 }
@@ -74,7 +74,7 @@ func (s *SGDBias) Constant() float64 { return s.Global }
 
 func (s *SGDBias) Weight(field int, name string) float64 {
 	if field < s.fields {
-		if at, _ := s.index.Find(s.items, int32(field), name); at >= 0 {
+		if at := s.index.Find(s.items, int32(field), name); at >= 0 {
 			return s.bias[at]
 		}
 	}
@@ -113,7 +113,7 @@ func (s *SGDBias) correct(of *admission.Correction) {
 		s.Global += step * admission.Remains(sgdStep, 1, of.Since)
 	}
 	for f, name := range of.Is.Categorical[:s.fields] {
-		if at, _ := s.index.Find(s.items, int32(f), name); at >= 0 && !of.Counts.Holds(f) {
+		if at := s.index.Find(s.items, int32(f), name); at >= 0 && !of.Counts.Holds(f) {
 			s.bias[at] += step * admission.Remains(sgdStep, 1, of.Ages[f])
 		}
 	}

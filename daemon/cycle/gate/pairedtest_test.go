@@ -35,7 +35,7 @@ func (s *scores) first(n int) *scores {
 func TestGateErrors(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	const trials = 400
+	trials := tier.Size(200, 400)
 	for _, tails := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(7, 7))
 		wrong, tolerated := 0, 0
@@ -53,7 +53,7 @@ func TestGateErrors(t *testing.T) {
 		}
 		t.Logf("tails %t: %d of %d equal models are worse at some look, %d with a tolerance", tails, wrong, trials,
 			tolerated)
-		if wrong > gateError*trials || tolerated > wrong {
+		if float64(wrong) > gateError*float64(trials) || tolerated > wrong {
 			t.Errorf("tails %t: %d of %d equal models are worse at some look, %d with a tolerance", tails, wrong,
 				trials, tolerated)
 		}
@@ -69,12 +69,12 @@ func TestGateErrors(t *testing.T) {
 				found, loss, against = found+b2i(v.isWorse(1)), loss+v.loss, against+v.against
 			}
 			t.Logf("tails %t: worse by %.1f %%, %d rows: found %.3f", tails, 100*(loss/against-1), c.rows,
-				float64(found)/trials)
+				float64(found)/float64(trials))
 			least := c.least
 			if tails {
 				least = c.tails
 			}
-			if float64(found) < least*trials {
+			if float64(found) < least*float64(trials) {
 				t.Errorf("worse by %.1f %%, %d rows: %d of %d found", 100*(loss/against-1), c.rows, found, trials)
 			}
 		}
@@ -202,7 +202,8 @@ func (s *scores) turned() *scores {
 func TestGateSeesRareGains(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	const trials, gain = 400, 4.6
+	const gain = 4.6
+	trials := tier.Size(200, 400)
 	for _, c := range []struct {
 		rate, cost float64
 		forgotten  float64 // least share of models that are found out that forgot the class, on 3,200 rows
@@ -234,7 +235,7 @@ func TestGateSeesRareGains(t *testing.T) {
 		}
 		t.Logf("class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it", c.rate, c.cost,
 			wrong, trials, forgot)
-		if wrong > gateError*trials || float64(forgot) < c.forgotten*trials {
+		if float64(wrong) > gateError*float64(trials) || float64(forgot) < c.forgotten*float64(trials) {
 			t.Errorf("class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it", c.rate,
 				c.cost, wrong, trials, forgot)
 		}

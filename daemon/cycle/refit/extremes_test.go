@@ -16,6 +16,7 @@ import (
 func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
+	n := tier.Size(160, 300)
 	models := map[string]*config.Model{
 		"variational": amountsModel(nil),
 		"convex":      amountsModel(func(m *config.Model) { m.Train.Refit, m.Train.MaxBasis = "output", 2 }),
@@ -35,10 +36,10 @@ func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 			{"a", "1e15", ""}, {"b", "-1e15", ""}, {"a", "2.2250738585072014e-308", ""}, {"w", "1e6", ""}, {"w",
 				"2.2250738585072014e-308", ""},
 		} {
-			for _, times := range tier.Size([]int{1, 300}, []int{1, 100, 300}) {
+			for _, times := range tier.Size([]int{1, n}, []int{1, 100, n}) {
 				decoder, rejected := event.NewJSON(schema, event.DefaultLimits()), 0
 				var events []event.Event
-				for _, line := range amounts(4, 300, c.field, c.text, times) {
+				for _, line := range amounts(4, n, c.field, c.text, times) {
 					var ev event.Event
 					if r := decoder.Decode(&ev, []byte(line), 1); r == nil {
 						events = append(events, ev)

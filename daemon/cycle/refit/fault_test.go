@@ -54,6 +54,7 @@ func TestTimeBudget(t *testing.T) {
 func TestDegenerateData(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
+	n := tier.Size(600, 1000)
 	classes, binary := cycletest.ClassesModel(event.Multiclass,
 		func(m *config.Model) { m.Train.MaxBasis = 2 }), switchModel()
 	binary.Publish.Gate.MinRows, binary.Train.MaxBasis = 20, 4
@@ -62,35 +63,35 @@ func TestDegenerateData(t *testing.T) {
 		events []event.Event
 		change func(*event.Event)
 	}{
-		"constant labels": {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Label = 3 }},
-		"lowest level":    {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
-		"one user": {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(
+		"constant labels": {cycletest.RatingsModel(nil), cycletest.Stream(10, n), func(ev *event.Event) { ev.Label = 3 }},
+		"lowest level":    {cycletest.RatingsModel(nil), cycletest.Stream(10, n), func(ev *event.Event) { ev.Label = 1 }},
+		"one user": {cycletest.RatingsModel(nil), cycletest.Stream(10, n), func(
 			ev *event.Event) {
 			ev.Categorical[0] = "u"
 		}},
-		"one item": {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(
+		"one item": {cycletest.RatingsModel(nil), cycletest.Stream(10, n), func(
 			ev *event.Event) {
 			ev.Categorical[1] = "i"
 		}},
-		"one of each": {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(
+		"one of each": {cycletest.RatingsModel(nil), cycletest.Stream(10, n), func(
 			ev *event.Event) {
 			ev.Categorical[0], ev.Categorical[1] = "u", "i"
 		}},
-		"one binary class": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
+		"one binary class": {binary, cycletest.Numbers(10, n), func(ev *event.Event) { ev.Label = 1 }},
 		"one class": {classes, cycletest.ClassStream(event.Multiclass, 600), func(
 			ev *event.Event) {
 			ev.Classes = []string{"b"}
 		}},
-		"huge numbers": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) {
+		"huge numbers": {binary, cycletest.Numbers(10, n), func(ev *event.Event) {
 			ev.Numeric[0] = math.Copysign(1e15,
 				ev.Numeric[0])
 		}},
-		"one huge number": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) {
+		"one huge number": {binary, cycletest.Numbers(10, n), func(ev *event.Event) {
 			if ev.Label == 1 && ev.Numeric[0] > 2 {
 				ev.Numeric[0] = 1e15
 			}
 		}},
-		"one number": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) { ev.Numeric[0], ev.Numeric[1] = 7, 7 }},
+		"one number": {binary, cycletest.Numbers(10, n), func(ev *event.Event) { ev.Numeric[0], ev.Numeric[1] = 7, 7 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := slices.Clone(c.events)

@@ -112,7 +112,7 @@ func TestHorizonOfClasses(t *testing.T) {
 			t.Errorf("%s: after a change losses %.3f with horizon %g, %.3f without", asked, forgetting,
 				fitted.HalfLives[chosen], keeping)
 		}
-		if _, chosen := run(asked, linear, false, true, 8000, tier.Size(2000, 1000)); chosen != 0 {
+		if _, chosen := run(asked, linear, false, true, tier.Size(4000, 8000), tier.Size(2000, 1000)); chosen != 0 {
 			t.Errorf("%s: a stream that does not change is forgotten with horizon %g", asked, fitted.HalfLives[chosen])
 		}
 	}

@@ -50,6 +50,7 @@ type Slot struct {
 	Name         string
 	Field        int32
 	newer, Older int32
+	hash         uint32 // of its entry in the index
 }
 
 // SlotBytes is what a name in slots takes without its bytes: its place in the list and its entries in the index.
@@ -65,8 +66,7 @@ func NewSlots(limit int) *Slots {
 
 // Find returns the slot of a name, or -1.
 func (s *Slots) Find(field int, name string) int32 {
-	at, _ := s.index.Find(s.Items, int32(field), name)
-	return at
+	return s.index.Find(s.Items, int32(field), name)
 }
 
 // Touch returns the slot of a name, as the most recent, and whether the slot is new to it. last is where find saw the
@@ -160,17 +160,17 @@ func (x *SlotIndex) hash(field int32, name string) uint32 {
 	return uint32(maphash.String(x.seed, name)) ^ uint32(field)*odd
 }
 
-// Find returns the slot of a name and the place of its entry, or -1 and that of the free entry where it would be.
-func (x *SlotIndex) Find(items []Slot, field int32, name string) (at int32, place uint32) {
+// Find returns the slot of a name, or -1.
+func (x *SlotIndex) Find(items []Slot, field int32, name string) int32 {
 	hash, mask := x.hash(field, name), uint32(len(x.table)-1)
-	for place = hash & mask; ; place = (place + 1) & mask {
+	for place := hash & mask; ; place = (place + 1) & mask {
 		e := x.table[place]
 		if e.next == 0 {
-			return -1, place
+			return -1
 		}
 		if e.hash == hash {
 			if i := &items[e.next-1]; i.Field == field && i.Name == name {
-				return e.next - 1, place
+				return e.next - 1
 			}
 		}
 	}
@@ -188,8 +188,8 @@ func (x *SlotIndex) Add(items []Slot, at int32) {
 		}
 	}
 	i := &items[at]
-	hash := x.hash(i.Field, i.Name)
-	x.table[x.free(hash)] = slotEntry{hash, at + 1}
+	i.hash = x.hash(i.Field, i.Name)
+	x.table[x.free(i.hash)] = slotEntry{i.hash, at + 1}
 }
 
 // free returns the first free place for a hash.
@@ -205,8 +205,11 @@ func (x *SlotIndex) free(hash uint32) uint32 {
 // remove takes out the name of a slot that is there, and moves up the entries after it that would not be found any more
 // (Knuth, volume 3, section 6.4, algorithm R).
 func (x *SlotIndex) remove(items []Slot, at int32) {
-	_, gap := x.Find(items, items[at].Field, items[at].Name)
 	mask := uint32(len(x.table) - 1)
+	gap := items[at].hash & mask
+	for x.table[gap].next != at+1 {
+		gap = (gap + 1) & mask
+	}
 	x.used--
 	for place := (gap + 1) & mask; x.table[place].next != 0; place = (place + 1) & mask {
 		if home := x.table[place].hash & mask; (place-home)&mask >= (place-gap)&mask {

@@ -33,7 +33,7 @@ import (
 type Options struct {
 	Model    *config.Model        `kong:"-"`
 	Data     string               `         required:"" placeholder:"FILE"   help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
-	Format   dataset.Format       `                     placeholder:"FORMAT" help:"${formats}"                                                                                             enum:",${formatNames}" default:""`
+	Format   dataset.Format       `                     placeholder:"FORMAT" help:"{formats}"                                                                                              enum:",{formatNames}"  default:""`
 	Outcomes []string             `placeholder:"FILE" sep:"none" help:"What came of the events, of a model with input.outcomes: both files are played by time. TOPIC=FILE for each of several topics. Repeatable."`
 	Files    offline.TableFiles   `embed:""`
 	Table    offline.TableOptions `                                                                                                                                                                                                                        embed:""`

@@ -27,7 +27,7 @@ const timedRows = 1000
 type Options struct {
 	Snapshot offline.SnapshotRef  `embed:""`
 	Data     string               `         required:"" placeholder:"FILE"       help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
-	Format   dataset.Format       `                     placeholder:"FORMAT"     help:"${formats}"                                                                        enum:",${formatNames}" default:""`
+	Format   dataset.Format       `                     placeholder:"FORMAT"     help:"{formats}"                                                                         enum:",{formatNames}"  default:""`
 	Table    offline.TableOptions `embed:""`
 	Group    string               `                     placeholder:"user"       help:"Field that rankings are made for."`
 	Time     string               `                     placeholder:"FIELD"      help:"Field with the event time, by which later events are not taken for learned ones."`

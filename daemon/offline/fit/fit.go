@@ -22,7 +22,7 @@ import (
 // proportions.
 type Options struct {
 	Data   string         `required:"" placeholder:"FILE"              help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
-	Format dataset.Format `            placeholder:"FORMAT"            help:"${formatsOfFit}"                                                                                                      enum:",${formatNames}" default:""`
+	Format dataset.Format `            placeholder:"FORMAT"            help:"{formatsOfFit}"                                                                                                       enum:",{formatNames}"  default:""`
 	// Format was detected by the first line of --data: other files may have others
 	Detected bool                 `                                                                                                                                                                                                                                           kong:"-"`
 	Files    offline.TableFiles   `embed:""`

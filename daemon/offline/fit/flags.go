@@ -5,9 +5,9 @@ import "github.com/refitd/refitd/daemon/config"
 // AlgorithmFlags say what refits find their model by, in place of the configuration. What is not given stays as it is
 // there.
 type AlgorithmFlags struct {
-	Algorithm string       `enum:",${algorithms}"  default:"" placeholder:"ALGORITHM" help:"What finds the model: ${algorithmsText}."`
+	Algorithm string       `enum:",{algorithms}"   default:"" placeholder:"ALGORITHM" help:"What finds the model: {algorithmsText}."`
 	Degree    int          `                                  placeholder:"2"         help:"Most features in a product: 2 or 3."`
-	Loss      string       `enum:",auto,${losses}" default:"" placeholder:"LOSS"      help:"Training loss: ${lossesText}; by default of task and algorithm."`
+	Loss      string       `enum:",auto,{losses}"  default:"" placeholder:"LOSS"      help:"Training loss: {lossesText}; by default of task and algorithm."`
 	TopK      *config.TopK `                                  placeholder:"auto"      help:"Margins that losses of the best k look at; auto is 5, or all but one class of fewer."          name:"top-k"`
 	Cost      string       `                                  placeholder:"FILE"      help:"CSV file for --loss structured: a row for each true class, what it costs to take it for each."`
 	Moreau    *float64     `                                  placeholder:"0"         help:"Smoothing of a loss of margins, 0 for none."`

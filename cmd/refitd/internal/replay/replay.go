@@ -22,7 +22,7 @@ import (
 // Options say what to send where.
 type Options struct {
 	Path             string         `name:"data" required:"" placeholder:"FILE"      help:"File to send; - is standard input; gzip, zstd and bzip2 are detected."`
-	Format           dataset.Format `                        placeholder:"FORMAT"    help:"${formatsOfReplay}"                                                    enum:",${replayFormats}" default:""`
+	Format           dataset.Format `                        placeholder:"FORMAT"    help:"{formatsOfReplay}"                                                     enum:",{replayFormats}"  default:""`
 	BootstrapServers []string       `            required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
 	Topic            string         `            required:""                         help:"Topic; it is created if absent."`
 	Partitions       int            `                                                help:"Partitions of a topic that is created."                                                                                            default:"4"`
