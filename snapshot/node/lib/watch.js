@@ -4,6 +4,9 @@ import { follow, isFinal, load } from "./reader.js";
 
 const retryMin = 250, retryMax = 5000, retryAbsent = 500; // milliseconds after a failure, doubling; and while there is no alias yet
 
+/** A refusal by onLoad. */
+class RefusedError extends SnapshotError {}
+
 /** Keeps the newest acceptable model of an alias. A version that is refused changes nothing: the last good one is served. */
 export class Watcher {
   #module;
@@ -52,20 +55,19 @@ export class Watcher {
   }
 
   async #run() {
-    let failures = 0, seen = null; // seen is accepted, or refused for good
+    let failures = 0, seen = null; // seen is what the source is asked for a change of: accepted in this run, or refused for good
     while (!this.#stop.signal.aborted) {
       let most = retryMax, found = null;
       try {
         found = await this.#next(seen);
-        if (found) await this.#take(found);
-        seen = found?.pointer ?? seen;
-        failures = 0;
+        if (found && (found.same || !isOf(found.pointer, seen))) await this.#take(found);
+        [seen, failures] = [found?.pointer ?? seen, 0];
         continue;
       } catch (error) {
         if (this.#stop.signal.aborted) return;
         this.#status.error = error;
-        if (isFinal(error) && found) {
-          seen = found.pointer;
+        if (found && (isFinal(error) || error instanceof RefusedError)) { // the same bytes say the same
+          [seen, failures] = [found.pointer, 0];
           continue;
         }
         if (error instanceof NotFoundError) most = retryAbsent;
@@ -76,11 +78,7 @@ export class Watcher {
 
   async #next(seen) {
     const { pin } = this.#options;
-    if (!pin) {
-      // An alias that is refused for its age is asked for again without waiting for news of what was accepted.
-      const last = this.#accepted ?? null;
-      return follow(this.#module, this.#source, this.#trust, this.#alias, last, this.#stop.signal);
-    }
+    if (!pin) return follow(this.#module, this.#source, this.#trust, this.#alias, seen, this.#accepted, this.#stop.signal);
     if (seen?.version === pin) await new Promise((resolve) => this.#stop.signal.addEventListener("abort", resolve, { once: true }));
     return { pointer: { version: pin }, same: false };
   }
@@ -96,7 +94,7 @@ export class Watcher {
     let model;
     try {
       model = await load(this.#module, this.#source, this.#trust, pointer, this.#stop.signal);
-      await this.#options.onLoad?.(model);
+      await this.#ask(model);
     } catch (error) {
       if (!this.#stop.signal.aborted) this.#status.refused++;
       throw error;
@@ -106,6 +104,15 @@ export class Watcher {
     Object.assign(this.#status, { version: model.version, loads: this.#status.loads + 1, error: null, deltaError: null });
     for (const { resolve } of this.#waiting.splice(0)) resolve(model);
     this.#options.onChange?.(model);
+  }
+
+  // Lets the program refuse a version.
+  async #ask(model) {
+    try {
+      await this.#options.onLoad?.(model);
+    } catch (cause) {
+      throw Object.assign(new RefusedError(`version ${model.version}: refused by the program: ${cause?.message ?? cause}`), { cause });
+    }
   }
 
   // Applies the deltas of the version that is served. After a break in the chain all of them are asked for again.
@@ -157,3 +164,6 @@ export class Watcher {
     });
   }
 }
+
+// isOf reports whether two pointers are of one move of the alias, perhaps renewed.
+const isOf = (a, b) => a.version === b?.version && a.sequence === b.sequence && a.manifest_digest === b.manifest_digest;
