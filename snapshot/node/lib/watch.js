@@ -17,6 +17,7 @@ export class Watcher {
   #stop = new AbortController();
   #model = null;
   #base = null; // the same without deltas
+  #following = null; // ends the deltas of it
   #accepted = null;
   #expires = null;
   #waiting = [];
@@ -24,9 +25,8 @@ export class Watcher {
 
   constructor(module, source, trust, alias, { deltas = true, pin = 0, onLoad = null, onChange = null } = {}) {
     [this.#module, this.#source, this.#trust, this.#alias] = [module, source, trust, alias];
-    this.#options = { pin, onLoad, onChange };
+    this.#options = { deltas: deltas && typeof source.deltas === "function", pin, onLoad, onChange };
     this.#run();
-    if (deltas && typeof source.deltas === "function") this.#runDeltas();
   }
 
   /** The model to answer with, null before the first one is loaded, and once it has expired unless that is allowed. */
@@ -51,6 +51,7 @@ export class Watcher {
   /** Stops watching. The last model can still answer. */
   close() {
     this.#stop.abort();
+    this.#following?.abort();
     for (const { reject } of this.#waiting.splice(0)) reject(new SnapshotError("closed"));
   }
 
@@ -99,11 +100,41 @@ export class Watcher {
       if (!this.#stop.signal.aborted) this.#status.refused++;
       throw error;
     }
+    const state = await this.#caughtUp(model);
+    if (this.#stop.signal.aborted) return;
     if (!this.#options.pin) this.#accepted = pointer;
-    [this.#base, this.#model, this.#expires] = [model, model, model.expires];
+    [this.#base, this.#model, this.#expires] = [model, state, model.expires];
     Object.assign(this.#status, { version: model.version, loads: this.#status.loads + 1, error: null, deltaError: null });
-    for (const { resolve } of this.#waiting.splice(0)) resolve(model);
-    this.#options.onChange?.(model);
+    this.#status.deltasApplied += state.position.sequence;
+    this.#following?.abort();
+    this.#following = new AbortController();
+    if (this.#options.deltas) this.#runDeltas(model, state, this.#following.signal);
+    for (const { resolve } of this.#waiting.splice(0)) resolve(state);
+    this.#options.onChange?.(state);
+  }
+
+  // Returns an update that is about to be served with the deltas that there are of it: readers do not go back in time for a moment.
+  // A refit or an earlier version, as by a rollback, is served as it is.
+  async #caughtUp(model) {
+    if (!this.#options.deltas || model.manifest.kind !== "update" || !(this.#base?.version < model.version)) return model;
+    for (let at = model; ; ) {
+      try {
+        const { next, refused, took } = await this.#after(at, this.#stop.signal, false);
+        if (refused || next === at) return next;
+        at = next;
+        took?.();
+      } catch { // #runDeltas finds and reports again what is wrong with the next delta
+        return at;
+      }
+    }
+  }
+
+  // Asks for deltas after a state: the state after those that were taken, and why the next was refused.
+  async #after(state, signal, wait) {
+    const { frames, first, took } = await this.#source.deltas(this.#trust.model, state.version, state.position.sequence, signal, wait);
+    if (frames.length === 0) return { next: state };
+    const { model, refused, whole, next } = state.applied({ ...this.#trust, first }, frames);
+    return { next: model, refused: refused && errorOf(refused), took: () => took?.(whole, next) };
   }
 
   // Lets the program refuse a version.
@@ -115,39 +146,31 @@ export class Watcher {
     }
   }
 
-  // Applies the deltas of the version that is served. After a break in the chain all of them are asked for again.
-  async #runDeltas() {
-    let base = null, state = null, failures = 0;
-    while (!this.#stop.signal.aborted) {
-      if (!this.#base) {
-        await this.#pause(0, retryMin / 10);
-        continue;
-      }
-      if (this.#base !== base) [base, state, failures] = [this.#base, this.#base, 0];
+  // Applies the deltas of a version while it is served. After a break in the chain all of them are asked for again.
+  async #runDeltas(base, state, signal) {
+    for (let failures = 0; !signal.aborted; ) {
       try {
-        const { frames, first, took } = await this.#source.deltas(this.#trust.model, base.version, state.position.sequence, this.#stop.signal);
-        if (frames.length) {
-          const applied = state.applied({ ...this.#trust, first }, frames);
-          this.#serve(base, state, applied.model);
-          state = applied.model;
-          if (applied.refused) throw errorOf(applied.refused);
-          took?.(applied.whole, applied.next);
-        }
+        const { next, refused, took } = await this.#after(state, signal, true);
+        if (signal.aborted) return;
+        this.#serve(state, next);
+        state = next;
+        if (refused) throw refused;
+        took?.();
         failures = 0;
         this.#status.deltaError = null;
         continue;
       } catch (error) {
-        if (this.#stop.signal.aborted) return;
+        if (signal.aborted) return;
         this.#status.deltaError = error;
         if (error instanceof SnapshotError) this.#status.deltasRefused++;
         if (error instanceof ChainError) state = base;
       }
-      await this.#pause(failures++, retryMax);
+      await this.#pause(failures++, retryMax, signal);
     }
   }
 
-  #serve(base, before, next) {
-    if (this.#base !== base || next === before) return;
+  #serve(before, next) {
+    if (next === before) return;
     const gained = next.position.sequence - this.#model.position.sequence;
     if (gained <= 0) return;
     this.#model = next;
@@ -155,12 +178,12 @@ export class Watcher {
     this.#options.onChange?.(next);
   }
 
-  #pause(failures, most) {
+  #pause(failures, most, signal = this.#stop.signal) {
     const time = Math.min(retryMin * 2 ** Math.min(failures, 10), most) * (0.8 + 0.4 * Math.random());
     return new Promise((resolve) => {
       const done = () => (clearTimeout(timer), resolve());
-      const timer = setTimeout(() => (this.#stop.signal.removeEventListener("abort", done), resolve()), time);
-      this.#stop.signal.addEventListener("abort", done, { once: true });
+      const timer = setTimeout(() => (signal.removeEventListener("abort", done), resolve()), time);
+      signal.addEventListener("abort", done, { once: true });
     });
   }
 }

@@ -35,9 +35,11 @@ class FakeModule {
   }
 }
 
-/** A daemon: it holds an ask for an alias until it is another than the last. */
+/** A daemon: it holds an ask for an alias until it is another than the last, and one for deltas until there are some. */
 class FakeSource {
   asked = 0;
+  written = new Map(); // the last delta, by version
+  held = []; // versions whose next delta is waited for
   #named = null;
   #news = [];
   #every;
@@ -49,21 +51,43 @@ class FakeSource {
 
   set(version) {
     this.#named = pointerOf(version);
+    this.#tell();
+  }
+
+  write(version, last) {
+    this.written.set(version, last);
+    this.#tell();
+  }
+
+  #tell() {
     this.#news.splice(0).forEach((tell) => tell());
+  }
+
+  #hold(signal) {
+    return new Promise((resolve) => {
+      this.#news.push(resolve);
+      signal.addEventListener("abort", resolve, { once: true });
+    });
   }
 
   async alias(_model, _alias, last, signal) {
     this.asked++;
     if (this.#every && last) await new Promise((resolve) => setTimeout(resolve, this.#every));
-    else while (last && isSame(this.#named, last) && !signal.aborted) await new Promise((resolve) => {
-      this.#news.push(resolve);
-      signal.addEventListener("abort", resolve, { once: true });
-    });
+    else while (last && isSame(this.#named, last) && !signal.aborted) await this.#hold(signal);
     return { fromFile: false, parts: [bytes(this.#named)] };
   }
 
   async read(_model, version, name) {
     return name === "manifest.json" ? bytes(version) : null;
+  }
+
+  async deltas(_model, version, after, signal, wait = true) {
+    const last = () => this.written.get(version) ?? 0;
+    if (wait) this.held.push(version);
+    while (wait && last() <= after && !signal.aborted) await this.#hold(signal);
+    if (wait) this.held.splice(this.held.indexOf(version), 1);
+    const numbers = Array.from({ length: Math.max(0, last() - after) }, (_, i) => after + 1 + i);
+    return { frames: numbers.length ? bytes(numbers) : new Uint8Array(), first: after + 1 };
   }
 }
 
@@ -102,3 +126,23 @@ for (const [place, every] of [["a daemon", 0], ["a directory", 1]])
       assert.deepEqual([module.loads, watcher.status.version, watcher.status.loads], [[1, 2, 3], 2, 1]);
       assert.ok(every || source.asked <= 6, `asked ${source.asked} times`);
     });
+
+test("an update is served with the deltas that there are of it", async (t) => {
+  const source = new FakeSource(), served = [];
+  source.set(1);
+  source.write(1, 3);
+  const onChange = (model) => served.push(`${model.version}.${model.position.sequence}`);
+  const watcher = new Watcher(new FakeModule(), source, { model: "m", keys: null }, "champion", { onChange });
+  t.after(() => watcher.close());
+  await until(() => served.includes("1.3") && source.held.includes(1));
+  source.written.set(2, 5);
+  source.set(2);
+  await until(() => source.held.includes(2));
+  assert.deepEqual(source.held, [2], "deltas of the version before are waited for");
+  source.write(2, 6);
+  await until(() => served.includes("2.6"));
+  source.set(1); // a rollback is served at once
+  await until(() => served.at(-1) === "1.3");
+  assert.deepEqual(served, ["1.0", "1.3", "2.5", "2.6", "1.0", "1.3"]);
+  assert.deepEqual([watcher.status.deltasApplied, watcher.status.deltaError], [3 + 6 + 3, null]);
+});
