@@ -43,7 +43,9 @@ func TestLargeCut(t *testing.T) {
 		snapshottest.Must(t, err)
 		read, err := store.Cut(&m)
 		snapshottest.Must(t, err)
-		for _, got := range [][]format.Cut{opened.Manifest().Cut, opened.Contents().Meta.Cut, read} {
+		watched, err := watchOf(t, DirSource{dir, often}, WatchOptions{}).Wait(t.Context())
+		snapshottest.Must(t, err)
+		for _, got := range [][]format.Cut{opened.Manifest().Cut, opened.Contents().Meta.Cut, watched.Position().Cut, read} {
 			if !reflect.DeepEqual(got, c.Meta.Cut) {
 				t.Errorf("%d partitions: a cut of %d came back", partitions, len(got))
 			}

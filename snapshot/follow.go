@@ -23,12 +23,14 @@ type follower struct {
 	source  DeltaSource
 	pointer pointer.Pointer // of the version, as it was accepted
 	refused int             // in a row
+	again   int             // how often until the version is read again
 	warned  error           // the kind of refusal that the log has
 	// at the newest multiple of markEvery, to be compared; nil before the first, and unless WatchOptions.CheckDeltas
 	marked *scorer.Model
 }
 
 // replayAfter is how often the next delta is refused before the version is read again, and its deltas from the first.
+// Where that does not help, it is read again after twice as many refusals, and so on.
 // replayTimeout bounds how long that waits for a delta that was there a moment ago; emptyPause is what a source that
 // answers with nothing is asked again after.
 const (
@@ -121,10 +123,7 @@ func (f *follower) run(ctx context.Context, m *scorer.Model) {
 		pause := time.Duration(0)
 		switch {
 		case err != nil:
-			f.report(m, err)
-			if f.refused == replayAfter {
-				m = f.replay(ctx, m)
-			}
+			m = f.failed(ctx, m, err)
 			failures++
 			pause = backoff.Wait(failures, retryMin, retryMax)
 		case !moved:
@@ -228,6 +227,15 @@ func (f *follower) report(m *scorer.Model, err error) {
 	f.warned = cause
 }
 
+// failed reports why there are no deltas. It returns m, or what comes of reading the version again.
+func (f *follower) failed(ctx context.Context, m *scorer.Model, err error) *scorer.Model {
+	if f.report(m, err); f.refused < cmp.Or(f.again, replayAfter) {
+		return m
+	}
+	f.again = 2 * f.refused
+	return f.replay(ctx, m)
+}
+
 // refusal returns the kind of what is wrong with a delta or the files of a chain, nil if the source does not answer or
 // has no such version.
 func refusal(err error) error {
@@ -248,7 +256,7 @@ func (f *follower) recovered(m *scorer.Model) {
 		w.options.Log.Info("deltas resumed", "model", w.options.Model, "alias", w.options.Alias,
 			"version", at.Version, "served_delta", at.Sequence)
 	}
-	f.refused, f.warned = 0, nil
+	f.refused, f.again, f.warned = 0, 0, nil
 }
 
 // replay reads the version again and its deltas from the first, and serves that once it is further than m: a
@@ -259,7 +267,9 @@ func (f *follower) replay(ctx context.Context, m *scorer.Model) *scorer.Model {
 	defer cancel()
 	o, at := &f.watcher.options, m.Position()
 	other := &follower{watcher: f.watcher, source: f.source}
-	again, err := o.Trust.Load(o.Model, f.pointer, sourceReader(ctx, f.source, o.Model, f.pointer.Version))
+	trust := o.Trust
+	trust.AllowExpired = true // Model judges that, by renewals since
+	again, err := trust.Load(o.Model, f.pointer, sourceReader(ctx, f.source, o.Model, f.pointer.Version))
 	for err == nil && again.Position().Sequence <= at.Sequence {
 		before := again
 		if again, err = other.take(ctx, again, func(_, _ *scorer.Model) error { return nil }); again == before && err == nil {

@@ -317,6 +317,47 @@ func TestWatchFollowsAFork(t *testing.T) {
 	atDelta(t, w, 1, 12)
 }
 
+// brokenOnce is a store that cannot be read once.
+type brokenOnce struct {
+	DirSource
+	broken *atomic.Bool
+}
+
+func (s brokenOnce) File(ctx context.Context, model string, version int64, name string) (io.ReadCloser, error) {
+	if s.broken.CompareAndSwap(true, false) {
+		return nil, errors.New("no connection")
+	}
+	return s.DirSource.File(ctx, model, version, name)
+}
+
+// A version is read again until that succeeds, also past the expiry of its manifest: Model judges that, by the renewals
+// of the alias.
+func TestVersionIsReadAgain(t *testing.T) {
+	t.Parallel()
+	store, dir := expiring(t)
+	c, base := openChain(t, store, dir, 1)
+	m := grow(t, c, base, 6, 0)
+	broken := new(atomic.Bool)
+	source := brokenOnce{DirSource{dir, often}, broken}
+	now := new(atomic.Int64)
+	trust := verify.Trust{Now: func() time.Time { return snapshottest.Created.Add(time.Duration(now.Load())) }}
+	w := watchOf(t, source, WatchOptions{Trust: trust, NoDeltas: true})
+	p := until(t, w, "version 1", func(s Status) bool { return s.Version == 1 }).Position
+	now.Store(int64(2 * time.Hour))
+	broken.Store(true)
+	served := w.model.Load()
+	f := &follower{watcher: w, source: source, pointer: format.Pointer{Version: p.Version}}
+	for i := range 2 * replayAfter {
+		if got := f.failed(t.Context(), served, disk.ErrChain); got != served {
+			if sameState(t, got, m); i != 2*replayAfter-1 || f.refused != 0 || f.again != 0 {
+				t.Errorf("read again after %d refusals: %d since", i+1, f.refused)
+			}
+			return
+		}
+	}
+	t.Errorf("%d refusals, the last %v", f.refused, w.Status().DeltaErr)
+}
+
 // oddSource hands out versions as a store does, and deltas as a test says.
 type oddSource struct {
 	DirSource

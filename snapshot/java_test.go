@@ -43,6 +43,34 @@ func javaClasses(t *testing.T) (classes, tests string) {
 	return classes, tests
 }
 
+// expectedUpdate is a model with 3 deltas of version 1, and an update with 5, and the alias champion that names each.
+type expectedUpdate struct {
+	Store   string    `json:"store"`
+	Aliases [2][]byte `json:"aliases"`
+}
+
+func expectUpdate(t *testing.T) (want expectedUpdate) {
+	t.Helper()
+	store, dir := storeOf(t, 1)
+	want.Store = dir
+	for i, deltas := range []int{3, 5} {
+		version := int64(i + 1)
+		if version == 2 {
+			c := snapshottest.TestContents(snapshottest.Small)
+			c.Meta.Kind = "update"
+			_, err := store.Publish(t.Context(), "m", c)
+			snapshottest.Must(t, err)
+		}
+		chain, m := openChain(t, store, dir, version)
+		grow(t, chain, m, deltas, 1)
+		snapshottest.Must(t, setAlias(t, store, format.Champion, version))
+		b, err := os.ReadFile(at(dir, "aliases", format.Champion))
+		snapshottest.Must(t, err)
+		want.Aliases[i] = b
+	}
+	return want
+}
+
 // The package for the JVM says of every kind of version what the library says, takes the same deltas, refuses what it
 // refuses, and follows aliases as it does.
 func TestJavaIsTheLibrary(t *testing.T) {
@@ -65,6 +93,7 @@ func TestJavaIsTheLibrary(t *testing.T) {
 		"io.github.refitd.snapshot.LibraryTest")
 	test.Env = append(os.Environ(), "REFITD_EXPECTATIONS="+written("expectations.json", want),
 		"REFITD_CHAINS="+written("chains.json", append(expectedChains(t), refusedChains(t)...)),
+		"REFITD_UPDATE="+written("update.json", expectUpdate(t)),
 		"REFITD_URL="+serve(t, served, &polls).URL, "REFITD_KEY="+snapshottest.KeyFile(t, dir, 1))
 	out, err := test.CombinedOutput()
 	if t.Logf("%s", out); err != nil {

@@ -45,7 +45,7 @@ func TestPythonTakesDeltas(t *testing.T) {
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
 	snapshottest.Python(t, "numpy", []string{"REFITD_CHAINS=" + path}, "-W", "error", "-m", "unittest",
-		"tests.test_deltas")
+		"tests.test_deltas", "tests.test_watch")
 }
 
 // The package asks a daemon as HTTPSource does.

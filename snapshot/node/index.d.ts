@@ -1,7 +1,7 @@
 // Types of refitd-snapshot.
 
-/** A name: 5 and "5" are one. */
-export type Name = string | number;
+/** A name: 5, 5n and "5" are one. A number beyond 2^53 is refused. */
+export type Name = string | number | bigint;
 /** An event: names, numbers, lists of names. null and undefined are missing. */
 export type Event = Record<string, Name | boolean | readonly Name[] | null | undefined>;
 /** A condition of a top list on what tables know: a name, names, true or false, or bounds of a number. */

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/format/pointer"
+	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/objects"
 	"github.com/refitd/refitd/snapshot/objects/objectstest"
@@ -374,6 +376,32 @@ func lostWorkingCopy(t *testing.T, server *objectstest.Server) {
 	}
 	if m, err := load(t, url, pointer.Champion); err != nil || m.Manifest().Version != 6 {
 		t.Errorf("champion: %v", err)
+	}
+}
+
+// TestMissingVersion: a version that the bucket does not have is none of the working copy, whoever names it: a move, or an
+// alias of the bucket.
+func TestMissingVersion(t *testing.T) {
+	server := objectstest.New(t)
+	url := server.URL("p")
+	store := writerOf(t, url, t.TempDir())
+	publishOne(t, store)
+	_, err := store.MoveAlias(t.Context(), "m", publish.Move{Alias: "canary", To: 999_999})
+	if !errors.Is(err, disk.ErrNotFound) {
+		t.Errorf("moved to a version that nobody has: %v", err)
+	}
+	if v := publishOne(t, store); v != 2 {
+		t.Errorf("published version %d, want 2", v)
+	}
+	server.Objects(func(objects map[string][]byte) {
+		maps.DeleteFunc(objects, func(key string, _ []byte) bool {
+			return strings.HasPrefix(key, "models/p/m/2/") && !strings.HasSuffix(key, "/.claim")
+		})
+	})
+	fresh := writerOf(t, url, t.TempDir())
+	publishOne(t, fresh)
+	if versions, err := fresh.Versions("m"); err != nil || !slices.Equal(versions, []int64{1, 3}) {
+		t.Errorf("versions %v, %v", versions, err)
 	}
 }
 

@@ -191,7 +191,11 @@ func (s *Store) pullAlias(ctx context.Context, root *os.Root, model, alias strin
 		s.mirror.note(key, tag)
 		return nil
 	}
-	if err := s.pullVersion(ctx, root, model, p.Version, p.ManifestDigest); err != nil {
+	if err := s.pullVersion(ctx, root, model, p.Version, p.ManifestDigest); errors.Is(err, disk.ErrNotFound) {
+		s.mirror.note(key, tag)
+		s.logger().Warn("alias in the bucket is not taken", "model", model, "alias", alias, "error", err)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	renewal := p.Renewal
@@ -232,6 +236,9 @@ func (s *Store) pullVersion(ctx context.Context, root *os.Root, model string, ve
 	keys, err := s.Bucket.List(ctx, versionKey(model, version, ""))
 	if err != nil {
 		return err
+	}
+	if !slices.Contains(keys, versionKey(model, version, disk.ManifestFile)) {
+		return fmt.Errorf("version %d of model %s in the bucket: %w", version, model, disk.ErrNotFound)
 	}
 	if err := root.RemoveAll(staging + name); err != nil {
 		return err

@@ -21,7 +21,7 @@ func (s *Store) Cut(m *format.Manifest) ([]format.Cut, error) {
 			return nil, err
 		}
 		defer dir.Close()
-		return verify.ReadCut(dir, m)
+		return verify.ReadCut(verify.FilesOf(dir), m)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: cut of %s version %d: %w", m.Model, m.Version, err)

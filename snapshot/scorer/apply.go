@@ -108,7 +108,7 @@ func (m *Model) changed(d *format.Delta) (*Model, error) {
 		return nil, err
 	}
 	if len(next.known) > 0 && len(d.TableRows)+len(d.Added) > 0 {
-		next.listExtras()
+		next.updateExtras(d)
 	}
 	next.withRows(d, columns+len(d.Added))
 	n := &next.contents

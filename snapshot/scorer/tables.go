@@ -78,6 +78,60 @@ func (m *Model) addExtras(field int, each func(yield func(string))) {
 	m.extras[field] = slices.Compact(names)
 }
 
+// updateExtras is listExtras after a delta, which looks at its names alone.
+func (m *Model) updateExtras(d *format.Delta) {
+	names := make(map[int][]string) // that may have come or gone, by field
+	for _, a := range d.Added {
+		if m.isOfTable(a.Field) {
+			names[a.Field] = append(names[a.Field], a.Name)
+		}
+	}
+	for _, r := range d.TableRows {
+		field := m.known[r.Table].of
+		names[field] = append(names[field], r.Name)
+	}
+	m.extras = slices.Clone(m.extras)
+	for field, list := range names {
+		m.extras[field] = m.changedExtras(field, list)
+	}
+}
+
+// changedExtras returns the extras of a field after some names may have come or gone.
+func (m *Model) changedExtras(field int, names []string) []string {
+	old := m.extras[field]
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, was := slices.BinarySearch(old, name)
+		return was == m.isExtra(field, name)
+	})
+	if len(names) == 0 {
+		return old
+	}
+	slices.Sort(names)
+	next := make([]string, 0, len(old)+len(names))
+	for _, name := range slices.Compact(names) {
+		at, was := slices.BinarySearch(old, name)
+		next = append(next, old[:at]...)
+		if old = old[at:]; was {
+			old = old[1:]
+		} else {
+			next = append(next, name)
+		}
+	}
+	return append(next, old...)
+}
+
+// isExtra reports whether a name of a field has a row of a table and no column.
+func (m *Model) isExtra(field int, name string) bool {
+	_, learned := m.column(field, name)
+	return !learned && slices.ContainsFunc(m.known, func(k *known) bool {
+		if r := k.changed[name]; k.of != field || r != nil {
+			return k.of == field && !r.Removed
+		}
+		_, ok := k.rows[name]
+		return ok
+	})
+}
+
 // numExtras returns how many names of a field are known by tables alone.
 func (m *Model) numExtras(field int) int {
 	if m.extras == nil {

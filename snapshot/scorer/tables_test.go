@@ -244,6 +244,41 @@ func whereAgainstSlowTwin(t *testing.T, x *tabled) {
 	}
 }
 
+// TestExtrasAgainstSlowTwin: after a delta the names that tables alone know are those of a list that begins anew; of a
+// delta that changes none of them the list is the one before.
+func TestExtrasAgainstSlowTwin(t *testing.T) {
+	x := newTabled(t, 3, 60)
+	came, went, kept := 0, 0, 0
+	for n := range 300 {
+		before := x.model.extras[1]
+		if n%3 == 0 && len(before) > 0 { // one of them is learned
+			d := snapshottest.RowsDelta(x.rng, x.model, 3, 1)
+			d.Added[0] = format.AddedName{Field: 1, Name: before[x.rng.IntN(len(before))]}
+			var err error
+			x.model, err = x.model.Apply(d)
+			snapshottest.Must(t, err)
+		} else {
+			x.change(t)
+		}
+		slow := *x.model
+		slow.listExtras()
+		if got := x.model.extras; !slices.EqualFunc(got, slow.extras, slices.Equal) {
+			t.Fatalf("delta %d: %v, want %v", n, got, slow.extras)
+		}
+		switch got := x.model.extras[1]; {
+		case len(got) > len(before):
+			came++
+		case len(got) < len(before):
+			went++
+		case len(got) > 0 && &got[0] == &before[0]:
+			kept++
+		}
+	}
+	if came < 10 || went < 10 || kept < 10 {
+		t.Errorf("%d came, %d went, %d lists were kept: too few to show anything", came, went, kept)
+	}
+}
+
 // TestJoinedScores: an event that names user and item alone scores as one in which the row is written, in the model and
 // after deltas; so do Predict, Explain, batches, and a version of the model with its deltas, which has the same rows.
 func TestJoinedScores(t *testing.T) {

@@ -3,14 +3,13 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
 
 // ReadCut returns the cut of a version, from its file if it has one.
-func ReadCut(dir *os.Root, m *format.Manifest) ([]format.Cut, error) {
+func ReadCut(read FileReader, m *format.Manifest) ([]format.Cut, error) {
 	f := m.CutFile
 	if f == nil {
 		return m.Cut, nil
@@ -19,20 +18,9 @@ func ReadCut(dir *os.Root, m *format.Manifest) ([]format.Cut, error) {
 		return nil, fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", disk.ErrFormat, f.Name,
 			f.Bytes, format.CutFile, format.MaxCutBytes)
 	}
-	b, err := disk.ReadFile(dir, f.Name, f.Bytes)
+	b, err := readVouched(read, f)
 	if err != nil {
-		return nil, disk.Absent(err)
-	}
-	if sum := disk.HexSum(b); int64(len(b)) != f.Bytes || sum != f.SHA256 {
-		return nil, fmt.Errorf(
-			"%s: %w: %d bytes with SHA-256 %s, published with %d bytes and %s: restore the file or take another version",
-			f.Name,
-			disk.ErrDigest,
-			len(b),
-			sum,
-			f.Bytes,
-			f.SHA256,
-		)
+		return nil, err
 	}
 	var cut []format.Cut
 	if err := json.Unmarshal(b, &cut); err != nil {

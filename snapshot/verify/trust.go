@@ -32,11 +32,21 @@ func (t Trust) Time() time.Time {
 // there is fs.ErrNotExist. It may be called for several files at once.
 type FileReader func(name string, limit int64) ([]byte, error)
 
-// Load reads, verifies, parses and tests a version: see loader.
+// FilesOf reads the files of a version from its directory.
+func FilesOf(dir *os.Root) FileReader {
+	return func(name string, limit int64) ([]byte, error) { return disk.ReadFile(dir, name, limit) }
+}
+
+// Load reads, verifies, parses and tests a version: see loader. Of a version whose large cut is not there, or damaged,
+// it returns the model without: nothing is scored with that.
 func (t Trust) Load(model string, p pointer.Pointer, read FileReader) (*scorer.Model, error) {
 	l, err := t.loader(model, p, read)
 	if err != nil {
 		return nil, err
+	}
+	manifest := l.Model().Manifest()
+	if cut, err := ReadCut(read, &manifest); err == nil {
+		l.Cut(cut)
 	}
 	return l.Model(), nil
 }
@@ -173,13 +183,13 @@ func (t Trust) ReadVersion(root *os.Root, model string, p pointer.Pointer) (*sco
 		return nil, err
 	}
 	defer dir.Close()
-	l, err := t.loader(model, p,
-		func(name string, limit int64) ([]byte, error) { return disk.ReadFile(dir, name, limit) })
+	read := FilesOf(dir)
+	l, err := t.loader(model, p, read)
 	if err != nil {
 		return nil, err
 	}
 	manifest := l.Model().Manifest()
-	cut, err := ReadCut(dir, &manifest)
+	cut, err := ReadCut(read, &manifest)
 	l.Cut(cut)
 	return l.Model(), err
 }

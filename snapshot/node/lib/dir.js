@@ -14,7 +14,7 @@ const maxSegment = 128 << 20;
 export class DirSource {
   #store;
   #every;
-  #places = new Map(); // by version: where the next delta begins in its segment
+  #places = new Map(); // by model: where the next delta of the version begins in its segment
 
   /** every is the mean pause between two looks, in milliseconds. */
   constructor(store, { every = 250 } = {}) {
@@ -52,16 +52,19 @@ export class DirSource {
       return { frames: new Uint8Array(), first: 1 };
     }
     const segment = before[before.length - 1];
-    let place = this.#places.get(version);
-    if (place?.segment !== segment || place.next > after + 1) place = { segment, next: segment, offset: 0 };
-    const frames = await this.#read(model, `${version}/deltas/${String(segment).padStart(12, "0")}.seg`, maxSegment, place.offset);
+    const name = `${version}/deltas/${String(segment).padStart(12, "0")}.seg`;
+    let place = this.#places.get(model);
+    const holds = place?.version === version && place.segment === segment && place.next <= after + 1;
+    if (!holds || place.offset > sizeOf(join(root, name))) place = { version, segment, next: segment, offset: 0 };
+    const frames = await this.#read(model, name, maxSegment, place.offset);
     if (frames === null) return { frames: new Uint8Array(), first: after + 1 };
     const took = (whole, next) => {
-      this.#places.clear(); // one version is followed at a time
-      this.#places.set(version, { segment, next, offset: place.offset + whole });
+      this.#places.set(model, { ...place, next, offset: place.offset + whole });
       if (next <= after + 1 && (next < after + 1 || segments.length > before.length))
         throw new ChainError(`delta ${after + 1} of version ${version} is not there, the newest before it is ${next - 1}`);
     };
+    if (frames.length === 0) took(0, place.next);
+    else this.#places.delete(model); // unless they are taken, a later look begins with the segment
     return { frames, first: place.next, took };
   }
 
@@ -101,6 +104,8 @@ const isDirectory = (path, follow = false) => {
     return false;
   }
 };
+
+const sizeOf = (path) => lstatSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
 const named = (what, name) => {
   if (!validName.test(name)) throw new BadNameError(`${what} ${JSON.stringify(name)} is not of the form ${validName.source}`);

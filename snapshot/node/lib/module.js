@@ -1,5 +1,5 @@
 // The WebAssembly module: its memory, its calls, and what it asks of its host.
-import { errorOf, SnapshotError } from "./errors.js";
+import { errorOf, InputError, SnapshotError } from "./errors.js";
 
 const ABI = 1;
 const encoder = new TextEncoder();
@@ -44,6 +44,12 @@ const system = (memory) => {
   };
 };
 
+// plain returns what JSON has a form of: a BigInt is a name. An infinity would be null, which is missing.
+const plain = (key, value) => {
+  if (value === Infinity || value === -Infinity) throw new InputError(`${key}: ${value} cannot be scored`);
+  return typeof value === "bigint" ? String(value) : value;
+};
+
 /** An instance of the module. It answers one call at a time, at once. */
 export class Module {
   static async load(bytes) {
@@ -60,7 +66,7 @@ export class Module {
 
   /** Asks for an operation. Parts are Uint8Arrays. Throws a SnapshotError. */
   call(op, ask, parts = []) {
-    const header = encoder.encode(JSON.stringify({ op, ask, parts: parts.map((part) => part.length) }));
+    const header = encoder.encode(JSON.stringify({ op, ask, parts: parts.map((part) => part.length) }, plain));
     const size = parts.reduce((sum, part) => sum + part.length, 4 + header.length);
     const at = this.exports.refitd_alloc(size) >>> 0;
     const memory = new Uint8Array(this.memory.buffer, at, size);

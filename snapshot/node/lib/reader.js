@@ -7,9 +7,9 @@ import { Watcher } from "./watch.js";
 const maxManifest = 64 << 10;
 const maxSignature = 512;
 
-/** Reads what an alias names, verified: null if that is still last. */
-export const follow = async (module, source, trust, alias, last, signal) => {
-  const said = await source.alias(trust.model, alias, last, signal);
+/** Reads what an alias names, verified against what was accepted last: null if that is still what was seen. */
+export const follow = async (module, source, trust, alias, seen, last, signal) => {
+  const said = await source.alias(trust.model, alias, seen, signal);
   return said && module.call("alias", { ...trust, alias, from_file: said.fromFile, last: last ?? {} }, said.parts);
 };
 
@@ -60,7 +60,7 @@ export const reader = (bytes, sourceOf) => {
     if (options.version) return load(into, source, trust, { version: options.version });
     let last;
     for (let look = 0; ; look++) {
-      const { pointer } = await follow(into, source, trust, options.alias ?? "champion", null);
+      const { pointer } = await follow(into, source, trust, options.alias ?? "champion", null, null);
       try {
         return await load(into, source, trust, pointer);
       } catch (error) { // it may have been pruned since: see whether the alias has moved on

@@ -2,7 +2,7 @@
 import { ChainError, DigestError, NotFoundError, SnapshotError } from "./errors.js";
 
 const longPoll = 10; // seconds that a daemon is asked to hold a request that has no news
-const patience = 30_000; // milliseconds that an answer may take beyond that
+const patience = 30_000; // milliseconds without a byte that an answer may take beyond that
 
 /** A daemon, by its URL. */
 export class HTTPSource {
@@ -41,24 +41,35 @@ export class HTTPSource {
   }
 
   async #get(path, most, signal, headers = {}) {
-    const until = AbortSignal.timeout(longPoll * 1000 + patience);
-    const answer = await fetch(this.#url + path, { headers: { ...this.#headers, ...headers }, signal: signal ? AbortSignal.any([signal, until]) : until,
-      cache: "no-store" });
-    if (answer.status === 304) return new Uint8Array();
-    if (answer.status === 404) return null;
-    if (answer.status === 409 || answer.status === 410) throw new ChainError(`GET ${path}: status ${answer.status}`);
-    if (!answer.ok) throw new SnapshotError(`GET ${this.#url}${path}: status ${answer.status}`);
-    return bounded(answer.body, most, path);
+    const silent = new AbortController();
+    let timer;
+    const heard = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => silent.abort(new SnapshotError(`GET ${path}: no byte for ${longPoll + patience / 1000} seconds`)), longPoll * 1000 + patience);
+    };
+    heard();
+    try {
+      const until = signal ? AbortSignal.any([signal, silent.signal]) : silent.signal;
+      const answer = await fetch(this.#url + path, { headers: { ...this.#headers, ...headers }, signal: until, cache: "no-store" });
+      if (answer.status === 304) return new Uint8Array();
+      if (answer.status === 404) return null;
+      if (answer.status === 409 || answer.status === 410) throw new ChainError(`GET ${path}: status ${answer.status}`);
+      if (!answer.ok) throw new SnapshotError(`GET ${this.#url}${path}: status ${answer.status}`);
+      return await bounded(answer.body, most, path, heard);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }
 
-// bounded reads a stream of at most so many bytes.
-const bounded = async (stream, most, name) => {
+// bounded reads a stream of at most so many bytes, and calls heard with each part.
+const bounded = async (stream, most, name, heard) => {
   const chunks = [];
   let size = 0;
   for (const reader = stream.getReader(); ; ) {
     const { done, value } = await reader.read();
     if (done) break;
+    heard();
     chunks.push(value);
     if ((size += value.length) > most) {
       await reader.cancel();

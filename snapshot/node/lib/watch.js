@@ -4,6 +4,9 @@ import { follow, isFinal, load } from "./reader.js";
 
 const retryMin = 250, retryMax = 5000, retryAbsent = 500; // milliseconds after a failure, doubling; and while there is no alias yet
 
+/** A refusal by onLoad. */
+class RefusedError extends SnapshotError {}
+
 /** Keeps the newest acceptable model of an alias. A version that is refused changes nothing: the last good one is served. */
 export class Watcher {
   #module;
@@ -14,6 +17,7 @@ export class Watcher {
   #stop = new AbortController();
   #model = null;
   #base = null; // the same without deltas
+  #following = null; // ends the deltas of it
   #accepted = null;
   #expires = null;
   #waiting = [];
@@ -21,9 +25,8 @@ export class Watcher {
 
   constructor(module, source, trust, alias, { deltas = true, pin = 0, onLoad = null, onChange = null } = {}) {
     [this.#module, this.#source, this.#trust, this.#alias] = [module, source, trust, alias];
-    this.#options = { pin, onLoad, onChange };
+    this.#options = { deltas: deltas && typeof source.deltas === "function", pin, onLoad, onChange };
     this.#run();
-    if (deltas && typeof source.deltas === "function") this.#runDeltas();
   }
 
   /** The model to answer with, null before the first one is loaded, and once it has expired unless that is allowed. */
@@ -48,24 +51,24 @@ export class Watcher {
   /** Stops watching. The last model can still answer. */
   close() {
     this.#stop.abort();
+    this.#following?.abort();
     for (const { reject } of this.#waiting.splice(0)) reject(new SnapshotError("closed"));
   }
 
   async #run() {
-    let failures = 0, seen = null; // seen is accepted, or refused for good
+    let failures = 0, seen = null; // seen is what the source is asked for a change of: accepted in this run, or refused for good
     while (!this.#stop.signal.aborted) {
       let most = retryMax, found = null;
       try {
         found = await this.#next(seen);
-        if (found) await this.#take(found);
-        seen = found?.pointer ?? seen;
-        failures = 0;
+        if (found && (found.same || !isOf(found.pointer, seen))) await this.#take(found);
+        [seen, failures] = [found?.pointer ?? seen, 0];
         continue;
       } catch (error) {
         if (this.#stop.signal.aborted) return;
         this.#status.error = error;
-        if (isFinal(error) && found) {
-          seen = found.pointer;
+        if (found && (isFinal(error) || error instanceof RefusedError)) { // the same bytes say the same
+          [seen, failures] = [found.pointer, 0];
           continue;
         }
         if (error instanceof NotFoundError) most = retryAbsent;
@@ -76,11 +79,7 @@ export class Watcher {
 
   async #next(seen) {
     const { pin } = this.#options;
-    if (!pin) {
-      // An alias that is refused for its age is asked for again without waiting for news of what was accepted.
-      const last = this.#accepted ?? null;
-      return follow(this.#module, this.#source, this.#trust, this.#alias, last, this.#stop.signal);
-    }
+    if (!pin) return follow(this.#module, this.#source, this.#trust, this.#alias, seen, this.#accepted, this.#stop.signal);
     if (seen?.version === pin) await new Promise((resolve) => this.#stop.signal.addEventListener("abort", resolve, { once: true }));
     return { pointer: { version: pin }, same: false };
   }
@@ -96,51 +95,82 @@ export class Watcher {
     let model;
     try {
       model = await load(this.#module, this.#source, this.#trust, pointer, this.#stop.signal);
-      await this.#options.onLoad?.(model);
+      await this.#ask(model);
     } catch (error) {
       if (!this.#stop.signal.aborted) this.#status.refused++;
       throw error;
     }
+    const state = await this.#caughtUp(model);
+    if (this.#stop.signal.aborted) return;
     if (!this.#options.pin) this.#accepted = pointer;
-    [this.#base, this.#model, this.#expires] = [model, model, model.expires];
+    [this.#base, this.#model, this.#expires] = [model, state, model.expires];
     Object.assign(this.#status, { version: model.version, loads: this.#status.loads + 1, error: null, deltaError: null });
-    for (const { resolve } of this.#waiting.splice(0)) resolve(model);
-    this.#options.onChange?.(model);
+    this.#status.deltasApplied += state.position.sequence;
+    this.#following?.abort();
+    this.#following = new AbortController();
+    if (this.#options.deltas) this.#runDeltas(model, state, this.#following.signal);
+    for (const { resolve } of this.#waiting.splice(0)) resolve(state);
+    this.#options.onChange?.(state);
   }
 
-  // Applies the deltas of the version that is served. After a break in the chain all of them are asked for again.
-  async #runDeltas() {
-    let base = null, state = null, failures = 0;
-    while (!this.#stop.signal.aborted) {
-      if (!this.#base) {
-        await this.#pause(0, retryMin / 10);
-        continue;
-      }
-      if (this.#base !== base) [base, state, failures] = [this.#base, this.#base, 0];
+  // Returns an update that is about to be served with the deltas that there are of it: readers do not go back in time for a moment.
+  // A refit or an earlier version, as by a rollback, is served as it is.
+  async #caughtUp(model) {
+    if (!this.#options.deltas || model.manifest.kind !== "update" || !(this.#base?.version < model.version)) return model;
+    for (let at = model; ; ) {
       try {
-        const { frames, first, took } = await this.#source.deltas(this.#trust.model, base.version, state.position.sequence, this.#stop.signal);
-        if (frames.length) {
-          const applied = state.applied({ ...this.#trust, first }, frames);
-          this.#serve(base, state, applied.model);
-          state = applied.model;
-          if (applied.refused) throw errorOf(applied.refused);
-          took?.(applied.whole, applied.next);
-        }
+        const { next, refused, took } = await this.#after(at, this.#stop.signal, false);
+        if (refused || next === at) return next;
+        at = next;
+        took?.();
+      } catch { // #runDeltas finds and reports again what is wrong with the next delta
+        return at;
+      }
+    }
+  }
+
+  // Asks for deltas after a state: the state after those that were taken, and why the next was refused.
+  async #after(state, signal, wait) {
+    const { frames, first, took } = await this.#source.deltas(this.#trust.model, state.version, state.position.sequence, signal, wait);
+    if (frames.length === 0) return { next: state };
+    const { model, refused, whole, next } = state.applied({ ...this.#trust, first }, frames);
+    return { next: model, refused: refused && errorOf(refused), took: () => took?.(whole, next) };
+  }
+
+  // Lets the program refuse a version.
+  async #ask(model) {
+    try {
+      await this.#options.onLoad?.(model);
+    } catch (cause) {
+      throw Object.assign(new RefusedError(`version ${model.version}: refused by the program: ${cause?.message ?? cause}`), { cause });
+    }
+  }
+
+  // Applies the deltas of a version while it is served. After a break in the chain all of them are asked for again.
+  async #runDeltas(base, state, signal) {
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        const { next, refused, took } = await this.#after(state, signal, true);
+        if (signal.aborted) return;
+        this.#serve(state, next);
+        state = next;
+        if (refused) throw refused;
+        took?.();
         failures = 0;
         this.#status.deltaError = null;
         continue;
       } catch (error) {
-        if (this.#stop.signal.aborted) return;
+        if (signal.aborted) return;
         this.#status.deltaError = error;
         if (error instanceof SnapshotError) this.#status.deltasRefused++;
         if (error instanceof ChainError) state = base;
       }
-      await this.#pause(failures++, retryMax);
+      await this.#pause(failures++, retryMax, signal);
     }
   }
 
-  #serve(base, before, next) {
-    if (this.#base !== base || next === before) return;
+  #serve(before, next) {
+    if (next === before) return;
     const gained = next.position.sequence - this.#model.position.sequence;
     if (gained <= 0) return;
     this.#model = next;
@@ -148,12 +178,15 @@ export class Watcher {
     this.#options.onChange?.(next);
   }
 
-  #pause(failures, most) {
+  #pause(failures, most, signal = this.#stop.signal) {
     const time = Math.min(retryMin * 2 ** Math.min(failures, 10), most) * (0.8 + 0.4 * Math.random());
     return new Promise((resolve) => {
       const done = () => (clearTimeout(timer), resolve());
-      const timer = setTimeout(() => (this.#stop.signal.removeEventListener("abort", done), resolve()), time);
-      this.#stop.signal.addEventListener("abort", done, { once: true });
+      const timer = setTimeout(() => (signal.removeEventListener("abort", done), resolve()), time);
+      signal.addEventListener("abort", done, { once: true });
     });
   }
 }
+
+// isOf reports whether two pointers are of one move of the alias, perhaps renewed.
+const isOf = (a, b) => a.version === b?.version && a.sequence === b.sequence && a.manifest_digest === b.manifest_digest;

@@ -77,7 +77,7 @@ class Watcher:
         check_name("alias", alias)
         self._source = source_of(store, headers, every)
         self._name, self._alias, self._trust = model, alias, replace(trust, keys=keys_of(keys))
-        self._state_file, self._pin, self._on_load = state_file, pin, on_load
+        self._state_file, self._pin, self._on_load, self._deltas = state_file, pin, on_load, deltas
         self._accepted = self._read_accepted()
         self._lock = threading.Lock()  # of what follows
         self._model: Optional[Model] = None
@@ -85,10 +85,13 @@ class Watcher:
         self._status = Status()
         self._stop = threading.Event()
         self._loaded = threading.Event()  # or closed
-        runs = (self._run, self._run_deltas) if deltas else (self._run,)
-        self._threads = [threading.Thread(target=run, name=f"refitd {model} {alias}", daemon=True) for run in runs]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        self._start(self._run)
+
+    def _start(self, run: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=run, args=args, name=f"refitd {self._name} {self._alias}", daemon=True)
+        self._threads = [t for t in self._threads if t.is_alive()] + [thread]
+        thread.start()
 
     @property
     def model(self) -> Optional[Model]:
@@ -115,9 +118,8 @@ class Watcher:
         """Stops watching. The last model can still score. A request to a daemon that is under way is not cancelled."""
         self._stop.set()
         self._loaded.set()
-        if isinstance(self._source, DirSource):
-            for thread in self._threads:
-                thread.join()
+        while isinstance(self._source, DirSource) and (alive := [t for t in self._threads if t.is_alive()]):
+            alive[0].join()  # the first one starts others
 
     def __enter__(self) -> Watcher:
         return self
@@ -181,43 +183,53 @@ class Watcher:
             self._note(error=error, refused=self._status.refused + 1)
             _log.warning("version refused", extra={"model": self._name, "alias": self._alias, "version": pointer.version, "error": error})
             raise
+        state = self._caught_up(loaded)
         self._accepted = pointer
         manifest = loaded._manifest
         with self._lock:
-            self._model = self._base = loaded
+            self._model, self._base = state, loaded
             self._status = Status(
                 version=loaded.version,
                 manifest_digest=manifest.digest,
                 payload_digest=manifest.payload_digest,
                 signed_by=loaded.signed_by,
                 created=manifest.created,
-                watermark=manifest.watermark,
+                watermark=state.position.watermark,
                 expires=loaded.expires,
                 renewed=pointer.renewed_at(),
                 loaded_at=self._trust.now(),
                 checked=self._status.checked,
                 loads=self._status.loads + 1,
                 refused=self._status.refused,
-                position=loaded.position,
-                deltas_applied=self._status.deltas_applied,
+                position=state.position,
+                deltas_applied=self._status.deltas_applied + state.position.sequence,
                 deltas_refused=self._status.deltas_refused,
             )
         _log.info("version loaded", extra={"model": self._name, "alias": self._alias, "version": loaded.version})
+        if self._deltas:
+            self._start(self._run_deltas, loaded, state)
         self._loaded.set()
 
-    def _run_deltas(self) -> None:
-        """Applies the deltas of the version that is served, until it is stopped. One that is refused changes nothing: the last good state is served on, deltas
+    def _caught_up(self, loaded: Model) -> Model:
+        """Returns an update that is about to be served with the deltas that there are of it: readers do not go back in time for a moment. A refit or an
+        earlier version, as by a rollback, is served as it is."""
+        served, state = self._base, loaded
+        if not self._deltas or served is None or loaded._manifest.fields.get("kind") != "update" or loaded.version < served.version:
+            return loaded
+        try:
+            while frames := self._source.deltas(self._name, loaded.version, state.position.sequence, None):
+                state, refused = apply(state, frames, self._trust.keys)
+                if refused is not None:
+                    break
+        except Exception:
+            pass  # _run_deltas finds and reports again what is wrong with the next delta
+        return state
+
+    def _run_deltas(self, base: Model, state: Model) -> None:
+        """Applies the deltas of a version while it is served, until it is stopped. One that is refused changes nothing: the last good state is served on, deltas
         are asked for again, and after a break in the chain all of them from the version on."""
-        base: Optional[Model] = None
         failures = 0
-        while not self._stop.is_set():
-            with self._lock:
-                served = self._base
-            if served is None:
-                self._stop.wait(_RETRY_MIN / 10)
-                continue
-            if served is not base:
-                base, state, failures = served, served, 0
+        while not self._stop.is_set() and self._base is base:
             try:
                 frames = self._source.deltas(self._name, base.version, state.position.sequence, self._stop)
                 state, refused = apply(state, frames, self._trust.keys)
@@ -231,7 +243,8 @@ class Watcher:
                 state = base
             except Exception as error:
                 failure = error
-            self._note(delta_error=failure, deltas_refused=self._status.deltas_refused + isinstance(failure, SnapshotError))
+            if self._base is base:
+                self._note(delta_error=failure, deltas_refused=self._status.deltas_refused + isinstance(failure, SnapshotError))
             failures += 1
             self._stop.wait(min(_RETRY_MIN * 2 ** min(failures - 1, 10), _RETRY_MAX) * random.uniform(0.8, 1.2))
 

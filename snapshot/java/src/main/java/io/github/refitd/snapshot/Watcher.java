@@ -10,7 +10,6 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -35,8 +34,10 @@ public final class Watcher implements AutoCloseable {
     private final Trust trust;
     private final CountDownLatch stop = new CountDownLatch(1);
     private final CountDownLatch loaded = new CountDownLatch(1); // or closed
-    private final List<Thread> threads = new ArrayList<>();
-    private Pointer accepted; // of the thread of run
+    private final Thread running;
+    // Of the thread of run.
+    private Pointer accepted;
+    private Thread following; // takes the deltas of what is served
 
     // What follows is guarded by this.
     private Model model;
@@ -60,17 +61,18 @@ public final class Watcher implements AutoCloseable {
         this.options = options;
         trust = options.trust();
         accepted = readAccepted();
-        start(this::run);
-        if (options.deltas == null || options.deltas) {
-            start(this::runDeltas);
-        }
+        running = start(this::run);
     }
 
-    private void start(Runnable run) {
+    private Thread start(Runnable run) {
         Thread thread = new Thread(run, "refitd " + name + " " + options.alias);
         thread.setDaemon(true);
-        threads.add(thread);
         thread.start();
+        return thread;
+    }
+
+    private boolean takesDeltas() {
+        return options.deltas == null || options.deltas;
     }
 
     /**
@@ -108,14 +110,19 @@ public final class Watcher implements AutoCloseable {
     public void close() {
         stop.countDown();
         loaded.countDown();
-        threads.forEach(Thread::interrupt); // a request that is held
-        for (Thread thread : threads) {
-            try {
-                thread.join();
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                return;
-            }
+        try {
+            end(running);
+            end(following); // which nobody replaces any more
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Interrupts a request that is held, and waits for the end of its thread. */
+    private static void end(Thread thread) throws InterruptedException {
+        if (thread != null) {
+            thread.interrupt();
+            thread.join();
         }
     }
 
@@ -221,10 +228,12 @@ public final class Watcher implements AutoCloseable {
             throw failure;
         }
         accepted = pointer;
+        Model state = caughtUp(found);
         synchronized (this) {
-            model = found;
+            model = state;
             base = found;
             served = pointer;
+            deltasApplied += state.position().sequence();
             expires = found.expires;
             loadedAt = trust.now().get();
             loads++;
@@ -233,6 +242,37 @@ public final class Watcher implements AutoCloseable {
         }
         LOG.log(System.Logger.Level.INFO, "version {0} of {1} loaded", found.version(), name);
         loaded.countDown();
+        if (takesDeltas()) {
+            end(following);
+            following = start(() -> runDeltas(found, state));
+        }
+    }
+
+    /**
+     * Returns an update that is about to be served with the deltas that there are of it: readers do not go back in
+     * time for a moment. A refit or an earlier version, as by a rollback, is served as it is.
+     */
+    private Model caughtUp(Model found) throws InterruptedException {
+        boolean follows = base != null && base.version() < found.version(); // base is written by this thread alone
+        if (!takesDeltas() || !follows || !"update".equals(found.manifest.fields.get("kind"))) {
+            return found;
+        }
+        Model state = found;
+        try {
+            while (true) {
+                List<byte[]> frames = source.deltas(name, found.version(), state.position().sequence(), null);
+                if (frames.isEmpty()) {
+                    return state;
+                }
+                Deltas.Applied applied = Deltas.apply(state, frames, trust.keys());
+                state = applied.model();
+                if (applied.refused() != null) {
+                    return state;
+                }
+            }
+        } catch (IOException | RuntimeException | OutOfMemoryError failure) {
+            return state; // runDeltas finds and reports again what is wrong with the next delta
+        }
     }
 
     private Model load(Pointer pointer) throws IOException, InterruptedException {
@@ -277,29 +317,14 @@ public final class Watcher implements AutoCloseable {
     }
 
     /**
-     * Applies the deltas of the version that is served, until it is stopped. One that is refused changes nothing: the
-     * last good state is served on, deltas are asked for again, and after a break in the chain all of them from the
-     * version on.
+     * Applies the deltas of a version, until it is interrupted. One that is refused changes nothing: the last good
+     * state is served on, deltas are asked for again, and after a break in the chain all of them from the version on.
      */
-    private void runDeltas() {
-        Model from = null;
-        Model state = null;
+    private void runDeltas(Model from, Model begin) {
+        Model state = begin;
         int failures = 0;
-        while (!stopped()) {
+        while (!stopped() && isBase(from)) {
             try {
-                Model now;
-                synchronized (this) {
-                    now = base;
-                }
-                if (now == null) {
-                    stop.await(RETRY_MIN / 10, TimeUnit.MILLISECONDS);
-                    continue;
-                }
-                if (now != from) {
-                    from = now;
-                    state = now;
-                    failures = 0;
-                }
                 Exception failure;
                 try {
                     List<byte[]> frames = source.deltas(name, from.version(), state.position().sequence(), stop);
@@ -320,6 +345,9 @@ public final class Watcher implements AutoCloseable {
                     state = from;
                 }
                 synchronized (this) {
+                    if (base != from) {
+                        return;
+                    }
                     deltaError = failure;
                     deltasRefused += failure instanceof SnapshotException ? 1 : 0;
                 }
@@ -328,6 +356,10 @@ public final class Watcher implements AutoCloseable {
                 return;
             }
         }
+    }
+
+    private synchronized boolean isBase(Model from) {
+        return base == from;
     }
 
     /** Serves a state of a version, if that is served and the state is newer. */

@@ -24,6 +24,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 
@@ -44,6 +45,7 @@ public final class LibraryTest {
         refusals(maps(want.get("refusals")));
         chains(chains);
         watchedChain(chains);
+        update(map(read("REFITD_UPDATE")));
         moves(map(want.get("watch")));
         daemon(System.getenv("REFITD_URL"), Path.of(System.getenv("REFITD_KEY")));
         fast(maps(want.get("models")));
@@ -185,6 +187,51 @@ public final class LibraryTest {
         }
         try (Watcher plain = Snapshots.watch((String) want.get("store"), "m", options.deltas(false))) {
             equal(plain.await(PATIENCE).position().sequence(), 0L, "without deltas");
+        }
+    }
+
+    /** Takes an update with its deltas, although the ask for those of the version before is held to the end. */
+    private static void update(Map<String, Object> want) throws Exception {
+        Path alias = Path.of((String) want.get("store"), "m", "aliases", "champion");
+        List<byte[]> aliases = list(want.get("aliases")).stream().map(a -> Base64.getDecoder().decode((String) a))
+                .toList();
+        CountDownLatch held = new CountDownLatch(1);
+        Source store = new DirSource(Path.of((String) want.get("store")), Duration.ofMillis(2));
+        Source holding = new Source() {
+            @Override
+            public Pointer alias(String model, String alias) throws IOException, InterruptedException {
+                return store.alias(model, alias);
+            }
+
+            @Override
+            public Pointer await(String model, String alias, Pointer last, CountDownLatch stop)
+                    throws IOException, InterruptedException {
+                return store.await(model, alias, last, stop);
+            }
+
+            @Override
+            public byte[] read(String model, long version, String name, long most)
+                    throws IOException, InterruptedException {
+                return store.read(model, version, name, most);
+            }
+
+            @Override
+            public List<byte[]> deltas(String model, long version, long after, CountDownLatch stop)
+                    throws IOException, InterruptedException {
+                if (version == 1 && after == 3) {
+                    held.countDown();
+                    new CountDownLatch(1).await();
+                }
+                return store.deltas(model, version, after, stop);
+            }
+        };
+        replace(alias, aliases.get(0));
+        try (Watcher watcher = new Watcher(holding, "m", new Options())) {
+            held.await();
+            replace(alias, aliases.get(1));
+            until(watcher, "the update", () -> watcher.status().version() == 2);
+            Status s = watcher.status();
+            equal(List.of(s.position().version(), s.position().sequence(), s.deltasApplied()), List.of(2L, 5L, 8L), s);
         }
     }
 

@@ -1,5 +1,6 @@
 package io.github.refitd.streams;
 
+import io.github.refitd.snapshot.InputException;
 import io.github.refitd.snapshot.Json;
 import io.github.refitd.snapshot.Model;
 import io.github.refitd.snapshot.Position;
@@ -31,7 +32,10 @@ public final class Answers {
         }
         try {
             Object value = Json.parse("event", event == null ? new byte[0] : event);
-            Prediction p = model.predict(value instanceof Map<?, ?> map ? (Map<String, Object>) map : Map.of());
+            if (!(value instanceof Map<?, ?> map)) {
+                throw new InputException("the event is not an object");
+            }
+            Prediction p = model.predict((Map<String, Object>) map);
             out.put("prediction", p.label() instanceof Double label ? number(label) : p.label());
             out.put("outputs", numbers(p.outputs()));
             out.put("probabilities", p.probabilities() == null ? null : numbers(p.probabilities()));
