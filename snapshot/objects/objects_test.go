@@ -185,8 +185,8 @@ func publishAndFollow(t *testing.T, server *objectstest.Server) {
 	}
 }
 
-// TestEachPollSeesAnAlias: a poll that asks for a delta in place of the head asks for the alias, too: a version waits for
-// one poll at most.
+// TestEachPollSeesAnAlias: a poll that asks for a delta in place of the head asks for the alias, too: a version waits
+// for one poll at most.
 func TestEachPollSeesAnAlias(t *testing.T) {
 	server := objectstest.New(t)
 	var mu sync.Mutex
