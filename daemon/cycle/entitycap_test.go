@@ -127,8 +127,8 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	observe(events[4000:]...)
 	flood := func(n int) (list []event.Event) {
 		for i := range n {
-			list = append(list,
-				event.Event{Label: 5, Weight: 1, Time: 5000, Categorical: []string{"heavy", fmt.Sprint("i", i%60)}})
+			list = append(list, event.Event{Label: 5, Weight: 1, Time: 5000 + at + int64(i), // copies of none
+				Categorical: []string{"heavy", fmt.Sprint("i", i%60)}})
 		}
 		return list
 	}

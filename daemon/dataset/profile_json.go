@@ -20,8 +20,8 @@ func (p *Profile) readJSON(path string, limit int) error {
 		if line = bytes.Trim(line, " \r"); len(line) == 0 {
 			return nil
 		}
-		if p.Total == 0 && line[0] == '[' {
-			return fmt.Errorf("dataset: %s is one list in JSON: write an object a line, as jq -c '.[]' does", path)
+		if p.Total == 0 && line[0] == '[' && line[len(line)-1] != ']' {
+			return fmt.Errorf("dataset: %s is a list over many lines: write an object a line, as jq -c '.[]' does", path)
 		}
 		if p.Total++; p.Rows < limit {
 			if bad := p.addJSON(line); bad != nil {

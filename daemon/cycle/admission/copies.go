@@ -14,9 +14,9 @@ import (
 // than is expected.
 const (
 	copiesWindow   = 512     // events that are compared with those before
-	copiesShare    = 0.25    // of the new events that are expected, or of the others where these are fewer, beyond them
-	copiesErrors   = 4       // standard errors that are beyond them, too
-	copiesLeast    = 16      // events that are beyond them, too: of fewer nobody has to hear
+	copiesShare    = 0.25    // of the new events that are expected, which has to be missing, or as many as come again
+	copiesErrors   = 4       // standard errors, as which more have to be missing
+	copiesLeast    = 16      // events, as which more have to be missing: of fewer nobody has to hear
 	copiesMemory   = 1 << 15 // events that are remembered
 	copyEntryBytes = 24      // of an event that is remembered; measured, a test compares it
 	copiesMarked   = 1 << 13 // events of which copies were left out that are known at least; twice as many at most
@@ -137,7 +137,8 @@ func (c *copies) take(ev *event.Event) bool {
 	return false
 }
 
-// isFlood reports whether fewer of the last events are new than is expected, by more than chance.
+// isFlood reports whether fewer of the last events are new than is expected, by more than chance, and than where twice
+// as many come again as usual.
 func (c *copies) isFlood() bool {
 	if len(c.keys) < copiesWindow {
 		return false
@@ -146,7 +147,7 @@ func (c *copies) isFlood() bool {
 	fresh := float64(c.single) / n
 	expected, again := copiesWindow*fresh, copiesWindow*(1-fresh)
 	err := math.Sqrt(again * fresh * (1 + copiesWindow/n)) // of so many events, and of what is expected
-	return expected-float64(c.news) > max(copiesShare*min(expected, again), copiesErrors*err, copiesLeast)
+	return expected-float64(c.news) > max(min(copiesShare*expected, again), copiesErrors*err, copiesLeast)
 }
 
 func (c *copies) remember(key uint32) {

@@ -23,7 +23,13 @@ func TestCopies(t *testing.T) {
 		"hardly any again":    func(r *rand.Rand, _ int) int { return r.IntN(1_000_000) },
 		"kinds of all shares": func(r *rand.Rand, _ int) int { return int(math.Exp(14 * r.Float64())) },
 		"each twice":          func(_ *rand.Rand, i int) int { return i / 2 },
-		"others each day":     func(r *rand.Rand, i int) int { return i/2000*1000 + r.IntN(1000) },
+		"more come again": func(r *rand.Rand, i int) int {
+			if r.Float64() < []float64{0.2, 0.4}[min(1, i/15_000)] {
+				return r.IntN(i + 1)
+			}
+			return i
+		},
+		"others each day": func(r *rand.Rand, i int) int { return i/2000*1000 + r.IntN(1000) },
 	} {
 		c, r := newCopies(schema), rand.New(rand.NewPCG(7, 1))
 		past := make([]int, 0, 30_000)

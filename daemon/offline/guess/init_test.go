@@ -409,7 +409,7 @@ func TestInitRefusals(t *testing.T) {
 		"the time of a click": {"x.csv", "click_time,a\n2024-01-01 10:00:00,x\n2024-01-01 10:00:01,y\n", "",
 			[]string{"no column is clearly the label"}},
 		"an array": {"x.json", "[\n{\"user\":\"u1\",\"rating\":1},\n{\"user\":\"u1\",\"rating\":2}\n]\n", "",
-			[]string{"is one list in JSON: write an object a line, as jq -c '.[]' does"}},
+			[]string{"is a list over many lines: write an object a line, as jq -c '.[]' does"}},
 		"an object over lines": {"x.json", "{\n  \"user\": 1\n}\n", "", []string{"each line has one object"}},
 		"names twice in objects": {"x.jsonl", `{"user":"a","user":"b","rating":1}`, "",
 			[]string{"no rows", "duplicate_key"}},

@@ -42,7 +42,7 @@ func VersionDir(root *os.Root, version int64) (*os.Root, error) {
 		return nil, err
 	}
 	if !st.IsDir() {
-		return nil, fmt.Errorf("%w: version %d is not a directory", ErrDigest, version)
+		return nil, fmt.Errorf("%w: version %d is not a directory", replaced{}, version)
 	}
 	dir, err := root.OpenRoot(name)
 	return dir, Absent(err)
@@ -64,6 +64,13 @@ const HeadFile = "head"
 // see the alias as it was set.
 const RenewalDir = "renewals"
 
+// replaced is the error for something else in the place of a file or directory: no format, and not what was published.
+type replaced struct{}
+
+func (replaced) Error() string { return ErrFormat.Error() }
+
+func (replaced) Is(target error) bool { return target == ErrFormat || target == ErrDigest }
+
 func OpenRegular(root *os.Root, name string) (*os.File, error) {
 	return OpenRegularAs(root, name, os.O_RDONLY)
 }
@@ -75,7 +82,7 @@ func OpenRegularAs(root *os.Root, name string, flags int) (*os.File, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w: not a regular file (%s)", name, ErrDigest, st.Mode().Type())
+		return nil, fmt.Errorf("%s: %w: not a regular file (%s)", name, replaced{}, st.Mode().Type())
 	}
 	return root.OpenFile(name, flags, 0)
 }
