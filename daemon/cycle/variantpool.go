@@ -21,7 +21,6 @@ var pooledVariant = variant{
 	doc:    "a sum of the fold-in, Newton's, AdaGrad's, naive Bayes and boosted trees; classes and numbers",
 	part:   isPart(experts.PartBlend),
 	reason: "; a sum of variants, which has predicted better than each",
-	apart:  true,
 	isHeld: func(m *config.Model) bool {
 		s, err := experts.SettingOf(m)
 		return err == nil && mixture.IsPooled(s.Target) && m.ChosenField() < 0 &&
@@ -31,22 +30,22 @@ var pooledVariant = variant{
 		if e.pooled == nil || made[mixture.FormFoldIn].Model == nil || e.champion.Popular != nil {
 			return of
 		}
-		sum := newPooledSum(made)
-		there := func(f mixture.Variant) bool { return sum.offsets[f] >= 0 }
 		w := e.pooled.Used
 		if next {
-			for i, f := range mixture.PooledForms {
-				e.pooled.Out[i] = !there(f) && made[f].Model != nil
+			for _, newton := range []bool{false, true} {
+				sum := newPooledSum(made, newton)
+				e.pooled.LeaveOut(newton, func(f mixture.Variant) bool { return made[f].Model != nil && !sum.has(f) })
 			}
-			w = e.pooled.Weights(there)
+			newton := e.pooled.PrefersNewton()
+			w = e.pooled.Weights(newton, newPooledSum(made, newton).has)
 		} else if w != nil {
-			w = w.Among(there)
+			w = w.Among(newPooledSum(made, w.Newton).has)
 		}
 		if w == nil {
 			return of
 		}
 		of.Pooled = &updates.PooledForms{PooledWeights: w, Of: made}
-		if of.Model, of.Vocab = sum.of(w); of.Model == nil {
+		if of.Model, of.Vocab = newPooledSum(made, w.Newton).of(w); of.Model == nil {
 			return updates.Candidate{}
 		}
 		of.NoFoldIn = "the update is a sum of variants, which has no posterior"
@@ -70,17 +69,17 @@ type pooledSum struct {
 }
 
 // newPooledSum returns the sum of those variants that one version can hold: with the columns of the fold-in, and maps
-// that have one form.
-func newPooledSum(made *candidates) *pooledSum {
+// that go with that of the fold-in or, of newton, with Newton's.
+func newPooledSum(made *candidates, newton bool) *pooledSum {
 	s := &pooledSum{made: made}
 	for f := range s.offsets {
 		s.offsets[f] = -1
 	}
-	newton := made[mixture.FormNewton].Model != nil
+	newton = newton && made[mixture.FormNewton].Model != nil
 	for _, f := range mixture.PooledForms {
 		x := &made[f]
 		if x.Model == nil || x.Model.NumFeatures != made[mixture.FormFoldIn].Model.NumFeatures ||
-			newton && x.Model.Map != nil && x.Vocab.Map.Kind != format.Fourier { // Newton's is better with fewer than these
+			newton && x.Model.Map != nil && x.Vocab.Map.Kind != format.Fourier {
 			continue
 		}
 		switch own := x.Vocab.Map; {
@@ -96,6 +95,9 @@ func newPooledSum(made *candidates) *pooledSum {
 	}
 	return s
 }
+
+// has reports whether a variant is in the sum.
+func (s *pooledSum) has(f mixture.Variant) bool { return s.offsets[f] >= 0 }
 
 // of returns the sum by its factors; nil where that is one variant alone.
 func (s *pooledSum) of(w *mixture.PooledWeights) (*solver.Model, *encode.Vocabulary) {
@@ -159,7 +161,7 @@ func scaledTrees(x *format.Trees, factor float64) *format.Trees {
 // followPooled returns the encoder of a sum: of rows that its variants have, while trees and weights stay.
 func followPooled(e *ensemble, v *variant, of *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder {
 	w := made.Pooled
-	sum := newPooledSum(w.Of)
+	sum := newPooledSum(w.Of, w.Newton)
 	rows := &updates.SumRows{Constant: append([]float64(nil), w.Constant...), Map: made.Model.Map,
 		Named: len(made.Vocab.Names), First: made.Vocab.NumNames(), Vectors: made.Model.NumBasis}
 	rows.Columns = made.Vocab.NumColumns() - int(rows.First)
@@ -300,10 +302,11 @@ func (u *publisher) isChanged() bool {
 		b.has.Mean() > changedTimes*mixture.Mean(&b.usual)
 }
 
-// asks reports whether an update is asked for: at once where consumers have come to be behind, then after waits until
-// they have another one.
-func (b *behind) asks() bool {
-	if _, is := b.best(mixture.FormFoldIn, func(mixture.Variant) bool { return true }); !is || b.since < b.wait {
+// asks reports whether an update is asked for: at once where consumers have come to be behind or another variant is
+// chosen, then after waits until they have another one.
+func (b *behind) asks(isOther bool) bool {
+	_, is := b.best(mixture.FormFoldIn, func(mixture.Variant) bool { return true })
+	if !is && !isOther || b.since < b.wait {
 		return false
 	}
 	b.wait, b.since = max(2*b.wait, firstWait), 0

@@ -23,7 +23,7 @@ func TestAskedAgainLessAndLess(t *testing.T) {
 		if i >= 200 {
 			s.Forms[mixture.FormTrees] = 0.2 + 0.2*math.Sin(float64(i))
 		}
-		if b.add(s, math.NaN(), false); b.asks() {
+		if b.add(s, math.NaN(), false); b.asks(false) {
 			asked = append(asked, i)
 		}
 	}
@@ -53,7 +53,43 @@ func TestAskedAgainLessAndLess(t *testing.T) {
 		s.Forms[mixture.FormTrees] = s.Published.Loss
 		b.add(s, math.NaN(), false)
 	}
-	if b.asks() {
+	if b.asks(false) {
 		t.Error("asked without a difference")
+	}
+	if b = (behind{}); !b.asks(true) || b.asks(true) {
+		t.Error("another variant is asked for at once, and again after a while")
+	}
+}
+
+// TestChoosesOther: consumers should have another variant once it has predicted better, also in place of the refit, and
+// an update of the same one never.
+func TestChoosesOther(t *testing.T) {
+	u := publisher{race: updates.NewVariantSelector(), comparison: updates.NewUpdateComparison()}
+	u.deltas = &updates.DeltaStream{Form: mixture.FormFoldIn}
+	u.deltas.Forms[mixture.FormFoldIn], u.deltas.Forms[mixture.FormTrees] = new(updates.DeltaEncoder), new(updates.DeltaEncoder)
+	var losses [mixture.NumForms]float64
+	for f := range losses {
+		losses[f] = math.NaN()
+	}
+	for i := range 3000 {
+		u.deltas.Published = i%2 == 0
+		switch got := u.choosesOther(); {
+		case i > 200 && i < 500 && got:
+			t.Fatalf("asked at %d, where the refit is best", i)
+		case i > 1700 && i < 2000 && got == u.deltas.Published:
+			t.Fatalf("asked %t at %d, where the fold-in is best", got, i)
+		case i > 2900 && !got:
+			t.Fatalf("not asked at %d, where trees are best", i)
+		}
+		by := 0.1 * math.Sin(float64(i))
+		losses[mixture.FormFoldIn], losses[mixture.FormTrees] = 0.6+by, 0.7
+		if i >= 500 {
+			losses[mixture.FormFoldIn] = 0.2 + by
+		}
+		if i >= 2000 {
+			losses[mixture.FormTrees] = -1.5
+		}
+		u.comparison.Add(losses[mixture.FormFoldIn], 0.5, math.Inf(1))
+		u.race.Add(&losses, 0.5, math.Inf(1))
 	}
 }
