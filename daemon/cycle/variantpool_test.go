@@ -66,7 +66,9 @@ func TestAskedAgainLessAndLess(t *testing.T) {
 func TestChoosesOther(t *testing.T) {
 	u := publisher{race: updates.NewVariantSelector(), comparison: updates.NewUpdateComparison()}
 	u.deltas = &updates.DeltaStream{Form: mixture.FormFoldIn}
-	u.deltas.Forms[mixture.FormFoldIn], u.deltas.Forms[mixture.FormTrees] = new(updates.DeltaEncoder), new(updates.DeltaEncoder)
+	for _, form := range []mixture.Variant{mixture.FormFoldIn, mixture.FormTrees} {
+		u.deltas.Forms[form] = new(updates.DeltaEncoder)
+	}
 	var losses [mixture.NumForms]float64
 	for f := range losses {
 		losses[f] = math.NaN()

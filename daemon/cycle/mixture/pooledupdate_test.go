@@ -11,8 +11,8 @@ import (
 )
 
 // TestPooledWeights: where two forms know half of the label each, their sum by the weights is what both say together,
-// for numbers and classes, and what Learn returns. Of numbers the weight of a form that is gone counts for the first; of
-// classes the other has what is best without it, the mean over what is gone. The first pooledEvents have none.
+// for numbers and classes, and what Learn returns. Of numbers the weight of a form that is gone counts for the first,
+// of classes the other has what is best without it. The first pooledEvents have none.
 func TestPooledWeights(t *testing.T) {
 	for _, task := range []string{"regression", "binary"} {
 		m := config.DefaultModel()

@@ -50,8 +50,8 @@ func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
 	}
 }
 
-// TestTheFirstEventDoesNotDecideOnUpdates: of classes, an event that the refit was all but sure of sets no unit by which
-// what updates lose on it counts for thousands of events.
+// TestTheFirstEventDoesNotDecideOnUpdates: of classes, an event that the refit was all but sure of sets no unit by
+// which what updates lose on it counts for thousands of events.
 func TestTheFirstEventDoesNotDecideOnUpdates(t *testing.T) {
 	l, r := NewUpdateComparison(), rand.New(rand.NewPCG(1, 3))
 	l.Add(9, 1e-6, 10)
