@@ -120,7 +120,7 @@ func (u *PooledUpdate) Learn(outputs []float64, label float64, targets []float64
 	return u.outputs
 }
 
-// predict predicts from the forms that the sum has. It reports false where there is none.
+// predict predicts from the forms that the sum has. It reports false without any.
 func (s *weightedSum) predict(outputs []float64, t *encode.Target) bool {
 	m, first := t.Outputs(), -1
 	for i, f := range PooledForms {
