@@ -204,7 +204,8 @@ func (c *Cycle) AsksUpdate() bool {
 	}
 	// Trees are asked for again where an update with others was held back.
 	return f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors) ||
-		c.ensemble.treesAsk(c.publisher.published.Load()) || c.publisher.behind.Asks()
+		c.ensemble.treesAsk(c.publisher.published.Load()) || c.publisher.behind.Asks(c.publisher.choosesOther() ||
+		f.Published && f.Form == mixture.FormPool && c.publisher.behind.Lags[mixture.FormPool].IsSeen())
 }
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up

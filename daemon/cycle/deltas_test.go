@@ -236,7 +236,13 @@ func deltaCases() map[string]deltaCase {
 			ticks:  5,
 			force:  prefer(mixture.FormFoldIn),
 		},
-		"gradient on name": {model: named, events: labelled, form: mixture.FormFoldIn, ticks: 9},
+		"gradient on name": {
+			model:  named,
+			events: labelled,
+			form:   mixture.FormFoldIn,
+			ticks:  9,
+			force:  prefer(mixture.FormFoldIn),
+		},
 	}
 	for name, c := range cases {
 		c.name = name

@@ -18,7 +18,6 @@ var pooledVariant = variant{
 	doc:    "a sum of the fold-in, Newton's, AdaGrad's, naive Bayes and boosted trees; classes and numbers",
 	part:   isPart(experts.PartBlend),
 	reason: "; a sum of variants, which has predicted better than each",
-	apart:  true,
 	isHeld: func(m *config.Model) bool {
 		s, err := experts.SettingOf(m)
 		return err == nil && mixture.IsPooled(s.Target) && m.ChosenField() < 0 &&
@@ -28,22 +27,22 @@ var pooledVariant = variant{
 		if e.pooled == nil || made[mixture.FormFoldIn].Model == nil || e.champion.Popular != nil {
 			return of
 		}
-		sum := updates.NewPooledSum(made)
-		there := func(f mixture.Variant) bool { return sum.Offsets[f] >= 0 }
 		w := e.pooled.Used
 		if next {
-			for i, f := range mixture.PooledForms {
-				e.pooled.Out[i] = !there(f) && made[f].Model != nil
+			for _, newton := range []bool{false, true} {
+				sum := updates.NewPooledSum(made, newton)
+				e.pooled.LeaveOut(newton, func(f mixture.Variant) bool { return made[f].Model != nil && !sum.Has(f) })
 			}
-			w = e.pooled.Weights(there)
+			newton := e.pooled.PrefersNewton()
+			w = e.pooled.Weights(newton, updates.NewPooledSum(made, newton).Has)
 		} else if w != nil {
-			w = w.Among(there)
+			w = w.Among(updates.NewPooledSum(made, w.Newton).Has)
 		}
 		if w == nil {
 			return of
 		}
 		of.Pooled = &updates.PooledForms{PooledWeights: w, Of: made}
-		if of.Model, of.Vocab = sum.Of(w); of.Model == nil {
+		if of.Model, of.Vocab = updates.NewPooledSum(made, w.Newton).Of(w); of.Model == nil {
 			return updates.Candidate{}
 		}
 		of.NoFoldIn = "the update is a sum of variants, which has no posterior"
@@ -62,7 +61,7 @@ var pooledOf = [len(mixture.PooledForms)]*variant{&foldInVariant, &newtonVariant
 // followPooled returns the encoder of a sum: of rows that its variants have, while trees and weights stay.
 func followPooled(e *ensemble, v *variant, of *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder {
 	w := made.Pooled
-	sum := updates.NewPooledSum(w.Of)
+	sum := updates.NewPooledSum(w.Of, w.Newton)
 	rows := &updates.SumRows{Constant: append([]float64(nil), w.Constant...), Map: made.Model.Map,
 		Named: len(made.Vocab.Names), First: made.Vocab.NumNames(), Vectors: made.Model.NumBasis}
 	rows.Columns = made.Vocab.NumColumns() - int(rows.First)

@@ -81,7 +81,7 @@ func NumVariants(m *config.Model) (n int) {
 func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	u.reportMu.Lock()
 	defer u.reportMu.Unlock()
-	u.race.Choose(there)
+	u.race.Chosen = u.race.Best(there)
 	if f, is := u.behind.Best(u.race.Chosen, there); is && f != u.race.Chosen && u.isChanged() {
 		u.race.Forget() // what was better before is not any more
 		u.race.Chosen = f
@@ -96,6 +96,21 @@ func (u *publisher) prefersUpdates() bool {
 		return true
 	}
 	return is
+}
+
+// choosesOther reports whether consumers should have another variant by now, or an update in place of the refit.
+// c.mu is held.
+func (u *publisher) choosesOther() bool {
+	f := u.deltas
+	best := u.race.Best(func(form mixture.Variant) bool { return f.Forms[form] != nil })
+	if f.Published && best == f.Form {
+		return false
+	}
+	of := &u.comparison
+	if best != u.race.Chosen {
+		of = &u.race.Refits[best]
+	}
+	return of.Prefers(false, variants[best].apart)
 }
 
 // candidates returns the live model in every variant. next is set for an update that is about to be made. c.mu is held,

@@ -38,6 +38,7 @@ type LogitPool struct {
 	each      [][]float64     // probabilities per step
 	experts   experts.Weights // of the bias steps, by recent loss
 	mixed     []float64       // the mean probability over these
+	fade      float64         // of the curvature
 }
 
 func newLogitPool(parts, outputs int, link string) *LogitPool {
@@ -52,6 +53,7 @@ func newLogitPool(parts, outputs int, link string) *LogitPool {
 		slope:     make([]float64, parts),
 		mean:      make([]float64, parts),
 		mixed:     make([]float64, outputs),
+		fade:      poolFade,
 	}
 	for range poolBiasSteps {
 		p.bias, p.each = append(p.bias, make([]float64, outputs)), append(p.each, make([]float64, outputs))
@@ -71,6 +73,15 @@ func (p *LogitPool) reset() {
 	for _, b := range p.bias {
 		clear(b)
 	}
+}
+
+// drop takes the weight of part i from it, and forgets what was learned of it.
+func (p *LogitPool) drop(i int) {
+	if p.weights[i] != 0 {
+		p.leave(i)
+	}
+	clearCross(p.curvature, p.n, i)
+	p.curvature[i*p.n+i] = poolRidge
 }
 
 // predict stores the probabilities in dst. It reports false, and stores nothing, if the first part has none.
@@ -93,6 +104,13 @@ func (p *LogitPool) predict(dst []float64, parts []part) bool {
 			p.inputs[i*m+c] = o
 		}
 	}
+	p.combine(dst)
+	return true
+}
+
+// combine stores the probabilities by the inputs.
+func (p *LogitPool) combine(dst []float64) {
+	m := len(dst)
 	p.experts.Weigh()
 	clear(dst)
 	for e, b := range p.bias {
@@ -115,7 +133,6 @@ func (p *LogitPool) predict(dst []float64, parts []part) bool {
 		}
 	}
 	copy(p.mixed, dst)
-	return true
 }
 
 // learn takes up the targets of the event that predict was called with last.
@@ -181,9 +198,9 @@ func (p *LogitPool) derive(targets []float64) {
 			if !p.logistic {
 				h -= p.mean[i] * p.mean[j]
 			}
-			p.curvature[i*p.n+j] = poolFade*p.curvature[i*p.n+j] + h
+			p.curvature[i*p.n+j] = p.fade*p.curvature[i*p.n+j] + h
 		}
 		// The ridge fades with the rest: this keeps it at poolRidge.
-		p.curvature[i*p.n+i] += (1 - poolFade) * poolRidge
+		p.curvature[i*p.n+i] += (1 - p.fade) * poolRidge
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/floats"
@@ -12,29 +13,47 @@ import (
 
 // PooledUpdate is the weights with which forms of an update predict best together, as they are at the delay of
 // consumers. Outputs are summed, so that versions can hold the sum: of classes as LogitPool does, of numbers as
-// Stacking does. O(forms²·m) an event.
+// Stacking does. There are two sums, as a version has one feature map: with that of the fold-in, and with Newton's.
+// O(forms²·m) an event.
 type PooledUpdate struct {
-	Used   *PooledWeights         // of the newest update; nil without
-	Out    [len(PooledForms)]bool // cannot be in a sum with the others: not there
-	away   [len(PooledForms)]bool // was missing at the last event
-	target *encode.Target
-	parts  []part
-	pool   *LogitPool // of classes
-	stack  *Stacking  // of numbers
-	value  []float64
-	// of the event in hand
-	outputs []float64
+	Used    *PooledWeights // of the newest update; nil without
+	target  *encode.Target
+	outputs []float64      // of the event in hand
+	sums    [2]weightedSum // the second is Newton's
 	events  int
 }
 
-// PooledWeights are the factor of each form and what all of them together lack in each output. They do not change.
-type PooledWeights struct{ Factors, Constant []float64 }
+// weightedSum is what is learned of one sum.
+type weightedSum struct {
+	out   [len(PooledForms)]bool // cannot be in the sum with the others
+	parts []part                 // of the event in hand
+	pool  *LogitPool             // of classes
+	stack *Stacking              // of numbers
+	value []float64
+	loss  evaluate.Fading
+}
 
-// PooledForms are those that are pooled. A missing one counts as the first that is there.
+// PooledWeights are the factor of each form and what all of them together lack in each output. They do not change.
+type PooledWeights struct {
+	Factors, Constant []float64
+	Newton            bool // the feature map is Newton's
+}
+
+// PooledForms are those that are pooled. In the place of one that goes come the others; it comes back with no weight.
 var PooledForms = [...]Variant{FormFoldIn, FormNewton, FormAdaGrad, FormBayes, FormTrees}
 
 // pooledEvents is how many events are learned before there are weights. Chosen by hand.
 const pooledEvents = 100
+
+// pooledFade is how the weights of classes forget, which follow refits, and trees that are made anew. Chosen by hand;
+// rings, rules, clicks and letter were looked at.
+const pooledFade = 0.997
+
+// pooledMost bounds the outputs of a form, of which versions have no bound that is as low. Chosen by hand.
+const pooledMost = 20
+
+// sumFade is how the losses of the sums forget, of which the better one is taken. Chosen by hand; rings was looked at.
+const sumFade = 0.99
 
 // IsPooled reports whether sums of outputs predict the labels of a target: those of classes that are not ordered, and
 // numbers.
@@ -45,57 +64,55 @@ func IsPooled(t *encode.Target) bool {
 // NewPooledUpdate returns the pool of a target for which IsPooled.
 func NewPooledUpdate(t *encode.Target) *PooledUpdate {
 	u, m, n := &PooledUpdate{target: t}, 1, len(PooledForms)
-	if t.IsNumeric() {
-		u.stack = newStacking(n)
-	} else {
+	if !t.IsNumeric() {
 		m = t.Outputs()
-		u.pool = newLogitPool(n, m, t.Link)
 	}
-	u.parts, u.value, u.outputs = make([]part, n), make([]float64, m), make([]float64, m)
-	for i := range u.parts {
-		u.parts[i].Value = make([]float64, m)
+	for k := range u.sums {
+		s := &u.sums[k]
+		if s.parts, s.value, s.loss.Rate = make([]part, n), make([]float64, m), sumFade; t.IsNumeric() {
+			s.stack = newStacking(n)
+			for i := range s.parts {
+				s.parts[i].Value = make([]float64, m)
+			}
+		} else {
+			s.pool = newLogitPool(n, m, t.Link)
+			s.pool.fade = pooledFade
+		}
 	}
+	u.outputs = make([]float64, m)
 	return u
 }
 
-// Learn takes up an event that nothing has learned, given the outputs of every form, m each, NaN of a missing
-// one. It returns the outputs of the sum by the weights before, nil of the first events.
-func (u *PooledUpdate) Learn(outputs []float64, label float64, targets []float64) (sum []float64) {
-	m, first := u.target.Outputs(), -1
+// LeaveOut has the sum with the fold-in's or with Newton's feature map do without the forms of which isOut says so.
+func (u *PooledUpdate) LeaveOut(newton bool, isOut func(Variant) bool) {
 	for i, f := range PooledForms {
-		own := outputs[int(f)*m : int(f+1)*m]
-		if u.Out[i] || math.IsNaN(own[0]) {
-			own = nil
-		}
-		if take(&u.parts[i], u.target, own); u.parts[i].Present && first < 0 {
-			first = i
-		}
+		u.sum(newton).out[i] = isOut(f)
 	}
-	if first < 0 {
-		return nil
+}
+
+func (u *PooledUpdate) sum(newton bool) *weightedSum {
+	if newton {
+		return &u.sums[1]
 	}
-	for i := range u.parts {
-		p := &u.parts[i]
-		if isBack := u.away[i] && p.Present; u.pool != nil && u.events > 0 && u.away[i] == p.Present {
-			if isBack {
-				u.pool.admit(i)
-			} else {
-				u.pool.leave(i)
-			}
+	return &u.sums[0]
+}
+
+// PrefersNewton reports whether the sum with Newton's feature map has predicted better.
+func (u *PooledUpdate) PrefersNewton() bool { return Mean(&u.sums[1].loss) < Mean(&u.sums[0].loss) }
+
+// Learn takes up an event that nothing has learned, given the outputs of every form, m each, NaN of a missing
+// one. It returns the outputs of the better sum by the weights before, nil of the first events.
+func (u *PooledUpdate) Learn(outputs []float64, label float64, targets []float64) (sum []float64) {
+	newton := u.PrefersNewton()
+	for k := range u.sums {
+		s := &u.sums[k]
+		if !s.predict(outputs, u.target) {
+			return nil
 		}
-		u.away[i] = !p.Present
-		if !p.Present {
-			copy(p.Value, u.parts[first].Value)
-			p.Present = true
+		if s == u.sum(newton) {
+			s.outputsTo(u.outputs, u.target)
 		}
-	}
-	if u.stack != nil {
-		u.outputs[0], _ = u.stack.predict(u.parts)
-		u.stack.learn(label)
-	} else {
-		u.pool.predict(u.value, u.parts)
-		outputsOf(u.outputs, u.value, u.target.Link)
-		u.pool.learn(targets)
+		s.learn(label, targets)
 	}
 	if u.events++; u.events <= pooledEvents {
 		return nil
@@ -103,28 +120,104 @@ func (u *PooledUpdate) Learn(outputs []float64, label float64, targets []float64
 	return u.outputs
 }
 
-// Weights returns the weights of the forms that there are, nil while too few events were learned.
-func (u *PooledUpdate) Weights(there func(Variant) bool) *PooledWeights {
+// predict predicts from the forms that the sum has. It reports false without any.
+func (s *weightedSum) predict(outputs []float64, t *encode.Target) bool {
+	m, first := t.Outputs(), -1
+	for i, f := range PooledForms {
+		p, own := &s.parts[i], outputs[int(f)*m:int(f+1)*m]
+		if p.Present = !s.out[i] && encode.IsFinite(own); !p.Present {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		if s.stack != nil {
+			p.Value[0] = t.Clip(t.Value(own))
+			continue
+		}
+		for c, o := range own {
+			s.pool.inputs[i*m+c] = min(max(o, -pooledMost), pooledMost)
+		}
+	}
+	if first < 0 {
+		return false
+	}
+	for i := range s.parts {
+		switch p := &s.parts[i]; {
+		case p.Present:
+		case s.stack != nil:
+			p.Value[0], p.Present = s.parts[first].Value[0], true
+		default:
+			s.pool.drop(i)
+			clear(s.pool.inputs[i*m : i*m+m])
+		}
+	}
+	if s.stack != nil {
+		s.value[0], _ = s.stack.predict(s.parts)
+		return true
+	}
+	s.pool.ready = true
+	s.pool.combine(s.value)
+	return true
+}
+
+func (s *weightedSum) outputsTo(dst []float64, t *encode.Target) {
+	if s.stack != nil {
+		dst[0] = s.value[0]
+		return
+	}
+	outputsOf(dst, s.value, t.Link)
+}
+
+func (s *weightedSum) learn(label float64, targets []float64) {
+	if s.stack != nil {
+		miss := s.value[0] - label
+		s.loss.Add(min(miss*miss, evaluate.WorstError))
+		s.stack.learn(label)
+		return
+	}
+	loss := 0.0
+	for c, v := range s.value {
+		if targets[c] > 0 {
+			loss -= math.Log(max(v, poolLeast))
+		} else if s.pool.logistic {
+			loss -= math.Log(max(1-v, poolLeast))
+		}
+	}
+	s.loss.Add(loss)
+	s.pool.learn(targets)
+}
+
+// Weights returns the weights of the forms that there are in the sum with the fold-in's or with Newton's feature map,
+// nil while too few events were learned.
+func (u *PooledUpdate) Weights(newton bool, there func(Variant) bool) *PooledWeights {
 	if u.events < pooledEvents {
 		return nil
 	}
-	w := &PooledWeights{Constant: make([]float64, len(u.value))}
-	if u.stack != nil {
-		w.Factors, w.Constant[0] = slices.Clone(u.stack.weights), u.stack.unit*u.stack.weights[0]
+	s, w := u.sum(newton), &PooledWeights{Newton: newton}
+	if w.Constant = make([]float64, len(s.value)); s.stack != nil {
+		w.Factors, w.Constant[0] = slices.Clone(s.stack.weights), s.stack.unit*s.stack.weights[0]
 		w.Factors[0] = 1 - floats.Sum(w.Factors[1:])
-	} else {
-		w.Factors = u.pool.weights
-		u.pool.experts.Weigh()
-		for e, b := range u.pool.bias {
-			floats.AddScaled(w.Constant, u.pool.experts.Weights[e], b)
+		return w.Among(there)
+	}
+	p := *s.pool
+	p.weights, p.curvature = slices.Clone(p.weights), slices.Clone(p.curvature)
+	for i, f := range PooledForms {
+		if !there(f) {
+			p.drop(i)
 		}
 	}
-	return w.Among(there)
+	w.Factors = p.weights
+	s.pool.experts.Weigh()
+	for e, b := range s.pool.bias {
+		floats.AddScaled(w.Constant, s.pool.experts.Weights[e], b)
+	}
+	return w
 }
 
 // Among returns weights in which a missing form counts as the first that is there.
 func (w *PooledWeights) Among(there func(Variant) bool) *PooledWeights {
-	out := &PooledWeights{Factors: slices.Clone(w.Factors), Constant: w.Constant}
+	out := &PooledWeights{Factors: slices.Clone(w.Factors), Constant: w.Constant, Newton: w.Newton}
 	first := slices.IndexFunc(PooledForms[:], there)
 	for i, f := range PooledForms {
 		if first >= 0 && !there(f) {

@@ -16,17 +16,17 @@ type PooledSum struct {
 }
 
 // NewPooledSum returns the sum of those variants that one version can hold: with the columns of the fold-in, and maps
-// that have one form.
-func NewPooledSum(made *[mixture.NumForms]Candidate) *PooledSum {
+// that go with that of the fold-in or, of newton, with Newton's.
+func NewPooledSum(made *[mixture.NumForms]Candidate, newton bool) *PooledSum {
 	s := &PooledSum{made: made}
 	for f := range s.Offsets {
 		s.Offsets[f] = -1
 	}
-	newton := made[mixture.FormNewton].Model != nil
+	newton = newton && made[mixture.FormNewton].Model != nil
 	for _, f := range mixture.PooledForms {
 		x := &made[f]
 		if x.Model == nil || x.Model.NumFeatures != made[mixture.FormFoldIn].Model.NumFeatures ||
-			newton && x.Model.Map != nil && x.Vocab.Map.Kind != format.Fourier { // Newton's is better with fewer than these
+			newton && x.Model.Map != nil && x.Vocab.Map.Kind != format.Fourier {
 			continue
 		}
 		switch own := x.Vocab.Map; {
@@ -42,6 +42,9 @@ func NewPooledSum(made *[mixture.NumForms]Candidate) *PooledSum {
 	}
 	return s
 }
+
+// Has reports whether a variant is in the sum.
+func (s *PooledSum) Has(f mixture.Variant) bool { return s.Offsets[f] >= 0 }
 
 // Of returns the sum by its factors; nil where that is one variant alone.
 func (s *PooledSum) Of(w *mixture.PooledWeights) (*solver.Model, *encode.Vocabulary) {

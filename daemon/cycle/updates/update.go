@@ -25,7 +25,7 @@ const (
 // labels depend on those just before them, what was learned from these is worse than nothing then. It belongs to one
 // goroutine.
 type UpdateComparison struct {
-	N, Sum, Squares float64 // of the update's loss less the refit's, in units, fading
+	N, Sum, Squares float64 // of the update's loss less the refit's, of squares in units, fading
 	block           float64 // sum of the events since the last whole block
 	inBlock         int
 	blocks          struct{ n, sum, squares float64 } // of the means of whole blocks, fading
@@ -41,20 +41,23 @@ func NewUpdateComparison() UpdateComparison {
 func (l *UpdateComparison) Forget() { *l = UpdateComparison{Scale: l.Scale} }
 
 // Add takes up the losses of both on one event. limit is the largest loss that one event counts as. It is 0 for
-// squares, which have no such limit and are bounded by the mean: those of classes are not, for with a rare one the mean
-// is a hundredth of what one event of it costs.
+// squares, which have no such limit and count in units of their mean: those of classes do not, for with a rare one the
+// mean is a hundredth of what one event of it costs.
 func (l *UpdateComparison) Add(update, refit, limit float64) {
-	unit, most := mixture.Mean(&l.Scale), mixture.MixtureLossMax
+	var d float64
 	if limit > 0 {
-		refit, update, most = min(refit, limit), min(update, limit), math.Inf(1)
-	} else if unit > 0 { // an outlier does not set it
-		refit, update = min(refit, updateOutlier*unit), min(update, updateOutlier*unit)
+		d = min(update, limit) - min(refit, limit)
+	} else {
+		if unit := mixture.Mean(&l.Scale); unit > 0 { // an outlier does not set it
+			refit, update = min(refit, updateOutlier*unit), min(update, updateOutlier*unit)
+		}
+		l.Scale.Add(refit)
+		unit := mixture.Mean(&l.Scale)
+		if !(unit > 0) {
+			return
+		}
+		d = min(max((update-refit)/unit, -mixture.MixtureLossMax), mixture.MixtureLossMax)
 	}
-	l.Scale.Add(refit)
-	if unit = mixture.Mean(&l.Scale); !(unit > 0) {
-		return
-	}
-	d := min(max((update-refit)/unit, -most), most)
 	l.N, l.Sum, l.Squares = UpdateFade*l.N+1, UpdateFade*l.Sum+d, UpdateFade*l.Squares+d*d
 	l.block += d
 	if l.inBlock++; l.inBlock < updateBlock {

@@ -50,6 +50,20 @@ func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
 	}
 }
 
+// TestTheFirstEventDoesNotDecideOnUpdates: of classes, an event that the refit was all but sure of sets no unit by
+// which what updates lose on it counts for thousands of events.
+func TestTheFirstEventDoesNotDecideOnUpdates(t *testing.T) {
+	l, r := NewUpdateComparison(), rand.New(rand.NewPCG(1, 3))
+	l.Add(9, 1e-6, 10)
+	for range 400 {
+		e := r.ExpFloat64()
+		l.Add(0.3*e, e, 10)
+	}
+	if !l.Prefers(false, true) {
+		t.Errorf("updates that lose a third are not taken up: %+v", l)
+	}
+}
+
 // TestUpdatesOnCorrelatedLosses: updates that are neither better nor worse, by losses that stay for 40 events each, are
 // taken for better by one standard error about as often as such an error says, 16 % of the time: single events would
 // have it at nearly a half.

@@ -75,23 +75,23 @@ func (r *VariantSelector) Difference(a, b mixture.Variant) (units, errors float6
 	return units, errors
 }
 
-// Choose sets the form that updates are made of, one of those that there are: the last one until another has predicted
-// better by a standard error, then the best of such.
-func (r *VariantSelector) Choose(there func(mixture.Variant) bool) {
+// Best returns the form that updates should be made of, one of those that there are: the last one until another has
+// predicted better by a standard error, then the best of such.
+func (r *VariantSelector) Best(there func(mixture.Variant) bool) mixture.Variant {
 	from := r.Chosen
 	if !there(from) {
 		from = mixture.FormFoldIn
 	}
-	r.Chosen = from
-	best := 0.0
+	chosen, best := from, 0.0
 	for f := range mixture.NumForms {
 		if f == from || !there(f) {
 			continue
 		}
 		if units, errors := r.Difference(f, from); errors > 1 && units > best {
-			r.Chosen, best = f, units
+			chosen, best = f, units
 		}
 	}
+	return chosen
 }
 
 // Candidate is the live model in one form, and where there is one the posterior whose mean it is, or what versions of
