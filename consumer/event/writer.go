@@ -158,7 +158,7 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 	program := c.program
 	if program == nil {
 		if !c.judged {
-			d.judge(&judged{c, programOf{id, root}, *f})
+			(&judged{c, programOf{id, root}, *f}).judge(d)
 		}
 		d.says = c.says
 		return f.Data, nil, nil
@@ -260,12 +260,12 @@ func (d *Mapped) judgeFirst(rejection *Rejection) {
 	if rejection == nil || rejection.Reason != Filtered || slices.ContainsFunc(d.when, func(a asked) bool {
 		return a.slot >= 0 && !first.program.Finds(a.slot)
 	}) {
-		d.judge(first)
+		first.judge(d)
 	}
 }
 
 // judge says, before the first event by a schema, what the model loses by it.
-func (d *Mapped) judge(of *judged) {
+func (of *judged) judge(d *Mapped) {
 	if of.judged = true; d.reading.Lost != nil {
 		lost := func(field string) { d.reading.Lost(of.id, field) }
 		if of.program != nil {

@@ -138,6 +138,9 @@ func (o *outline) find(in *schema, ref string) (doc, s *schema) {
 // resolve follows references in a document, and what is in oneOf with null.
 func (o *outline) resolve(doc, s *schema) (in, of *schema) {
 	for range o.maxDepth {
+		if o.steps += 1 + len(s.OneOf) + len(s.AnyOf); o.steps > event.MaxOutlined {
+			return doc, s
+		}
 		switch {
 		case s.Ref != "":
 			in, found := o.find(doc, s.Ref)
@@ -182,7 +185,7 @@ func (o *outline) walk(doc, s *schema, path []string, depth int) {
 	}
 	isObject := len(s.Properties)+len(s.AllOf) > 0
 	for _, list := range [][]schema{s.OneOf, s.AnyOf} { // events of several kinds
-		for i := range list {
+		for i := 0; i < len(list) && o.steps <= event.MaxOutlined; i++ {
 			if _, one := o.resolve(doc, &list[i]); len(one.Properties)+len(one.AllOf)+len(one.OneOf)+len(one.AnyOf) > 0 {
 				o.walk(doc, &list[i], path, depth+1)
 				isObject = true

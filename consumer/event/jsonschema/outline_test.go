@@ -122,6 +122,7 @@ func TestKindsOfEvents(t *testing.T) {
 func FuzzOutline(f *testing.F) {
 	f.Add(`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}}}}}`)
 	f.Add(`{"oneOf":[{"$ref":"#"},{"anyOf":[{"$ref":"#"},{"properties":{"a":{"$ref":"#"}}}]}]}`)
+	f.Add(`{"oneOf":[` + strings.Repeat(`{"$ref":"#"},`, 300) + `{"properties":{"a":{"$ref":"#"}}}]}`) // 9 * 10^6 ways
 	f.Add(`{"allOf":[{"properties":{"a":{"type":"array","items":true}}}],"type":5}`)
 	f.Add(`{"properties":{"x":{"$ref":"#/$defs/A"},"y":{"$ref":"#A"}},"$defs":{"A":{"$id":"#A","type":"array","items":{"$ref":"#/$defs/A"}}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
