@@ -323,8 +323,8 @@ func TestLostWorkingCopy(t *testing.T) {
 	}
 }
 
-// TestMissingVersion: a version that the bucket does not have is none of the working copy, whoever names it: a move, or an
-// alias of the bucket.
+// TestMissingVersion: a version that the bucket does not have is none of the working copy, though a move or an alias of
+// the bucket names it.
 func TestMissingVersion(t *testing.T) {
 	server := objectstest.New(t)
 	url := server.URL("p")
