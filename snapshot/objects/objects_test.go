@@ -379,8 +379,8 @@ func lostWorkingCopy(t *testing.T, server *objectstest.Server) {
 	}
 }
 
-// TestMissingVersion: a version that the bucket does not have is none of the working copy, whoever names it: a move, or an
-// alias of the bucket.
+// TestMissingVersion: a version that the bucket does not have is none of the working copy, though a move or an alias of
+// the bucket names it.
 func TestMissingVersion(t *testing.T) {
 	server := objectstest.New(t)
 	url := server.URL("p")
