@@ -36,7 +36,7 @@ their order. ARCHITECTURE.md says how to add one.
 	for _, k := range experts.Kinds {
 		row(k.Name, k.Doc)
 	}
-	row = table("Baselines", "daemon/cycle/experts/baselinekind.go")
+	row = table("Baselines", "daemon/cycle/baselines/kind.go")
 	for _, k := range baselines.Kinds {
 		row(k.Name, k.Doc)
 	}

@@ -6,43 +6,18 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver/internal/gamma"
 )
-
-// sharedPath returns a path below the shared folder next to the project, or skips the test where there is no such
-// folder.
-func sharedPath(t testing.TB, parts ...string) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = parent
-	}
-	path := filepath.Join(append([]string{filepath.Dir(dir), "shared"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("needs %s, which is not part of the project", filepath.Join(append([]string{"../shared"}, parts...)...))
-	}
-	return path
-}
 
 // golden decodes a file of reference values.
 func golden(t testing.TB, name string, into any) {
 	t.Helper()
-	raw, err := os.ReadFile(sharedPath(t, "golden", name))
+	raw, err := os.ReadFile(tier.Shared(t, "golden", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +29,7 @@ func golden(t testing.TB, name string, into any) {
 // dataLines calls f for every line of a data file, gzip or plain.
 func dataLines(t testing.TB, f func(line string), parts ...string) {
 	t.Helper()
-	path := sharedPath(t, append([]string{"data"}, parts...)...)
+	path := tier.Shared(t, append([]string{"data"}, parts...)...)
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ const (
 	retryMax    = 30 * time.Second       // to this
 )
 
-// Options of an Announcer. Inline and OnResult may be zero.
+// Options of an Announcer or a DeltaProducer. Inline and OnResult may be zero.
 type Options struct {
 	Kafka    []kgo.Opt // brokers, encryption, sign-in
 	Topic    string
@@ -49,7 +49,7 @@ type Options struct {
 	Dir      string          // of the store
 	Store    *publish.Store  // of that directory
 	Inline   int64           // largest sum of the files of a version that go into the record, bytes; 0 for none
-	OnResult func(err error) // called after every attempt
+	OnResult func(err error) // called after every attempt that had something to do
 	Log      *slog.Logger
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/kafkasource"
-	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -27,23 +25,12 @@ const (
 	maxSend      = 4 << 20         // frames that are sent together, bytes, unless one is larger
 )
 
-// DeltaOptions of a DeltaProducer. OnResult may be nil.
-type DeltaOptions struct {
-	Kafka    []kgo.Opt // brokers, encryption, sign-in
-	Topic    string
-	Model    string
-	Dir      string          // of the store
-	Store    *publish.Store  // of that directory
-	OnResult func(err error) // called after every attempt that had something to do
-	Log      *slog.Logger
-}
-
 // A DeltaProducer puts the deltas of a model's champion into a compacted topic, for a Source to read: a record is one
 // frame, its key <model>/<lineage>/<version>/<sequence>, and a record without a value takes back one of a chain that
 // has ended. It follows the store, where deltas come first: what fails is repeated, and nothing waits for it. Make it
 // with NewDeltas, call Run once.
 type DeltaProducer struct {
-	DeltaOptions
+	Options
 	// nil until it is needed, and after a failure: what a failed producer has under way is unknown
 	client *kgo.Client
 	held   map[string]string // what the topic holds of the model: digests of deltas by their keys
@@ -54,12 +41,12 @@ type DeltaProducer struct {
 	tooMuch bool  // the topic takes no record as large as the next delta
 }
 
-// NewDeltas returns a producer of deltas. Nothing is connected before Run.
-func NewDeltas(o DeltaOptions) *DeltaProducer {
+// NewDeltas returns a producer of deltas; Inline is not used. Nothing is connected before Run.
+func NewDeltas(o Options) *DeltaProducer {
 	if o.OnResult == nil {
 		o.OnResult = func(error) {}
 	}
-	return &DeltaProducer{DeltaOptions: o}
+	return &DeltaProducer{Options: o}
 }
 
 // Run produces deltas as they come until ctx is done. A failure is reported to OnResult, logged once until it is over,

@@ -71,7 +71,7 @@ func (b *bench) chain(version int64) (*publish.Chain, *snapshot.Model) {
 func (b *bench) deltas() (good, bad *atomic.Int32, stop func()) {
 	good, bad = new(atomic.Int32), new(atomic.Int32)
 	p := NewDeltas(
-		DeltaOptions{
+		Options{
 			Kafka: b.kafka,
 			Topic: deltaTopic,
 			Model: model,

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 func values(records []Record) (out []string) {
@@ -93,10 +95,7 @@ func TestCSVRefusals(t *testing.T) {
 
 // TestElectricity reads the whole of the data set, which is not part of the project.
 func TestElectricity(t *testing.T) {
-	path := filepath.Join(projectRoot(t), "..", "shared", "data", "electricity", "electricity-normalized.csv.gz")
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no electricity stream next to the project: %v", err)
-	}
+	path := tier.Shared(t, "data", "electricity", "electricity-normalized.csv.gz")
 	records, skipped := scan(t, path, CSV, "day")
 	want := `{"date":0,"day":2,"period":0,"nswprice":0.056443,"nswdemand":0.439155,"vicprice":0.003467,"vicdemand":0.422915,"transfer":0.414912,"class":"UP"}`
 	if len(records) != 45_312 || skipped.Lines != 0 || string(records[0].Value) != want ||

@@ -3,13 +3,12 @@ package dataset
 import (
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 func scan(t *testing.T, path string, format Format, key string) ([]Record, Skipped) {
@@ -247,10 +246,7 @@ func FuzzRating(f *testing.F) {
 
 // TestML100K reads the whole of the data set, which is not part of the project.
 func TestML100K(t *testing.T) {
-	path := filepath.Join(projectRoot(t), "..", "shared", "data", "ml-100k", "u.data.gz")
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no MovieLens 100k next to the project: %v", err)
-	}
+	path := tier.Shared(t, "data", "ml-100k", "u.data.gz")
 	records, skipped := scan(t, path, MovieLens, "user")
 	if len(records) != 100_000 || skipped.Lines != 0 {
 		t.Errorf("%d records, %d skipped", len(records), skipped.Lines)
@@ -262,24 +258,6 @@ func TestML100K(t *testing.T) {
 	if err := s.Arrange(TimeOrder, 0, 0); err != nil || s.Examples[0].Time != 874724710000 ||
 		len(s.Examples) != 100_000 {
 		t.Errorf("first in time order %+v, %v", s.Examples[0], err)
-	}
-}
-
-// projectRoot walks up to go.mod.
-func projectRoot(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
 	}
 }
 

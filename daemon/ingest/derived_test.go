@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -239,14 +240,14 @@ func TestDerivedBound(t *testing.T) {
 	m := derivedModel(400)
 	dir := t.TempDir()
 	g, store := newIngest(t, m, dir)
-	g.pasts.limit = 9
+	g.pasts.Limit = 9
 	part := *a
 	part.Next, part.Records = 150, a.Records[:150]
 	if err := g.Apply(t.Context(), &part); err != nil {
 		t.Fatal(err)
 	}
 	again := New(m, store, nil)
-	again.pasts.limit = 9
+	again.pasts.Limit = 9
 	if err := play(again, store, 50, a); err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +360,7 @@ func TestDerivedRowTooLong(t *testing.T) {
 // knows.
 func TestFill(t *testing.T) {
 	m := derivedModel(400)
-	p := NewPasts(m, nil)
+	p := pasts.New(m, nil)
 	take := func(partition int32, offset, at int64, user, item string, label float64) {
 		ev := event.Event{
 			Label:       label,
@@ -411,7 +412,7 @@ func TestGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	given := Given(m)
+	given := pasts.Given(m)
 	for _, r := range sample.Train {
 		e := events[r.Offset]
 		plain := &event.Event{

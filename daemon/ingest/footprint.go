@@ -6,6 +6,7 @@ import (
 	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -42,7 +43,7 @@ func PastsFootprint(m *config.Model) int64 {
 			names += d.K
 		}
 	}
-	return assumedFull * maxEntities * int64(pastBytes+pastNameBytes*names)
+	return assumedFull * pasts.MaxEntities * int64(pastBytes+pastNameBytes*names)
 }
 
 // What a schema takes for each of its bytes: its text, and a program for each decoder, which a test compares; and what

@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/cycle/updates"
+	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -76,7 +77,7 @@ type Ingest struct {
 	absence      event.Absence
 	missing      *event.Missing          // nil without a mapping
 	schemas      *Schemas                // of writers; nil where records are JSON alone
-	pasts        *Pasts                  // nil without derived fields
+	pasts        *pasts.Pasts            // nil without derived fields
 	set          *tables.Set             // nil without tables
 	tables       *tableRows              // of set; nil without tables
 	open         *openEvents             // nil unless labels come later and are learned
@@ -175,7 +176,7 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 	if g.open != nil {
 		g.names = make(rows.Interner)
 	}
-	g.absence, g.pasts, g.choices = schema.Absence(), NewPasts(m, store), newCandidates(m, KeptChoices)
+	g.absence, g.pasts, g.choices = schema.Absence(), pasts.New(m, store), newCandidates(m, KeptChoices)
 	if g.set = tables.New(m); c != nil {
 		g.set = c.Tables()
 	}

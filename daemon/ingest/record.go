@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/updates"
+	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -135,4 +136,34 @@ func newestOf(p *sketch.Part) (newest int64) {
 		}
 	}
 	return newest
+}
+
+// Pasts returns what is known for derived fields, nil for a model that has none.
+func (g *Ingest) Pasts() *pasts.Pasts { return g.pasts }
+
+// derive fills the derived fields of the events of a part, in order, and makes their rows again. One that has no room
+// for them lacks them.
+func (g *Ingest) derive(j *job, d *decoded) error {
+	if g.pasts == nil || j.part.Outcomes {
+		return nil
+	}
+	for i := range j.part.Records {
+		r := &j.part.Records[i]
+		if r.Fate != sketch.Applied || r.Replayed {
+			continue
+		}
+		ev, err := &d.events[i], error(nil)
+		j.arenas[0], r.Entities, err = g.pasts.Take(j.part.Topic, j.part.Partition, r.Offset, ev, !r.Forgotten,
+			j.arenas[0])
+		if err != nil {
+			return err
+		}
+		start := len(j.arenas[0])
+		if j.arenas[0] = rows.AppendEvent(j.arenas[0], ev); !g.isStorable(j.arenas[0][start:]) {
+			g.pasts.Underive(ev)
+			j.arenas[0] = rows.AppendEvent(j.arenas[0][:start], ev)
+		}
+		r.Payload = j.arenas[0][start:len(j.arenas[0]):len(j.arenas[0])]
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/tables"
+	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -61,7 +62,7 @@ func valuesOf(m *config.Model, field string, ev *event.Event) []string {
 // Erase takes the rows of forgotten subjects out of a store that are still in it, and what derived fields know of them:
 // after a process ended in the middle of it, or in a state from a backup. Nothing may be applied before.
 func Erase(ctx context.Context, m *config.Model, store *sketch.Store) (rows int, err error) {
-	if err := erasePasts(m, store); err != nil {
+	if err := pasts.Erase(m, store); err != nil {
 		return 0, err
 	}
 	var damage error

@@ -25,7 +25,7 @@ type tableRows struct {
 	store      *sketch.Store
 	set        *tables.Set
 	readers    []*reader // by table
-	partitions map[partitionKey]*tablePartition
+	partitions map[consumer.TopicPartition]*tablePartition
 	loaded     bool
 	names      rows.Interner
 }
@@ -84,7 +84,7 @@ func (t *tableRows) load() error {
 		return nil
 	}
 	t.set.Clear()
-	t.partitions, t.names = make(map[partitionKey]*tablePartition), make(rows.Interner)
+	t.partitions, t.names = make(map[consumer.TopicPartition]*tablePartition), make(rows.Interner)
 	for _, l := range t.store.Ledger() {
 		table := t.model.TableOf(l.Topic)
 		if table < 0 {
@@ -123,7 +123,7 @@ func (t *tableRows) decode(table int, topic string, partition int32, value []byt
 
 // at returns the rows of a partition.
 func (t *tableRows) at(topic string, number int32) *tablePartition {
-	at := partitionKey{topic, number}
+	at := consumer.TopicPartition{topic, number}
 	in := t.partitions[at]
 	if in == nil {
 		in = &tablePartition{byKey: make(map[sketch.Digest]*tableRow)}

@@ -168,7 +168,7 @@ func newAnnouncers(o *part.Options, store *publish.Store) (*announce.Announcer, 
 	}
 	if p.Deltas.Topic != "" {
 		deltas = announce.NewDeltas(
-			announce.DeltaOptions{
+			announce.Options{
 				Kafka:    kafka,
 				Topic:    p.Deltas.Topic,
 				Model:    o.Settings.Name,

@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -79,7 +80,7 @@ func ReadEvents(m *config.Model, path string, format dataset.Format, table Table
 
 // Derive fills the derived fields of the events of files, which follow one another.
 func Derive(m *config.Model, sets ...*dataset.Set) error {
-	pasts := ingest.NewPasts(m, nil)
+	pasts := pasts.New(m, nil)
 	if pasts == nil {
 		return nil
 	}

@@ -5,23 +5,12 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/internal/columns"
 )
-
-// sharedPath returns a path below the shared folder next to the project, or skips the test where there is no such
-// folder.
-func sharedPath(t testing.TB, parts ...string) string {
-	t.Helper()
-	path := filepath.Join(append([]string{"..", "..", "..", "shared"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("needs %s, which is not part of the project", filepath.Join(append([]string{"../shared"}, parts...)...))
-	}
-	return path
-}
 
 // binaryHinge is max(1 − t·o, 0)² with targets of ±1, to have a loss that the package does not know.
 type binaryHinge struct{}
@@ -127,7 +116,7 @@ func kernelOf(t *testing.T, kind string, degree int) solver.Kernel {
 
 // TestGolden compares kernels and ten sweeps from given points with those of an independent implementation.
 func TestGolden(t *testing.T) {
-	raw, err := os.ReadFile(sharedPath(t, "golden", "cd2016.json"))
+	raw, err := os.ReadFile(tier.Shared(t, "golden", "cd2016.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,22 +5,11 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
-
-// goldenPath returns a path below the shared folder next to the project, or skips the test where there is no such
-// folder.
-func goldenPath(t testing.TB, parts ...string) string {
-	t.Helper()
-	path := filepath.Join(append([]string{"..", "..", "..", "shared"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("needs ../shared/%s, which is not part of the project", filepath.Join(parts...))
-	}
-	return path
-}
 
 // goldenCase holds the fields that the reference values share.
 type goldenCase struct {
@@ -70,7 +59,7 @@ type goldenFile struct {
 
 func golden(t *testing.T) (file goldenFile) {
 	t.Helper()
-	raw, err := os.ReadFile(goldenPath(t, "golden", "mcsvm.json"))
+	raw, err := os.ReadFile(tier.Shared(t, "golden", "mcsvm.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

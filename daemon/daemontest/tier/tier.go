@@ -15,6 +15,7 @@ package tier
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -97,4 +98,25 @@ func OfProcesses(t testing.TB) {
 		t.Skipf("the race detector has nothing to find that tests in one process do not show it; %s=%s asks for it",
 			Variable, Race)
 	}
+}
+
+// Shared returns a path below the folder shared next to the project, or skips the test where nothing has that path.
+func Shared(t testing.TB, parts ...string) string {
+	t.Helper()
+	name := filepath.Join(append([]string{"..", "shared"}, parts...)...)
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; root != filepath.Dir(root); root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			path := filepath.Join(root, name)
+			if _, err := os.Stat(path); err != nil {
+				t.Skipf("needs %s, which is not part of the project", name)
+			}
+			return path
+		}
+	}
+	t.Fatal("no go.mod above the test")
+	return ""
 }

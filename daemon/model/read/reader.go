@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/role"
 	"github.com/refitd/refitd/daemon/model/state"
@@ -42,8 +43,8 @@ type Reader struct {
 	ends        map[consumer.TopicPartition]int64 // where to stop; nil without an end
 	deadLetters *deadletter.Sender                // nil if rejected records are only counted
 
-	OnStored func()        // there is something new to train on; set before Run
-	Pasts    *ingest.Pasts // of entities, for derived fields; nil without any
+	OnStored func()       // there is something new to train on; set before Run
+	Pasts    *pasts.Pasts // of entities, for derived fields; nil without any
 	Role     role.Role
 	Applied  atomic.Int64 // events since the start
 	Tabled   atomic.Int64 // records of tables since the start

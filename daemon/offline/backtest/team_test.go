@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -305,10 +304,7 @@ func TestTeamLearnsAsOne(t *testing.T) {
 	}
 	compare("drift", &m, teamDrift(40_000, 1500, 400), 100, byUser, within)
 	compare("drift", &m, teamDrift(40_000, 1500, 400), 100, byTurns, within)
-	data := filepath.Join("..", "..", "..", "..", "shared", "data", "ml-100k", "u.data.gz")
-	if _, err := os.Stat(data); err != nil {
-		t.Skip(err)
-	}
+	data := tier.Shared(t, "data", "ml-100k", "u.data.gz")
 	set, err := offline.ReadEvents(&m, data, dataset.MovieLens, offline.TableOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)

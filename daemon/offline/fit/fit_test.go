@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/offline/offlinetest"
@@ -218,7 +219,7 @@ func TestFitRefuses(t *testing.T) {
 
 // TestFitVowel fits the vowels of one set of speakers and tests on other speakers (Deterding 1989).
 func TestFitVowel(t *testing.T) {
-	dir := shared(t, "data/vowel")
+	dir := tier.Shared(t, "data", "vowel")
 	o := fitOptions(t, dataset.LIBSVM, "", filepath.Join(dir, "vowel.scale"))
 	o.Test, o.Model.Train.Penalty, o.Lambdas = filepath.Join(dir, "vowel.scale.t"), "l1l2", []float64{17}
 	s := offlinetest.Last(fitLines(t, o))
@@ -231,24 +232,4 @@ func TestFitVowel(t *testing.T) {
 		got < linear {
 		t.Errorf("accuracy %g, linear %g", got, linear)
 	}
-}
-
-// shared returns a directory of the shared material next to the project, or skips the test.
-func shared(t *testing.T, name string) string {
-	t.Helper()
-	root, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			break
-		}
-		root = filepath.Dir(root)
-	}
-	dir := filepath.Join(root, "..", "shared", name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no shared data: %v", err)
-	}
-	return dir
 }

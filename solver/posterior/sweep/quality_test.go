@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
@@ -29,10 +28,9 @@ type rating struct {
 // such file.
 func movieLens(t testing.TB, parts ...string) (events []rating, users, items int) {
 	t.Helper()
-	path := filepath.Join(append([]string{"..", "..", "..", "shared", "data"}, parts...)...)
-	file, err := os.Open(path)
+	file, err := os.Open(tier.Shared(t, append([]string{"data"}, parts...)...))
 	if err != nil {
-		t.Skipf("needs ../shared/data/%s, which is not part of the project", filepath.Join(parts...))
+		t.Fatal(err)
 	}
 	defer file.Close()
 	unzipped, err := gzip.NewReader(file)

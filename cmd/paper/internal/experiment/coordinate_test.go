@@ -97,7 +97,7 @@ func TestRecommendChoice(t *testing.T) {
 // explain what linear ones do not.
 func TestFigures2016(t *testing.T) {
 	tier.NotUnderRace(t)
-	o := quick(shared(t, "data"))
+	o := quick(tier.Shared(t, "data"))
 	number := func(cell string) float64 {
 		v, err := strconv.ParseFloat(cell, 64)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 // down.
 func TestFM2015(t *testing.T) {
 	tier.Need(t, tier.Long) // a dozen fits
-	r, err := FM2015(t.Context(), quick(shared(t, "data")))
+	r, err := FM2015(t.Context(), quick(tier.Shared(t, "data")))
 	if err != nil {
 		t.Fatal(err)
 	}

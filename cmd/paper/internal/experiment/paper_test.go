@@ -67,7 +67,7 @@ func TestMemory(t *testing.T) {
 // TestTable2OnVowel runs the short form: accuracies are far above the linear model's.
 func TestTable2OnVowel(t *testing.T) {
 	tier.Need(t, tier.Long) // six paths on vowel take seconds, and minutes under the race detector
-	o := quick(shared(t, "data"))
+	o := quick(tier.Shared(t, "data"))
 	r, err := Table2(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func toyRatings(t *testing.T, users []int, levels []float64) *ratingSet {
 
 // TestGoldenRanking: nDCG of given scores is that of the reference.
 func TestGoldenRanking(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(shared(t, "golden"), "ordinal.json"))
+	raw, err := os.ReadFile(tier.Shared(t, "golden", "ordinal.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

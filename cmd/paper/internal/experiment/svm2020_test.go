@@ -12,7 +12,7 @@ import (
 // classes looked at.
 func TestSVM2020(t *testing.T) {
 	tier.NotUnderRace(t)
-	r, err := SVM2020(t.Context(), quick(shared(t, "data")))
+	r, err := SVM2020(t.Context(), quick(tier.Shared(t, "data")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -88,7 +89,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 			"note", "the daemon reads the difference again", "topic", b.Topic, "partition",
 			b.Partition, "next", b.Next, "witnessed", b.Witnessed)
 	}
-	v := &verification{Options: o, state: state, store: store, hasher: hasher{ingest.Given(o.Model)},
+	v := &verification{Options: o, state: state, store: store, hasher: hasher{pasts.Given(o.Model)},
 		result: &Result{Summary: report.VerifySummary{SampleDigest: state.SampleDigest.String()}}}
 	for i := range state.Partitions {
 		v.result.Partitions = append(v.result.Partitions, account(&state.Partitions[i]))

@@ -1,4 +1,4 @@
-package ingest
+package pasts
 
 import (
 	"encoding/binary"
@@ -15,10 +15,10 @@ import (
 )
 
 // Derived fields are a function of the log, partition by partition: an entity's past is that of its events in the
-// partition at hand, and of as many entities as maxEntities, the least recently seen of which is given up. So a state
+// partition at hand, and of as many entities as MaxEntities, the least recently seen of which is given up. So a state
 // that reads the log again comes to the same rows, in whichever order its partitions come.
 const (
-	maxEntities    = 100_000  // of one partition
+	MaxEntities    = 100_000  // of one partition
 	maxEntityBytes = 64 << 10 // of what is kept of one; more is of long lists, which are given up
 )
 
@@ -29,7 +29,7 @@ type Pasts struct {
 	names  []string // of the fields, for subjects
 	fields []int    // of schema.Entities
 	store  *sketch.Store
-	limit  int // entities of a partition
+	Limit  int // entities of a partition
 
 	isTable func(topic string) bool
 
@@ -58,9 +58,9 @@ type entity struct {
 	newer, older *entity
 }
 
-// NewPasts returns the pasts that a store has, nil for a model without derived fields. Without a store (nil) they begin
+// New returns the pasts that a store has, nil for a model without derived fields. Without a store (nil) they begin
 // empty and stay in memory.
-func NewPasts(m *config.Model, store *sketch.Store) *Pasts {
+func New(m *config.Model, store *sketch.Store) *Pasts {
 	schema := m.Schema.Event()
 	if len(schema.Derived) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func NewPasts(m *config.Model, store *sketch.Store) *Pasts {
 		names:      m.Schema.Categorical,
 		fields:     schema.Entities(),
 		store:      store,
-		limit:      maxEntities,
+		Limit:      MaxEntities,
 		isTable:    func(topic string) bool { return m.TableOf(topic) >= 0 },
 		partitions: make(map[partitionKey]*entities),
 	}
@@ -115,7 +115,7 @@ func (p *Pasts) Take(topic string, number int32, offset int64, ev *event.Event, 
 		}
 		changed = append(changed, sketch.Entity{Key: e.key, Value: arena[start:len(arena):len(arena)]})
 	}
-	for len(in.byKey) > p.limit {
+	for len(in.byKey) > p.Limit {
 		oldest := in.ring.newer
 		in.remove(oldest)
 		p.dropped++
@@ -148,6 +148,9 @@ func (p *Pasts) Fill(ev *event.Event) error {
 	}
 	return nil
 }
+
+// Underive takes the derived fields out of an event.
+func (p *Pasts) Underive(ev *event.Event) { p.schema.Underive(ev) }
 
 // latest returns the past of an entity in the partition where its last event is newest, nil if no partition has one.
 func (p *Pasts) latest(field int, name string) (found *event.Past) {
@@ -280,39 +283,9 @@ func (p *Pasts) DeriveAll(events func(yield func(*event.Event) bool)) error {
 	return nil
 }
 
-// Pasts returns what is known for derived fields, nil for a model that has none.
-func (g *Ingest) Pasts() *Pasts { return g.pasts }
-
-// derive fills the derived fields of the events of a part, in order, and makes their rows again. One that has no room
-// for them lacks them.
-func (g *Ingest) derive(j *job, d *decoded) error {
-	if g.pasts == nil || j.part.Outcomes {
-		return nil
-	}
-	for i := range j.part.Records {
-		r := &j.part.Records[i]
-		if r.Fate != sketch.Applied || r.Replayed {
-			continue
-		}
-		ev, err := &d.events[i], error(nil)
-		j.arenas[0], r.Entities, err = g.pasts.Take(j.part.Topic, j.part.Partition, r.Offset, ev, !r.Forgotten,
-			j.arenas[0])
-		if err != nil {
-			return err
-		}
-		start := len(j.arenas[0])
-		if j.arenas[0] = rows.AppendEvent(j.arenas[0], ev); !g.isStorable(j.arenas[0][start:]) {
-			g.pasts.schema.Underive(ev)
-			j.arenas[0] = rows.AppendEvent(j.arenas[0][:start], ev)
-		}
-		r.Payload = j.arenas[0][start:len(j.arenas[0]):len(j.arenas[0])]
-	}
-	return nil
-}
-
-// erasePasts takes the pasts of forgotten subjects out of a store whose rows are still to be erased, and their names
+// Erase takes the pasts of forgotten subjects out of a store whose rows are still to be erased, and their names
 // out of those of other entities.
-func erasePasts(m *config.Model, store *sketch.Store) error {
+func Erase(m *config.Model, store *sketch.Store) error {
 	subjects := store.UnfinishedSubjects()
 	if len(m.Schema.Derived)+len(m.Tables) == 0 || len(subjects) == 0 {
 		return nil
