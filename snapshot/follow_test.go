@@ -346,7 +346,7 @@ func TestVersionIsReadAgain(t *testing.T) {
 	now.Store(int64(2 * time.Hour))
 	broken.Store(true)
 	served := w.model.Load()
-	f := &follower{watcher: w, source: source, pointer: format.Pointer{Version: p.Version}}
+	f := &follower{watcher: w, source: source, pointer: pointer.Pointer{Version: p.Version}}
 	for i := range 2 * replayAfter {
 		if got := f.failed(t.Context(), served, disk.ErrChain); got != served {
 			if sameState(t, got, m); i != 2*replayAfter-1 || f.refused != 0 || f.again != 0 {

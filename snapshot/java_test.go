@@ -63,8 +63,8 @@ func expectUpdate(t *testing.T) (want expectedUpdate) {
 		}
 		chain, m := openChain(t, store, dir, version)
 		grow(t, chain, m, deltas, 1)
-		snapshottest.Must(t, setAlias(t, store, format.Champion, version))
-		b, err := os.ReadFile(at(dir, "aliases", format.Champion))
+		snapshottest.Must(t, setAlias(t, store, pointer.Champion, version))
+		b, err := os.ReadFile(at(dir, "aliases", pointer.Champion))
 		snapshottest.Must(t, err)
 		want.Aliases[i] = b
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/objects"
 	"github.com/refitd/refitd/snapshot/objects/objectstest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -33,7 +32,7 @@ func busyStore(t *testing.T, server *objectstest.Server) {
 	}
 	store := writerOf(t, server.URL("x"), t.TempDir())
 	publishOne(t, store)
-	if _, err := load(t, server.URL("x"), format.Champion); err != nil {
+	if _, err := load(t, server.URL("x"), pointer.Champion); err != nil {
 		t.Error(err)
 	}
 }
@@ -80,7 +79,7 @@ func rights(t *testing.T, server *objectstest.Server) {
 		}
 		denied.Store(&none)
 	}
-	if _, err := load(t, url, format.Champion); err != nil {
+	if _, err := load(t, url, pointer.Champion); err != nil {
 		t.Error(err)
 	}
 }
