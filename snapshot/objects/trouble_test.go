@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/objects"
 	"github.com/refitd/refitd/snapshot/objects/objectstest"
 	"github.com/refitd/refitd/snapshot/publish"
