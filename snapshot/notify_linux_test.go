@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
-	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/pointer"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -238,7 +238,7 @@ func TestArrivalIsNoticed(t *testing.T) {
 	snapshottest.Must(t, os.Mkdir(source.Dir, 0o755))
 	published := make(chan error, 1)
 	for looks := 0; ; looks++ {
-		_, err := source.Wait(t.Context(), "m", format.Latest, format.Pointer{})
+		_, err := source.Wait(t.Context(), "m", pointer.Latest, pointer.Pointer{})
 		if err == nil {
 			break
 		}
@@ -251,7 +251,7 @@ func TestArrivalIsNoticed(t *testing.T) {
 				published <- err
 			}()
 		}
-		snapshottest.Must(t, source.arrival(t.Context(), "m", format.Latest, never))
+		snapshottest.Must(t, source.arrival(t.Context(), "m", pointer.Latest, never))
 	}
 	snapshottest.Must(t, <-published)
 }

@@ -123,7 +123,7 @@ func (t *tableRows) decode(table int, topic string, partition int32, value []byt
 
 // at returns the rows of a partition.
 func (t *tableRows) at(topic string, number int32) *tablePartition {
-	at := consumer.TopicPartition{topic, number}
+	at := consumer.TopicPartition{Topic: topic, Partition: number}
 	in := t.partitions[at]
 	if in == nil {
 		in = &tablePartition{byKey: make(map[sketch.Digest]*tableRow)}
