@@ -105,7 +105,8 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 	}
 	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
 		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), counts: make(map[string]int),
-		problems: make(map[string]string), policies: make(map[string]topicPolicy), pauseReport: pauseReport, pauseLimit: pauseLimit}
+		problems: make(map[string]string), policies: make(map[string]topicPolicy),
+		pauseReport: pauseReport, pauseLimit: pauseLimit}
 	c.queue, _ = sink.(Queue)
 	var err error
 	c.metrics = newMetrics(opts.Registerer, opts.Topics)

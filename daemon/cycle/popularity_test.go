@@ -128,13 +128,14 @@ func TestListsAreOfPopularityOrBetter(t *testing.T) {
 	}
 }
 
-// TestPopularityAfterARestart: choices of one user that count for no more than others' while they come count for no more
-// after a restart.
+// TestPopularityAfterARestart: choices of one user that count for no more than others' while they come count for no
+// more after a restart.
 func TestPopularityAfterARestart(t *testing.T) {
 	m := cycletest.ChoicesModel(t)
 	live, again := newCycle(t, m), newCycle(t, m)
 	for i := range 600 {
-		ev := &event.Event{Label: 1, Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", i), fmt.Sprint("i", i%20)}}
+		ev := &event.Event{Label: 1, Weight: 1, Time: int64(i),
+			Categorical: []string{fmt.Sprint("u", i), fmt.Sprint("i", i%20)}}
 		if i%2 == 0 {
 			ev.Categorical = []string{"u", "i7"}
 		}

@@ -78,8 +78,8 @@ func TestHeavyEventCountsAsOthers(t *testing.T) {
 	}
 }
 
-// TestUnitOfWeights: in which unit producers give weights changes nothing of what is live: of fold-ins and of gradients,
-// in turn, after a restart and where a refit is installed.
+// TestUnitOfWeights: in which unit producers give weights changes nothing of what is live: of fold-ins and of
+// gradients, in turn, after a restart and where a refit is installed.
 func TestUnitOfWeights(t *testing.T) {
 	models := map[string]*config.Model{"ratings": cycletest.RatingsModel(func(m *config.Model) { m.Schema.Weight = "w" }),
 		"numbers": ruledModel(2)}

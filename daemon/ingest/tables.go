@@ -246,8 +246,8 @@ func (t *tableRows) after(table int, p *sketch.Part, to *sketch.Record, from *co
 	if ev != nil && c.Time != "" {
 		time = max(0, ev.Time)
 	}
-	if c.HasHistory() && !from.Appended {
-		if latest := t.readers[table].ingest.latestOf(p)(from.Offset); time > latest { // the time of what the key has counts, as events do
+	if c.HasHistory() && !from.Appended { // then the time of what the key has counts
+		if latest := t.readers[table].ingest.latestOf(p)(from.Offset); time > latest {
 			time, to.Bound = 0, latest
 			if old != nil {
 				time = old.Event.Time
@@ -307,8 +307,8 @@ func (t *tableRows) forgets(table int, p *sketch.Part, offset int64, ev *event.E
 		t.store.Forgets(p.Topic, p.Partition, offset, of, []byte(ev.Categorical[0]))
 }
 
-// takeTable is Take of a batch of a table: its rows are known to the events that are taken after it, and to none before,
-// and stored in the order of the batches.
+// takeTable is Take of a batch of a table: its rows are known to the events that are taken after it, and to none
+// before, and stored in the order of the batches.
 func (g *Ingest) takeTable(table int, j *job, records []consumer.Record, halt error) error {
 	if err := cmp.Or(g.tables.load(), g.learned(len(g.ahead))); err != nil {
 		return err

@@ -48,8 +48,8 @@ func newGRPC(s *Server) *grpc.Server {
 
 // answerCall has a request handled. A panic is an error of that request, as net/http has it, and does not end the
 // process.
-func (s *Server) answerCall(ctx context.Context, ask any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any,
-	err error) {
+func (s *Server) answerCall(ctx context.Context, ask any, _ *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler) (answer any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.Log.Error("panic in a request", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))

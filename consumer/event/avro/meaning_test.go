@@ -455,7 +455,8 @@ func TestKindsOfRecords(t *testing.T) {
 	}
 	m.When = []event.Condition{c}
 	lost := make(map[uint64][]string)
-	schemas := known{{Kind: framing.NumberID, Number: 1}: written(sale), {Kind: framing.NumberID, Number: 2}: written(visit),
+	schemas := known{{Kind: framing.NumberID, Number: 1}: written(sale),
+		{Kind: framing.NumberID, Number: 2}: written(visit),
 		{Kind: framing.NumberID, Number: 3}: written(renamed)}
 	d := event.NewMapped(ratings, event.DefaultLimits(), m, nil)
 	d.Read(event.Reading{Format: event.FormatAvro, Writers: schemas,

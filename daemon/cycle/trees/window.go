@@ -147,7 +147,8 @@ func (w *Window) Forget(least int, inUse ...*Ensemble) {
 const edgeRows = 1024
 
 // edges appends to dst where the values of a numeric field in the newest n rows are cut, so that each of so many bins
-// has about as many: ascending, each between two values, so that numbers before they were rounded are parted alike. scratch is memory for values, and is returned.
+// has about as many: ascending, each between two values, so that numbers before they were rounded are parted alike.
+// scratch is memory for values, and is returned.
 func (w *Window) edges(dst []float64, field, n, bins int, scratch []float32) (edges []float64, values []float32) {
 	values = scratch[:0]
 	for age := 0; age < n; age += max(1, n/edgeRows) {

@@ -235,7 +235,7 @@ func (r *Reader) onApplied(c ingest.Counts) {
 	c.Watermark = r.newest
 	r.options.Metrics.Applied(r.options.Settings.Name, c)
 	r.tellMissing()
-	maps.DeleteFunc(c.Rejected, func(cause event.Cause, _ int64) bool { return cause.Reason == event.Filtered }) // as asked
+	maps.DeleteFunc(c.Rejected, func(cause event.Cause, _ int64) bool { return cause.Reason == event.Filtered })
 	if len(c.Rejected) > 0 {
 		for _, n := range c.Rejected {
 			r.rejected.Add(n)

@@ -238,7 +238,8 @@ func TestPruneVerb(t *testing.T) {
 			t.Errorf("dry run %t: the sample of no version: %v", dry, err)
 		}
 	}
-	err := Prune(t.Context(), PruneOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Now: offlinetest.Clock}, nil)
+	none := PruneOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Now: offlinetest.Clock}
+	err := Prune(t.Context(), none, nil)
 	if report.CodeOf(err) != report.ExitUsage {
 		t.Errorf("--keep 0: %v", err)
 	}
