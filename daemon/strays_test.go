@@ -230,6 +230,6 @@ func TestLostStore(t *testing.T) {
 	}
 	r.stop()
 	if n := strings.Count(r.log.String(), `"level":"ERROR"`); n != 0 {
-		t.Errorf("%d errors in the log", n)
+		t.Errorf("%d errors in the log:\n%s", n, r.log.String())
 	}
 }

@@ -35,6 +35,7 @@ type follower struct {
 // answers with nothing is asked again after.
 const (
 	replayAfter   = 3
+	mostAgain     = 120 // refusals between two times that the version is read again, which are minutes
 	replayTimeout = time.Minute
 	emptyPause    = 100 * time.Millisecond
 )
@@ -232,7 +233,7 @@ func (f *follower) failed(ctx context.Context, m *scorer.Model, err error) *scor
 	if f.report(m, err); f.refused < cmp.Or(f.again, replayAfter) {
 		return m
 	}
-	f.again = 2 * f.refused
+	f.again = min(2*f.refused, f.refused+mostAgain)
 	return f.replay(ctx, m)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,8 +172,9 @@ func TestDamagedAliasesAreRebuilt(t *testing.T) {
 		},
 	}
 	pair := 0
-	for kind, spoil := range damage {
-		for writer, write := range writers {
+	for _, kind := range slices.Sorted(maps.Keys(damage)) {
+		for _, writer := range slices.Sorted(maps.Keys(writers)) {
+			spoil, write := damage[kind], writers[writer]
 			pair++
 			for i, name := range []string{pointer.Champion, pointer.Latest, "stable"} {
 				if (pair+i)%3 != 0 && !tier.Asked(tier.Long) {

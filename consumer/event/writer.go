@@ -171,8 +171,10 @@ func (d *Mapped) framed(format string, value, headers []byte, isKey bool, root *
 		_, ok = program.Run(&d.slots, f)
 	}
 	if !c.judged {
-		if r.isFirst, r.first = true, (judged{c, programOf{id, root}, *f}); isKey || !ok {
-			d.judgeFirst(nil)
+		if first := (judged{c, programOf{id, root}, *f}); isKey || !ok {
+			first.judge(d)
+		} else {
+			r.isFirst, r.first = true, first
 		}
 	}
 	if d.slots.over {

@@ -3,7 +3,9 @@ package config
 import (
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -227,8 +229,9 @@ func imports(w *event.Writer, directory, text string, seen map[string]bool) erro
 			return fmt.Errorf("%q, or more than %d files", name, maxImports)
 		}
 		other, err := readSchema(filepath.Join(directory, filepath.FromSlash(name)))
-		if err != nil && (strings.HasPrefix(name, "google/type/") || strings.HasPrefix(name, "confluent/")) {
-			continue // which are known, as in a registry
+		isKnown := strings.HasPrefix(name, "google/type/") || strings.HasPrefix(name, "confluent/")
+		if isKnown && errors.Is(err, fs.ErrNotExist) {
+			continue // as in a registry
 		} else if err != nil {
 			return err
 		}

@@ -38,6 +38,14 @@ func (c *Config) ScoreGroup(m *Model) string {
 	return cmp.Or(m.Score.Group, c.Kafka.GroupID+"-score-"+m.Name)
 }
 
+// mapsInputs reports whether input.mapping finds something that predictions depend on elsewhere than under its name.
+func (m *Model) mapsInputs() bool {
+	inputs := slices.Concat(m.Schema.Categorical, m.Schema.Numeric, m.Schema.Multi)
+	return m.Input.Mapping.Envelope != "" || slices.ContainsFunc(m.Input.Mapping.Fields, func(f MappedField) bool {
+		return f.Path != f.Name && slices.Contains(inputs, f.Name)
+	})
+}
+
 func (v *validator) score(m *Model, path string) {
 	s := &m.Score
 	const topic = "1 to 249 letters, digits, '.', '_' or '-'"
@@ -47,8 +55,7 @@ func (v *validator) score(m *Model, path string) {
 	if s.Topic == "" && (len(s.Input) > 0 || s.Group != "" || s.Propensity != "") {
 		v.bad(path+".topic", "", "the topic that the scores go to, or leave the other keys of score out")
 	}
-	if mapped := m.Input.Mapping.Envelope != "" || len(m.Input.Mapping.Fields) > 0; s.Topic != "" &&
-		(mapped || m.Input.IsFramed()) && slices.ContainsFunc(m.ScoreInput(),
+	if s.Topic != "" && (m.mapsInputs() || m.Input.IsFramed()) && slices.ContainsFunc(m.ScoreInput(),
 		func(t string) bool { return slices.Contains(m.Input.Topics, t) }) {
 		v.bad(path+".input", s.Input, "topics whose records are flat JSON, as the schema has the fields: those of "+
 			"input.topics need input.mapping or input.format, which scores do not know")

@@ -43,6 +43,7 @@ models:
 		{"topic: scores,", "topic: 'a b',", "models[0].score.topic"},
 		{"topic: scores, ", "", "models[0].score.topic"},
 		{"topics: [clicks]", "topics: [clicks], mapping: {envelope: debezium}", "models[1].score.input"},
+		{"topics: [clicks]", "topics: [clicks], mapping: {fields: [{name: user, path: u.id}]}", "models[1].score.input"},
 		{"topics: [clicks]", "topics: [clicks], format: avro, schema_file: x.avsc", "models[1].score.input"},
 		{"topic: scores,", "topic: shown,", "models[0].score.topic"},
 		{"topic: scores,", "topic: clicks,", "models[0].score.topic"},

@@ -53,6 +53,9 @@ func (e *ensemble) recorrect(l experts.Learner, others []*experts.Expert, ev *ev
 		return
 	}
 	e.tables.Join(was)
+	if rows.PlaceOfList(was, len(was.Multi)) != len(counts.Correction.Ages) {
+		return // tables have other lists by now
+	}
 	of := e.correction(ev, was, counts, low, high)
 	if of == nil {
 		return

@@ -409,7 +409,8 @@ func (e *ensemble) again(position rows.Position, payload []byte, first bool,
 		return err
 	}
 	e.tables.Join(&ev)
-	weight, counts := e.weights.Take(ev.Weight), &e.admitted[0]
+	ev.Weight = e.weights.Take(ev.Weight)
+	counts := &e.admitted[0]
 	e.cap.Take(counts, &ev, position)
 	if e.popular != nil && counts.IsAll() {
 		e.popular.Choose(&ev)
@@ -417,7 +418,6 @@ func (e *ensemble) again(position rows.Position, payload []byte, first bool,
 	if !first && e.config.Train.FoldIn.Enabled && e.target.Encode(e.targets, &ev) {
 		label := ev.Label
 		e.learnAs(e.winsorised(label), &ev)
-		ev.Weight = weight
 		if learn(&ev, counts); counts.IsShared() {
 			e.numbers.Learn(label)
 			for _, expert := range e.experts {

@@ -194,7 +194,8 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 }
 
 // AsksUpdate reports whether consumers should get an update of the live model soon: one in which the parts of a blend
-// count for more or less than in the newest, or with other trees. Deltas cannot bring either.
+// or a sum count for more or less than in the newest, with other trees, of another variant, or in place of the refit.
+// Deltas cannot bring any of these.
 func (c *Cycle) AsksUpdate() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -83,7 +84,9 @@ func TestHeavyEventCountsAsOthers(t *testing.T) {
 func TestUnitOfWeights(t *testing.T) {
 	models := map[string]*config.Model{"ratings": cycletest.RatingsModel(func(m *config.Model) { m.Schema.Weight = "w" }),
 		"numbers": ruledModel(2)}
-	models["numbers"].Schema.Weight = "w"
+	for _, m := range models {
+		m.Schema.Weight, m.Schema.Identity = "w", "id"
+	}
 	for name, m := range models {
 		var want []float64
 		for _, unit := range []float64{1, 64, 1.0 / 128} { // powers of two: equal to the last bit
@@ -92,7 +95,7 @@ func TestUnitOfWeights(t *testing.T) {
 				events = ruled(1, 2400, 2)
 			}
 			for i := range events {
-				events[i].Weight = unit * float64(1+i%3)
+				events[i].Weight, events[i].Identity = unit*float64(1+i%3), fmt.Sprint("e", i)
 			}
 			c := newCycle(t, m)
 			observeAll(c, events[:1000])
@@ -104,6 +107,9 @@ func TestUnitOfWeights(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			corrected := events[1900]
+			corrected.Label = events[1901].Label + events[1902].Label - corrected.Label
+			observeAll(c, []event.Event{corrected})
 			c.Install(c.Champion())
 			var got []float64
 			for i := range events[2000:] {

@@ -152,8 +152,8 @@ func (in *tablePartition) remove(r *tableRow) {
 }
 
 // take decodes a record of a table into the record of a part, and returns what it waits for.
-func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *consumer.Record,
-	arena []byte) ([]byte, *event.Wait) {
+func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *consumer.Record, arena []byte,
+	latestAt func(offset int64) int64) ([]byte, *event.Wait) {
 	*to = sketch.Record{Offset: from.Offset, CRC: from.CRC, Time: from.Timestamp, Weight: 1, Aside: true}
 	switch from.Fate {
 	case consumer.Control:
@@ -179,13 +179,13 @@ func (t *tableRows) take(table int, p *sketch.Part, to *sketch.Record, from *con
 	case rejection != nil:
 		return reject(to, from, rejection, arena), nil
 	}
-	return t.keep(table, p, to, from, ev, arena), nil
+	return t.keep(table, p, to, from, ev, arena, latestAt), nil
 }
 
 // keep puts a row into the tables, or takes that of its key out if ev is nil, and notes in the record of a part what
 // changes.
 func (t *tableRows) keep(table int, p *sketch.Part, to *sketch.Record, from *consumer.Record, ev *event.Event,
-	arena []byte) []byte {
+	arena []byte, latestAt func(offset int64) int64) []byte {
 	in, key := t.at(p.Topic, p.Partition), t.keyOf(table, from, ev)
 	if from.Offset < in.next {
 		return arena
@@ -198,7 +198,7 @@ func (t *tableRows) keep(table int, p *sketch.Part, to *sketch.Record, from *con
 		if old != nil {
 			was = old.row
 		}
-		if kept = t.after(table, p, to, from, was, ev); kept == was {
+		if kept = t.after(table, p, to, from, was, ev, latestAt); kept == was {
 			return arena
 		}
 	}
@@ -241,13 +241,13 @@ func (t *tableRows) mostBytes(table int) int {
 // after returns the row of a key after a record, whose event is nil if it has no value: nil for none, the old one if
 // nothing changes.
 func (t *tableRows) after(table int, p *sketch.Part, to *sketch.Record, from *consumer.Record, old *tables.Row,
-	ev *event.Event) *tables.Row {
+	ev *event.Event, latestAt func(offset int64) int64) *tables.Row {
 	c, time := &t.model.Tables[table], max(0, from.Timestamp)
 	if ev != nil && c.Time != "" {
 		time = max(0, ev.Time)
 	}
 	if c.HasHistory() && !from.Appended { // then the time of what the key has counts
-		if latest := t.readers[table].ingest.latestOf(p)(from.Offset); time > latest {
+		if latest := latestAt(from.Offset); time > latest {
 			time, to.Bound = 0, latest
 			if old != nil {
 				time = old.Event.Time
@@ -313,21 +313,16 @@ func (g *Ingest) takeTable(table int, j *job, records []consumer.Record, halt er
 	if err := cmp.Or(g.tables.load(), g.learned(len(g.ahead))); err != nil {
 		return err
 	}
+	room := g.store.OutboxRoom()
+	if room < len(records) { // what waits to be stored may need it
+		if err := g.Flush(); err != nil {
+			return err
+		}
+		room = g.store.OutboxRoom()
+	}
 	j.aside = true
 	j.part.Records = j.part.Records[:len(records)]
-	var waiting *event.Wait
-	func() {
-		defer g.inHand(crash.Decoding, &j.part)()
-		arena := j.arena(0)
-		for i := range records {
-			if arena, waiting = g.tables.take(table, &j.part, &j.part.Records[i], &records[i], arena); waiting != nil {
-				j.part.Records = j.part.Records[:i]
-				j.part.Next, j.counts.Next = records[i].Offset, records[i].Offset
-				break
-			}
-		}
-		j.arenas[0] = arena
-	}()
+	full, waiting := g.readTable(table, j, records, room)
 	if waiting == nil && g.schemas != nil {
 		g.schemas.arrived()
 	}
@@ -337,18 +332,35 @@ func (g *Ingest) takeTable(table int, j *job, records []consumer.Record, halt er
 			return err
 		}
 	}
-	full, err := g.fit(j)
+	cut, err := g.fit(j)
 	if err != nil {
 		return err
 	}
-	err = g.takeNow(j, full, waiting, halt)
-	if full { // rows of the records that are cut off are known, but not stored
-		g.tables.loaded = false
-		if failed := cmp.Or(g.Flush(), g.tables.load()); failed != nil {
-			return failed
+	return g.takeNow(j, full || cut, waiting, halt)
+}
+
+// readTable takes the records of a part into the tables, up to one that waits for a schema, or to a rejected one that
+// the outbox has no room for: rows behind it would be known, but not stored.
+func (g *Ingest) readTable(table int, j *job, records []consumer.Record, room int) (full bool, waiting *event.Wait) {
+	p := &j.part
+	defer g.inHand(crash.Decoding, p)()
+	in, latestAt := g.tables.at(p.Topic, p.Partition), g.latestOf(p)
+	arena, stored := j.arena(0), in.next
+	for i := range records {
+		to := &p.Records[i]
+		arena, waiting = g.tables.take(table, p, to, &records[i], arena, latestAt)
+		if waiting == nil && to.Fate == sketch.Rejected && !to.Quiet && to.Offset >= stored {
+			room--
+		}
+		if full = room < 0; full || waiting != nil {
+			in.next = min(in.next, max(stored, records[i].Offset)) // it comes again
+			p.Records = p.Records[:i]
+			p.Next, j.counts.Next = records[i].Offset, records[i].Offset
+			break
 		}
 	}
-	return err
+	j.arenas[0] = arena
+	return full, waiting
 }
 
 // join gives the events of a part what the tables know of their entities.
@@ -397,7 +409,7 @@ func (g *Ingest) FeedTable(topic string, number int32, offset int64, ev *event.E
 	j.aside, j.fed, j.part.Records = true, true, j.part.Records[:1]
 	to, from := &j.part.Records[0], &consumer.Record{Offset: offset, Timestamp: ev.Time, Appended: true}
 	*to = sketch.Record{Offset: offset, Fate: sketch.Applied, Time: ev.Time, Weight: 1, Aside: true}
-	j.arenas = append(j.arenas[:0], g.tables.keep(table, &j.part, to, from, ev, j.arena(0)))
+	j.arenas = append(j.arenas[:0], g.tables.keep(table, &j.part, to, from, ev, j.arena(0), nil))
 	g.store.Classify(&j.part)
 	return cmp.Or(g.learn(j, &g.parts[g.turn]), g.Flush())
 }

@@ -424,7 +424,7 @@ func (p *Publisher) prune(ctx context.Context) error {
 	keep := publish.Retention{Keep: p.model.Publish.Keep, MaxAge: p.model.Publish.KeepFor.Std()}
 	removed, err := p.store.Prune(ctx, p.model.Name, keep)
 	if err == nil && len(removed) > 0 {
-		err = reproduce.Prune(p.store, p.dir, p.model.Name)
+		err = reproduce.Prune(p.store, p.dir, p.model.Name, 0)
 	}
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)

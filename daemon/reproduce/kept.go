@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
@@ -124,8 +125,9 @@ func anyRow(record *task.Record, names func(m *config.Model, payload []byte) (bo
 	return found
 }
 
-// Prune removes the kept samples of a model that no version in the store names any more.
-func Prune(s *publish.Store, store, model string) error {
+// Prune removes the kept samples of a model that no version in the store names any more and that are older. The version
+// of a new one may be about to be published by another process.
+func Prune(s *publish.Store, store, model string, than time.Duration) error {
 	dir := filepath.Join(store, model, directory)
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,13 +155,18 @@ func Prune(s *publish.Store, store, model string) error {
 		named[strings.TrimPrefix(m.KeptSample, prefix)+extension] = true
 	}
 	for _, f := range files {
-		if isKept(f) && !named[f.Name()] {
+		if isKept(f) && !named[f.Name()] && isOlder(f, than) {
 			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("reproduce: prune: %w", err)
 			}
 		}
 	}
 	return nil
+}
+
+func isOlder(f fs.DirEntry, than time.Duration) bool {
+	info, err := f.Info()
+	return err == nil && time.Since(info.ModTime()) >= than
 }
 
 // isKept reports whether a file is a kept sample, or what a crash left of one. Everything else stays.

@@ -39,7 +39,7 @@ type prediction struct {
 	Absent []string `json:"absent"` // optional fields that the event lacks: they count nothing
 }
 
-// predictionOf returns format.Answer, under the name that the API has for it.
+// predictionOf returns answer.Answer, under the name that the API has for it.
 func predictionOf(p *snapshot.Prediction) prediction { return prediction(p.Answer()) }
 
 // chosen returns the version that the path names: by number, by alias, the live model, or the champion.

@@ -61,6 +61,9 @@ func openAzure(at *location) (Bucket, error) {
 			return signAzure(r, at.bucket, key)
 		}
 		if signature := strings.TrimPrefix(os.Getenv("AZURE_STORAGE_SAS_TOKEN"), "?"); signature != "" {
+			if err := refusePlain(r.URL); err != nil {
+				return err
+			}
 			if r.URL.RawQuery != "" {
 				signature = "&" + signature
 			}
@@ -219,14 +222,19 @@ func (a *azure) List(ctx context.Context, prefix string) (keys []string, err err
 			return nil, err
 		}
 		var page struct {
-			Names      []string `xml:"Blobs>Blob>Name"`
+			Blobs []struct {
+				Name string
+				Type string `xml:"Properties>ResourceType"`
+			} `xml:"Blobs>Blob"`
 			NextMarker string
 		}
 		if err := xml.Unmarshal(body, &page); err != nil {
 			return nil, fmt.Errorf("LIST %s%s: %w", a.place, prefix, err)
 		}
-		for _, name := range page.Names {
-			keys = append(keys, strings.TrimPrefix(name, a.prefix))
+		for _, blob := range page.Blobs {
+			if blob.Type != "directory" { // of an account with a hierarchical namespace
+				keys = append(keys, strings.TrimPrefix(blob.Name, a.prefix))
+			}
 		}
 		if page.NextMarker == "" {
 			return keys, nil

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/oauth2"
@@ -33,8 +34,11 @@ const (
 	noGeneration = "0" // what conditions call the generation of an object that is not there
 )
 
+// googleForm is that of names of buckets: longer with dots than those of S3, and with underscores.
+var googleForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
+
 func openGoogle(at *location) (Bucket, error) {
-	if !bucketForm.MatchString(at.bucket) {
+	if !googleForm.MatchString(at.bucket) {
 		return nil, errBucketName
 	}
 	g := &google{rest: newRest(at.place), prefix: within(at.path)}

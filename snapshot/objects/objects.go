@@ -96,6 +96,9 @@ func Open(place string) (Bucket, error) {
 	}
 	at.region = options.Get("region")
 	if endpoint := first(options.Get("endpoint"), os.Getenv(endpoints[u.Scheme])); endpoint != "" {
+		if u.Scheme == "gs" && !strings.Contains(endpoint, "://") { // as Google's clients read their variable
+			endpoint = "http://" + endpoint
+		}
 		at.endpoint, err = url.Parse(endpoint)
 		if err != nil || at.endpoint.Host == "" || at.endpoint.Scheme != "https" && at.endpoint.Scheme != "http" ||
 			u.Scheme != "azure" && strings.Trim(at.endpoint.Path, "/") != "" {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
@@ -75,6 +76,9 @@ func (r *rest) do(ctx context.Context, q *request) (*http.Response, []byte, erro
 	}
 }
 
+// maxRefusalBytes bounds what is read of an answer that refuses: proxies send pages.
+const maxRefusalBytes = 64 << 10
+
 // once makes a request. again says whether one more may go better.
 func (r *rest) once(ctx context.Context, q *request) (_ *http.Response, _ []byte, again bool, _ error) {
 	p := paced(ctx, len(q.content))
@@ -96,7 +100,11 @@ func (r *rest) once(ctx context.Context, q *request) (_ *http.Response, _ []byte
 		return nil, nil, !errors.Is(err, errSlow), err
 	}
 	defer answer.Body.Close()
-	body, err := p.read(answer.Body, q.limit)
+	limit := q.limit
+	if !slices.Contains(q.ok, answer.StatusCode) {
+		limit = max(limit, maxRefusalBytes)
+	}
+	body, err := p.read(answer.Body, limit)
 	return answer, body, !errors.Is(err, snapshot.ErrFormat) && !errors.Is(err, errSlow), err
 }
 

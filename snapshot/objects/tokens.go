@@ -19,32 +19,50 @@ import (
 type tokens struct {
 	fetch func(context.Context) (*oauth2.Token, error)
 
-	mu   sync.Mutex
-	last *oauth2.Token
+	mu    sync.Mutex
+	last  *oauth2.Token
+	tried time.Time // when it was last fetched
 }
 
 const (
 	renewBefore   = 2 * time.Minute
+	renewPause    = 10 * time.Second // between tries while the token in use is valid
 	issuerTimeout = 5 * time.Second
 )
 
 // errPlain means that a token would be sent for everyone to read.
 var errPlain = errors.New("the endpoint is not https: a token is not sent there")
 
-func (t *tokens) authorize(r *http.Request) error {
-	if ip := net.ParseIP(r.URL.Hostname()); r.URL.Scheme != "https" && (ip == nil || !ip.IsLoopback()) {
+func refusePlain(u *url.URL) error {
+	if ip := net.ParseIP(u.Hostname()); u.Scheme != "https" && (ip == nil || !ip.IsLoopback()) {
 		return errPlain
+	}
+	return nil
+}
+
+func (t *tokens) authorize(r *http.Request) error {
+	if err := refusePlain(r.URL); err != nil {
+		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.last == nil || !t.last.Expiry.IsZero() && time.Until(t.last.Expiry) < renewBefore {
+	isValid := t.last.Valid()
+	if isStale := t.last == nil || !t.last.Expiry.IsZero() && time.Until(t.last.Expiry) < renewBefore; !isValid ||
+		isStale && time.Since(t.tried) > renewPause {
+		ctx := r.Context()
+		if isValid { // the request need not wait for long
+			limited, cancel := context.WithTimeout(ctx, issuerTimeout)
+			defer cancel()
+			ctx = limited
+		}
 		client := &http.Client{Timeout: issuerTimeout, CheckRedirect: stay}
-		next, err := t.fetch(context.WithValue(r.Context(), oauth2.HTTPClient, client))
+		next, err := t.fetch(context.WithValue(ctx, oauth2.HTTPClient, client))
+		t.tried = time.Now()
 		switch {
 		case err == nil:
 			t.last = next
-		case t.last == nil || !t.last.Valid():
-			return fmt.Errorf("no token: %w", explain(err))
+		case !isValid: // not wrapped: a file of a token that is not there is no object that is not there
+			return fmt.Errorf("no token: %v", explain(err))
 		}
 	}
 	t.last.SetAuthHeader(r)

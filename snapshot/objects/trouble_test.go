@@ -90,8 +90,8 @@ func rights(t *testing.T, server *objectstest.Server) {
 func TestTornAnswers(t *testing.T) { each(t, tornAnswers) }
 
 func tornAnswers(t *testing.T, server *objectstest.Server) {
-	before := objects.SetPatience(200 * time.Millisecond)
-	defer objects.SetPatience(before)
+	before := objects.SetPatience(500 * time.Millisecond)
+	t.Cleanup(func() { objects.SetPatience(before) }) // once the follower is closed
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("a redirection was followed: %v", r.Header)
 	}))

@@ -218,7 +218,9 @@ func (s *Store) pullAll(ctx context.Context, root *os.Root, model string) error 
 	for _, key := range keys {
 		number, name, _ := strings.Cut(strings.TrimPrefix(key, model+"/"), "/")
 		if v := disk.VersionNumber(number); err == nil && v > 0 && name == disk.ManifestFile {
-			err = s.pullVersion(ctx, root, model, v, "")
+			if err = s.pullVersion(ctx, root, model, v, ""); errors.Is(err, disk.ErrNotFound) {
+				err = nil // another writer has pruned it since
+			}
 		}
 	}
 	return err

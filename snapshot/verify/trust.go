@@ -45,8 +45,14 @@ func (t Trust) Load(model string, p pointer.Pointer, read FileReader) (*scorer.M
 		return nil, err
 	}
 	manifest := l.Model().Manifest()
-	if cut, err := ReadCut(read, &manifest); err == nil {
+	cut, err := ReadCut(read, &manifest)
+	switch {
+	case err == nil:
 		l.Cut(cut)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, disk.ErrNotFound), errors.Is(err, disk.ErrDigest),
+		errors.Is(err, disk.ErrFormat):
+	default:
+		return nil, err
 	}
 	return l.Model(), nil
 }

@@ -183,20 +183,28 @@ func (o *outline) walk(doc, s *schema, path []string, depth int) {
 	for i := range s.AllOf {
 		o.walk(doc, &s.AllOf[i], path, depth+1)
 	}
-	isObject := len(s.Properties)+len(s.AllOf) > 0
+	isObject, isMixed := len(s.Properties)+len(s.AllOf) > 0, false
 	for _, list := range [][]schema{s.OneOf, s.AnyOf} { // events of several kinds
 		for i := 0; i < len(list) && o.steps <= event.MaxOutlined; i++ {
 			if _, one := o.resolve(doc, &list[i]); len(one.Properties)+len(one.AllOf)+len(one.OneOf)+len(one.AnyOf) > 0 {
 				o.walk(doc, &list[i], path, depth+1)
 				isObject = true
+			} else if len(one.Type) > 0 && !slices.Equal(one.Type, types{"null"}) && !slices.Contains(one.Type, "object") {
+				isMixed = true // a value may be no object
 			}
 		}
 	}
-	if len(path) == 0 || isObject {
+	if len(path) == 0 || isObject && !isMixed {
 		return
 	}
 	leaf := o.leaf(doc, s)
 	leaf.Path, leaf.Doc = path, s.Description
+	if i := slices.IndexFunc(o.leaves, func(l event.Leaf) bool { return slices.Equal(l.Path, path) }); i >= 0 {
+		if l := &o.leaves[i]; l.Kind != leaf.Kind || l.Unit != leaf.Unit { // of several kinds: values show it
+			*l = event.Leaf{Path: path, Doc: l.Doc, Kind: event.LeafOther}
+		}
+		return
+	}
 	o.leaves = append(o.leaves, leaf)
 }
 

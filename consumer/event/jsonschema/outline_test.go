@@ -100,14 +100,17 @@ func TestKindsOfEvents(t *testing.T) {
 		{"anyOf":[{"properties":{"user":{"type":"string"},"stars":{"type":"number"}}},{"required":["ts"]}]}],
 		"$defs":{"sale":{"properties":{"user":{"type":"string"},"what":{"oneOf":[{"type":"null"},
 			{"properties":{"sku":{"type":"string"}}},{"properties":{"isbn":{"type":"string"}}},{"$ref":"#/$defs/sale"}]},
-			"both":{"oneOf":[{"type":"string"},{"type":"integer"}]}}}}}`}
+			"both":{"oneOf":[{"type":"string"},{"type":"integer"}]},
+			"mixed":{"oneOf":[{"type":"string"},{"type":"object","properties":{"a":{"type":"string"}}}]},
+			"stars":{"type":"string"}}}}}`}
 	leaves, err := Outline(w, nil, 4)
 	got := make(map[string]event.LeafKind)
 	for _, l := range leaves {
 		got[strings.Join(l.Path, ".")] = l.Kind
 	}
 	for path, want := range map[string]event.LeafKind{"ts": event.LeafWhole, "user": event.LeafText,
-		"stars": event.LeafReal, "what.sku": event.LeafText, "what.isbn": event.LeafText, "what.user": event.LeafText,
+		"stars": event.LeafOther, "mixed": event.LeafOther, "mixed.a": event.LeafText,
+		"what.sku": event.LeafText, "what.isbn": event.LeafText, "what.user": event.LeafText,
 		"both": event.LeafOther} {
 		if kind, ok := got[path]; err != nil || !ok || kind != want {
 			t.Errorf("%s is %d, %v; want %d", path, kind, ok, want)

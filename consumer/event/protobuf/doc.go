@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/parser"
@@ -92,14 +93,20 @@ func describe(w *event.Writer, comments protocompile.SourceInfoMode) (protorefle
 	for _, r := range w.References {
 		sources[r.Name] = r.Text
 	}
+	var mu sync.Mutex // Compile does not wait for the imports behind one that fails
 	var missing []string
+	lacks := func(names []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		missing = append(missing, names...)
+	}
 	found := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
 		text, ok := sources[path]
 		if !ok {
 			return protocompile.SearchResult{}, protoregistry.NotFound
 		}
 		if file := descriptorOf(path, text); file != nil {
-			missing = append(missing, withoutOptions(file, sources)...)
+			lacks(withoutOptions(file, sources))
 			return protocompile.SearchResult{Proto: file}, nil
 		}
 		report := reporter.NewHandler(nil)
@@ -109,13 +116,15 @@ func describe(w *event.Writer, comments protocompile.SourceInfoMode) (protorefle
 		}
 		parsed, err := parser.ResultFromAST(tree, true, report)
 		if err == nil {
-			missing = append(missing, withoutOptions(parsed.FileDescriptorProto(), sources)...)
+			lacks(withoutOptions(parsed.FileDescriptorProto(), sources))
 		}
 		return protocompile.SearchResult{ParseResult: parsed}, err
 	})
 	compile := protocompile.Compiler{MaxParallelism: 1, Resolver: protocompile.WithStandardImports(found),
 		SourceInfoMode: comments}
 	files, err := compile.Compile(context.Background(), fileName)
+	mu.Lock()
+	defer mu.Unlock()
 	if err != nil && len(missing) > 0 {
 		return nil, fmt.Errorf("a .proto schema without %s: %w", strings.Join(missing, ", "), err)
 	} else if err != nil {

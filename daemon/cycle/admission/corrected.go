@@ -150,6 +150,9 @@ func (c *EntityCap) correct(to *rows.Counted, key uint64, ev *event.Event, posit
 		return nil
 	}
 	c.Tables.Join(was)
+	if rows.PlaceOfList(was, len(was.Multi)) != len(last.names) {
+		return nil // tables have other lists by now
+	}
 	if cmp.Or(cmp.Compare(ev.Time, was.Time), cmp.Compare(position.Topic, l.topics[last.topic]),
 		cmp.Compare(position.Partition, last.partition), cmp.Compare(position.Offset, last.offset)) < 0 {
 		return nil

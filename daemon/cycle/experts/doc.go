@@ -5,7 +5,7 @@
 // says its name, when a model has it, how it is made and what memory it takes. An expert does not read a clock, and
 // its memory is bounded by train.fold_in.max_rows or by a named constant.
 //
-// Goroutines: a Learner and a Baseline belong to one goroutine at a time. In a cycle they are guarded by Cycle.mu. Each
+// Goroutines: a Learner belongs to one goroutine at a time. In a cycle they are guarded by Cycle.mu. Each
 // learner may run on a goroutine that the holder of the lock starts and waits for (pipeline.go of package cycle): they
 // share nothing that changes, and those that see numbers have a running scale each (onNumbers). Gather or Outputs
 // always comes before Learn of the same event. What is learned is a function of the order of events alone. Only

@@ -39,7 +39,8 @@ type PooledWeights struct {
 	Newton            bool // the feature map is Newton's
 }
 
-// PooledForms are those that are pooled. In the place of one that goes come the others; it comes back with no weight.
+// PooledForms are those that are pooled. Of classes the others come in the place of one that goes, and it comes back
+// without weight; of numbers a missing one counts as the first that is there.
 var PooledForms = [...]Variant{FormFoldIn, FormNewton, FormAdaGrad, FormBayes, FormTrees}
 
 // pooledEvents is how many events are learned before there are weights. Chosen by hand.

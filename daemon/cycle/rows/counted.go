@@ -28,8 +28,10 @@ type Correction struct {
 // IsShared reports whether what all events have in common learns.
 func (w *Counted) IsShared() bool { return w == nil || w.Shared && !w.None }
 
-// Holds reports whether the row of a name learns nothing.
-func (w *Counted) Holds(place int) bool { return w != nil && w.Held != nil && w.Held[place] }
+// Holds reports whether the row of a name learns nothing. One that tables have added to a list since learned nothing.
+func (w *Counted) Holds(place int) bool {
+	return w != nil && w.Held != nil && (place >= len(w.Held) || w.Held[place])
+}
 
 // HoldsPair reports whether the weight of a pair of names learns nothing; b is −1 for one name alone. A pair that has
 // the entity is its own.
@@ -37,7 +39,7 @@ func (w *Counted) HoldsPair(a, b int) bool {
 	if b < 0 || w == nil || w.Held == nil {
 		return w.Holds(a)
 	}
-	return (w.Held[a] || w.Held[b]) && !w.Own[a] && !w.Own[b]
+	return (w.Holds(a) || w.Holds(b)) && !w.Own[a] && !w.Own[b]
 }
 
 // IsNone reports whether nothing is learned.

@@ -2,6 +2,7 @@ package state
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // notes are the files of a state directory that a start can do without.
@@ -29,7 +31,11 @@ func clearNotes(dir string, log *slog.Logger) error {
 		}
 		aside := path + ".aside-" + rand.Text()
 		log.Error("in the place of a file of the state: put aside", "path", path, "to", aside)
-		if err := os.Rename(path, aside); err != nil {
+		root, err := os.OpenRoot(dir)
+		if err == nil {
+			err = errors.Join(durable.Rename(root, name, filepath.Base(aside)), root.Close())
+		}
+		if err != nil {
 			return fmt.Errorf("model: %w", err)
 		}
 	}

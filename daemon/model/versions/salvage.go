@@ -47,6 +47,10 @@ func (v *Versions) salvageFrom(reason error) *snapshot.Model {
 		v.log.Warn("champion not loaded", "version", was, "reason", reason)
 		return nil
 	}
+	if err != nil && errors.Is(reason, snapshot.ErrNotFound) && was == 0 { // what was there is gone, not damaged
+		v.log.Warn("champion not loaded", "reason", reason)
+		return nil
+	}
 	if err != nil {
 		v.log.Error("champion is damaged, and no other version can take its place", "note", "the next refit does",
 			"version", was, "reason", reason, "error", err)

@@ -59,7 +59,7 @@ func labelled(r *rand.Rand, task event.Task, change func(map[string]any, any)) s
 
 // TestDegenerateFiles: labels or features that are all alike, constant numbers, empty lists: backtest and fit train a
 // model of every task, and it is promoted. Where features are all alike the mean label is the best prediction. The
-// plain form has every task with every kind of field and with every file, and with each kind of field a third of them.
+// plain form has every task with every kind of field and with every file, and with each kind a quarter of them.
 func TestDegenerateFiles(t *testing.T) {
 	tier.NotUnderRace(t)
 	schemas := map[string]config.Schema{

@@ -215,7 +215,8 @@ func TestPruneVerb(t *testing.T) {
 		t.Fatal(err)
 	}
 	sample := filepath.Join(samples, strings.Repeat("0", 64)+".zst") // that no version names
-	if err := os.WriteFile(sample, nil, 0o600); err != nil {
+	old := time.Now().Add(-2 * time.Hour)
+	if err := errors.Join(os.WriteFile(sample, nil, 0o600), os.Chtimes(sample, old, old)); err != nil {
 		t.Fatal(err)
 	}
 	for _, dry := range []bool{true, false} {

@@ -84,6 +84,9 @@ type PruneOptions struct {
 	Now    func() time.Time `                                                                                                 kong:"-"`
 }
 
+// publishing is how long a sample may wait for its version at most. Chosen by hand.
+const publishing = time.Hour
+
 // Prune removes old versions, or only says which.
 func Prune(ctx context.Context, o PruneOptions, out *report.Emitter) error {
 	if err := o.Locate(); err != nil {
@@ -103,7 +106,7 @@ func Prune(ctx context.Context, o PruneOptions, out *report.Emitter) error {
 		return offline.StoreError(err, filepath.Join(o.Store, o.Model))
 	}
 	if !o.DryRun {
-		if err := reproduce.Prune(store, o.Store, o.Model); err != nil {
+		if err := reproduce.Prune(store, o.Store, o.Model, publishing); err != nil {
 			return offline.StoreError(err, filepath.Join(o.Store, o.Model))
 		}
 	}

@@ -51,7 +51,7 @@ func Outputs(m *snapshot.Model) []TensorMetadata {
 	return list
 }
 
-// NumProbabilities returns the length of format.Prediction.Probabilities, 0 where the link has none.
+// NumProbabilities returns the length of answer.Prediction.Probabilities, 0 where the link has none.
 func NumProbabilities(s *snapshot.Schema, link string, outputs int) int {
 	switch {
 	case link == format.Softmax, link == format.Logistic && s.Task == format.Multilabel:

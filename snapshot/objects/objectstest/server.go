@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -293,12 +294,19 @@ func (s *Server) list(w http.ResponseWriter, bucket, prefix, after string) {
 		}
 		_ = json.NewEncoder(w).Encode(answer)
 	case "azure":
+		type blob struct {
+			Name string
+			Type string `xml:"Properties>ResourceType,omitempty"`
+		}
 		var answer struct {
 			XMLName    xml.Name `xml:"EnumerationResults"`
-			Names      []string `xml:"Blobs>Blob>Name"`
+			Blobs      []blob   `xml:"Blobs>Blob"`
 			NextMarker string
 		}
-		answer.Names, answer.NextMarker = names, next
+		for _, name := range names { // as an account with a hierarchical namespace does, which has directories
+			answer.Blobs = append(answer.Blobs, blob{path.Dir(name), "directory"}, blob{Name: name})
+		}
+		answer.NextMarker = next
 		_ = xml.NewEncoder(w).Encode(answer)
 	}
 }
