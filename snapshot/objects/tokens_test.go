@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -222,5 +224,25 @@ func TestMachineTokens(t *testing.T) {
 		if snapshottest.Must(t, err); asked.Load() == before {
 			t.Errorf("%s: the machine was not asked", cloud)
 		}
+	}
+}
+
+// TestTokenFileIsMissing: a token that cannot be read is not an object that is not there: who asks must not take the
+// store for a new one.
+func TestTokenFileIsMissing(t *testing.T) {
+	server := objectstest.For(t, "azure")
+	for _, name := range []string{"AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_CLIENT_SECRET"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AZURE_CLIENT_ID", "id")
+	t.Setenv("AZURE_TENANT_ID", "tenant")
+	t.Setenv("AZURE_FEDERATED_TOKEN_FILE", filepath.Join(t.TempDir(), "missing"))
+	place, _, _ := strings.Cut(server.URL("x"), "?")
+	t.Setenv("AZURE_STORAGE_KEY", "") // which URL sets
+	bucket, err := objects.Open(place + "?endpoint=" + server.Server.URL + "/account")
+	snapshottest.Must(t, err)
+	_, _, err = bucket.Get(t.Context(), "m/aliases/latest", "", 100)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "no token") {
+		t.Errorf("%v", err)
 	}
 }
