@@ -96,6 +96,9 @@ var pythonErrors = map[error]string{
 }
 
 func pythonError(err error) string {
+	if errors.Is(err, disk.ErrFormat) { // and not what was published, where something else is in the place of a file
+		return "FormatError"
+	}
 	for sentinel, name := range pythonErrors {
 		if errors.Is(err, sentinel) {
 			return name
