@@ -194,8 +194,8 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 }
 
 // AsksUpdate reports whether consumers should get an update of the live model soon: one in which the parts of a blend
-// or a sum count for more or less than in the newest, with other trees, of another variant, or in place of the refit.
-// Deltas cannot bring any of these.
+// count for more or less than in the newest, with other trees, or of another variant that loses much less. Deltas
+// cannot bring any of these.
 func (c *Cycle) AsksUpdate() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,8 +205,7 @@ func (c *Cycle) AsksUpdate() bool {
 	}
 	// Trees are asked for again where an update with others was held back.
 	return f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors) ||
-		c.ensemble.treesAsk(c.publisher.published.Load()) || c.publisher.behind.Asks(c.publisher.choosesOther() ||
-		f.Published && f.Form == mixture.FormPool && c.publisher.behind.Lags[mixture.FormPool].IsSeen())
+		c.ensemble.treesAsk(c.publisher.published.Load()) || c.publisher.behind.Asks()
 }
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up

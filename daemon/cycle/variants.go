@@ -98,21 +98,6 @@ func (u *publisher) prefersUpdates() bool {
 	return is
 }
 
-// choosesOther reports whether consumers should have another variant by now, or an update in place of the refit.
-// c.mu is held.
-func (u *publisher) choosesOther() bool {
-	f := u.deltas
-	best := u.race.Best(func(form mixture.Variant) bool { return f.Forms[form] != nil })
-	if f.Published && best == f.Form {
-		return false
-	}
-	of := &u.comparison
-	if best != u.race.Chosen {
-		of = &u.race.Refits[best]
-	}
-	return of.Prefers(false, variants[best].apart)
-}
-
 // candidates returns the live model in every variant. next is set for an update that is about to be made. c.mu is held,
 // and there is a champion.
 func (e *ensemble) candidates(next bool) (all [mixture.NumForms]updates.Candidate) {

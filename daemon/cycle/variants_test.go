@@ -1,14 +1,12 @@
 package cycle
 
 import (
-	"math"
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
-	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
 // TestRowsOfVariants: each variant has a row with a name that no other has, a text and a part of the mixture. Versions
@@ -32,40 +30,5 @@ func TestRowsOfVariants(t *testing.T) {
 				t.Errorf("%s is made of %q, which is no part of the mixture", v.name, part)
 			}
 		}
-	}
-}
-
-// TestChoosesOther: consumers should have another variant once it has predicted better, also in place of the refit, and
-// an update of the same one never.
-func TestChoosesOther(t *testing.T) {
-	u := publisher{race: updates.NewVariantSelector(), comparison: updates.NewUpdateComparison()}
-	u.deltas = &updates.DeltaStream{Form: mixture.FormFoldIn}
-	for _, form := range []mixture.Variant{mixture.FormFoldIn, mixture.FormTrees} {
-		u.deltas.Forms[form] = new(updates.DeltaEncoder)
-	}
-	var losses [mixture.NumForms]float64
-	for f := range losses {
-		losses[f] = math.NaN()
-	}
-	for i := range 3000 {
-		u.deltas.Published = i%2 == 0
-		switch got := u.choosesOther(); {
-		case i > 200 && i < 500 && got:
-			t.Fatalf("asked at %d, where the refit is best", i)
-		case i > 1700 && i < 2000 && got == u.deltas.Published:
-			t.Fatalf("asked %t at %d, where the fold-in is best", got, i)
-		case i > 2900 && !got:
-			t.Fatalf("not asked at %d, where trees are best", i)
-		}
-		by := 0.1 * math.Sin(float64(i))
-		losses[mixture.FormFoldIn], losses[mixture.FormTrees] = 0.6+by, 0.7
-		if i >= 500 {
-			losses[mixture.FormFoldIn] = 0.2 + by
-		}
-		if i >= 2000 {
-			losses[mixture.FormTrees] = -1.5
-		}
-		u.comparison.Add(losses[mixture.FormFoldIn], 0.5, math.Inf(1))
-		u.race.Add(&losses, 0.5, math.Inf(1))
 	}
 }

@@ -84,7 +84,6 @@ const (
 	lagLeast  = 30 // events
 	lagGain   = 0.1
 	lagErrors = 3.0
-	seenGain  = 0.02
 
 	// LagMost bounds logarithmic losses of one event, and squares in units of their mean.
 	LagMost = 4.0
@@ -98,14 +97,8 @@ func (x *Lag) Add(loss, other, most float64) {
 }
 
 // IsLarge reports whether the other one has lost much less.
-func (x *Lag) IsLarge() bool { return x.exceeds(lagGain, lagErrors) }
-
-// IsSeen reports whether the other one has lost less by a standard error.
-func (x *Lag) IsSeen() bool { return x.exceeds(seenGain, 1) }
-
-// exceeds reports whether the other one has lost less by a share of the loss, and by so many standard errors.
-func (x *Lag) exceeds(share, errors float64) bool {
-	return x.n >= lagLeast && x.gain > share*x.loss && x.gain > errors*math.Sqrt(x.squares)
+func (x *Lag) IsLarge() bool {
+	return x.n >= lagLeast && x.gain > lagGain*x.loss && x.gain > lagErrors*math.Sqrt(x.squares)
 }
 
 // Gain is by how much less the other one has lost.

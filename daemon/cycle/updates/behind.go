@@ -87,11 +87,10 @@ func (b *Behind) HasChanged() bool {
 	return b.usual.N > 0 && b.has.Mean() > changedTimes*mixture.Mean(&b.usual)
 }
 
-// Asks reports whether an update is asked for: at once where consumers have come to be behind or another variant is
-// chosen, then after waits until they have another one.
-func (b *Behind) Asks(isOther bool) bool {
-	_, is := b.Best(mixture.FormFoldIn, func(mixture.Variant) bool { return true })
-	if !is && !isOther || b.since < b.wait {
+// Asks reports whether an update is asked for: at once where consumers have come to be behind, then after waits until
+// they have another one.
+func (b *Behind) Asks() bool {
+	if _, is := b.Best(mixture.FormFoldIn, func(mixture.Variant) bool { return true }); !is || b.since < b.wait {
 		return false
 	}
 	b.wait, b.since = max(2*b.wait, firstWait), 0

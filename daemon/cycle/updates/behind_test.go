@@ -22,7 +22,7 @@ func TestAskedAgainLessAndLess(t *testing.T) {
 		if i >= 200 {
 			s.Forms[mixture.FormTrees] = 0.2 + 0.2*math.Sin(float64(i))
 		}
-		if b.Add(s, math.NaN(), false); b.Asks(false) {
+		if b.Add(s, math.NaN(), false); b.Asks() {
 			asked = append(asked, i)
 		}
 	}
@@ -52,10 +52,7 @@ func TestAskedAgainLessAndLess(t *testing.T) {
 		s.Forms[mixture.FormTrees] = s.Published.Loss
 		b.Add(s, math.NaN(), false)
 	}
-	if b.Asks(false) {
+	if b.Asks() {
 		t.Error("asked without a difference")
-	}
-	if b = (Behind{}); !b.Asks(true) || b.Asks(true) {
-		t.Error("another variant is asked for at once, and again after a while")
 	}
 }
