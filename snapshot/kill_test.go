@@ -8,7 +8,6 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -118,14 +117,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	for number := 0; ; number++ {
 		store, dir, keys := publishSigned(t, 2)
 		snapshottest.Must(t, setAlias(t, store, pointer.Champion, 1))
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), killEnv+"="+dir+"|"+strconv.Itoa(number))
-		out, err := child.Output()
-		status, _ := child.ProcessState.Sys().(syscall.WaitStatus)
-		if err != nil && !(status.Signaled() && status.Signal() == syscall.SIGKILL) {
-			t.Fatalf("step %d: %v: %s", number, err, out)
-		}
-		step := strings.TrimSpace(string(out))
+		step, ended := snapshottest.KilledChild(t, killEnv+"="+dir+"|"+strconv.Itoa(number))
 		check := func(when string) {
 			aliases, err := store.Aliases("m")
 			if err != nil || aliases[pointer.Latest] < 2 || aliases[pointer.Champion] < 1 {
@@ -171,7 +163,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 			m.Version < 3 {
 			t.Errorf("%q: version %d, record %+v", step, m.Version, last[len(all)])
 		}
-		if err == nil && child.ProcessState.Success() {
+		if ended {
 			break
 		}
 		steps = append(steps, step)

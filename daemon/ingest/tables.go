@@ -407,6 +407,7 @@ func (g *Ingest) FeedTable(topic string, number int32, offset int64, ev *event.E
 	}
 	j.start(topic, number, 0, offset, offset+1, 1)
 	j.aside, j.fed, j.part.Records = true, true, j.part.Records[:1]
+	// The time is taken as it is, as that of a broker: no clock bounds what a file has.
 	to, from := &j.part.Records[0], &consumer.Record{Offset: offset, Timestamp: ev.Time, Appended: true}
 	*to = sketch.Record{Offset: offset, Fate: sketch.Applied, Time: ev.Time, Weight: 1, Aside: true}
 	j.arenas = append(j.arenas[:0], g.tables.keep(table, &j.part, to, from, ev, j.arena(0), nil))

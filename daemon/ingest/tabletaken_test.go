@@ -159,7 +159,7 @@ func TestQuarantineOfATable(t *testing.T) {
 	hand := filepath.Join(dir, "in-hand")
 	b := tableBatch("users", 0, 1, "1", "a", "2", "poison", "3", "c")
 	var exclusive sync.Mutex
-	for i, want := range []string{"users 0 0 3\n", "users 0 1 2\n", "users 0 1 2\n"} {
+	start := func() *Ingest {
 		store, c := emptyState(t, m, "users")
 		g := New(m, store, c)
 		var err error
@@ -167,11 +167,16 @@ func TestQuarantineOfATable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		return g
+	}
+	for i, want := range []string{"users 0 0 3\n", "users 0 1 2\n", "users 0 1 2\n"} {
+		g := start()
 		var held []byte
 		r := g.tables.readers[1]
 		r.mapped = nil
 		r.decode = func(ev *event.Event, value []byte, _ int64) *event.Rejection {
 			if string(value) == "poison" {
+				var err error
 				if held, err = os.ReadFile(hand); err != nil {
 					t.Fatal(err)
 				}
@@ -189,15 +194,9 @@ func TestQuarantineOfATable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	store, c := emptyState(t, m, "users")
-	g := New(m, store, c)
-	var err error
-	g.Crashes, err = crash.Open(dir, store.Ledger(), &exclusive, time.Now(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := start()
 	halt, ok := errors.AsType[*consumer.HaltError](g.Apply(t.Context(), b))
-	if next, _ := store.Position("users", 0); !ok || halt.Next != 1 || next != 1 {
+	if next, _ := g.store.Position("users", 0); !ok || halt.Next != 1 || next != 1 {
 		t.Errorf("%+v, stored up to %d", halt, next)
 	}
 }

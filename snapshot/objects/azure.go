@@ -215,32 +215,23 @@ func (a *azure) put(ctx context.Context, key string, content []byte, condition, 
 // List implements publish.Bucket.
 func (a *azure) List(ctx context.Context, prefix string) (keys []string, err error) {
 	query := url.Values{"restype": {"container"}, "comp": {"list"}, "prefix": {a.prefix + prefix}}
-	for {
-		_, body, err := a.do(ctx, &request{op: "LIST", key: prefix, method: http.MethodGet, limit: maxListBytes,
-			url: a.container + "?" + query.Encode(), ok: []int{http.StatusOK}})
-		if err != nil {
-			return nil, err
-		}
-		var page struct {
+	return a.list(ctx, a.container, prefix, a.prefix, "marker", query, func(page []byte) (names []string, next string,
+		err error) {
+		var of struct {
 			Blobs []struct {
 				Name string
 				Type string `xml:"Properties>ResourceType"`
 			} `xml:"Blobs>Blob"`
 			NextMarker string
 		}
-		if err := xml.Unmarshal(body, &page); err != nil {
-			return nil, fmt.Errorf("LIST %s%s: %w", a.place, prefix, err)
-		}
-		for _, blob := range page.Blobs {
+		err = xml.Unmarshal(page, &of)
+		for _, blob := range of.Blobs {
 			if blob.Type != "directory" { // of an account with a hierarchical namespace
-				keys = append(keys, strings.TrimPrefix(blob.Name, a.prefix))
+				names = append(names, blob.Name)
 			}
 		}
-		if page.NextMarker == "" {
-			return keys, nil
-		}
-		query.Set("marker", page.NextMarker)
-	}
+		return names, of.NextMarker, err
+	})
 }
 
 // Delete implements publish.Bucket.

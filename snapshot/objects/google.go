@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"golang.org/x/oauth2"
 	googleauth "golang.org/x/oauth2/google"
@@ -124,27 +123,18 @@ func (g *google) Replace(ctx context.Context, key, tag string, content []byte) (
 // List implements publish.Bucket.
 func (g *google) List(ctx context.Context, prefix string) (keys []string, err error) {
 	query := url.Values{"prefix": {g.prefix + prefix}, "fields": {"items(name),nextPageToken"}}
-	for {
-		_, body, err := g.do(ctx, &request{op: "LIST", key: prefix, method: http.MethodGet, limit: maxListBytes,
-			url: g.objects + "?" + query.Encode(), ok: []int{http.StatusOK}})
-		if err != nil {
-			return nil, err
-		}
-		var page struct {
+	return g.list(ctx, g.objects, prefix, g.prefix, "pageToken", query, func(page []byte) (names []string, next string,
+		err error) {
+		var of struct {
 			Items         []struct{ Name string }
 			NextPageToken string
 		}
-		if err := json.Unmarshal(body, &page); err != nil {
-			return nil, fmt.Errorf("LIST %s%s: %w", g.place, prefix, err)
+		err = json.Unmarshal(page, &of)
+		for _, item := range of.Items {
+			names = append(names, item.Name)
 		}
-		for _, item := range page.Items {
-			keys = append(keys, strings.TrimPrefix(item.Name, g.prefix))
-		}
-		if page.NextPageToken == "" {
-			return keys, nil
-		}
-		query.Set("pageToken", page.NextPageToken)
-	}
+		return names, of.NextPageToken, err
+	})
 }
 
 // Delete implements publish.Bucket.

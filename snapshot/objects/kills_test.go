@@ -83,14 +83,7 @@ func killedAtEveryStep(t *testing.T, stride int, url func(number int) string) (s
 		store := writerOf(t, at, dir)
 		publishOne(t, store)
 		publishOne(t, store)
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), killEnv+"="+at+"|"+dir+"|"+strconv.Itoa(number))
-		out, err := child.Output()
-		status, _ := child.ProcessState.Sys().(syscall.WaitStatus)
-		if err != nil && !(status.Signaled() && status.Signal() == syscall.SIGKILL) {
-			t.Fatalf("step %d: %v: %s", number, err, out)
-		}
-		step := strings.TrimSpace(string(out))
+		step, ended := snapshottest.KilledChild(t, killEnv+"="+at+"|"+dir+"|"+strconv.Itoa(number))
 		whole := func(when string) {
 			for _, alias := range []string{pointer.Latest, pointer.Champion} {
 				if _, err := load(t, at, alias); err != nil {
@@ -118,7 +111,7 @@ func killedAtEveryStep(t *testing.T, stride int, url func(number int) string) (s
 			}
 			last = r.Sequence
 		}
-		if child.ProcessState.Success() {
+		if ended {
 			return steps
 		}
 		steps = append(steps, step)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
@@ -73,6 +74,30 @@ func (r *rest) do(ctx context.Context, q *request) (*http.Response, []byte, erro
 		if !again || failures == tries || backoff.Sleep(ctx, backoff.Wait(failures, firstWait, mostWait)) != nil {
 			return nil, nil, fmt.Errorf("%s %s%s: %w", q.op, r.place, q.key, err)
 		}
+	}
+}
+
+// list returns the keys that all pages of a list name, without a prefix. decode returns what a page names, and the
+// marker of the next one, which the parameter marker asks for; empty for none.
+func (r *rest) list(ctx context.Context, at, prefix, without, marker string, query url.Values,
+	decode func(page []byte) (names []string, next string, err error)) (keys []string, err error) {
+	for {
+		_, body, err := r.do(ctx, &request{op: "LIST", key: prefix, method: http.MethodGet, limit: maxListBytes,
+			url: at + "?" + query.Encode(), ok: []int{http.StatusOK}})
+		if err != nil {
+			return nil, err
+		}
+		names, next, err := decode(body)
+		if err != nil {
+			return nil, fmt.Errorf("LIST %s%s: %w", r.place, prefix, err)
+		}
+		for _, name := range names {
+			keys = append(keys, strings.TrimPrefix(name, without))
+		}
+		if next == "" {
+			return keys, nil
+		}
+		query.Set(marker, next)
 	}
 }
 

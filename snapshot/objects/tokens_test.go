@@ -29,6 +29,16 @@ type issuer struct {
 	asked         atomic.Pointer[string] // the form of the last request
 }
 
+// placeOf returns the place of a store whose endpoint is a parameter, so that it asks who asks.
+func placeOf(server *objectstest.Server) string {
+	place, _, _ := strings.Cut(server.URL("x"), "?")
+	place += "?endpoint=" + server.Server.URL
+	if server.Cloud == "azure" {
+		place += "/account"
+	}
+	return place
+}
+
 func newIssuer(t *testing.T) *issuer {
 	i := &issuer{}
 	hour := `"expires_in": 3600`
@@ -85,11 +95,7 @@ func TestTokens(t *testing.T) {
 				}
 				return false
 			}
-			place, _, _ := strings.Cut(server.URL("x"), "?")
-			place += "?endpoint=" + server.Server.URL
-			if cloud == "azure" {
-				place += "/account"
-			}
+			place := placeOf(server)
 			use := func(want string, tokens int64) {
 				t.Helper()
 				good.Store(&want)
@@ -210,11 +216,7 @@ func TestMachineTokens(t *testing.T) {
 			}
 			return false
 		}
-		place, _, _ := strings.Cut(server.URL("x"), "?")
-		place += "?endpoint=" + server.Server.URL
-		if cloud == "azure" {
-			place += "/account"
-		}
+		place := placeOf(server)
 		before := asked.Load()
 		_, err := open(t, place).List(t.Context(), "")
 		if err == nil || !strings.Contains(err.Error(), "instance_metadata is off") || asked.Load() != before {
@@ -237,9 +239,9 @@ func TestTokenFileIsMissing(t *testing.T) {
 	t.Setenv("AZURE_CLIENT_ID", "id")
 	t.Setenv("AZURE_TENANT_ID", "tenant")
 	t.Setenv("AZURE_FEDERATED_TOKEN_FILE", filepath.Join(t.TempDir(), "missing"))
-	place, _, _ := strings.Cut(server.URL("x"), "?")
+	place := placeOf(server)
 	t.Setenv("AZURE_STORAGE_KEY", "") // which URL sets
-	bucket, err := objects.Open(place + "?endpoint=" + server.Server.URL + "/account")
+	bucket, err := objects.Open(place)
 	snapshottest.Must(t, err)
 	_, _, err = bucket.Get(t.Context(), "m/aliases/latest", "", 100)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "no token") {
