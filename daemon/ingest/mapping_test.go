@@ -9,14 +9,15 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
 // TestMapping: records of a topic that was not made for the schema are counted each in one account, what is filtered is
 // no dead letter, the ones that count give the rows that plain events give, and another mapping begins a new lineage.
 func TestMapping(t *testing.T) {
-	plain := ratings(500)
-	mapped := ratings(500)
+	plain := ingesttest.Ratings(500)
+	mapped := ingesttest.Ratings(500)
 	mapped.Input.Mapping = config.Mapping{
 		Envelope: "debezium",
 		When:     []string{`source.table == "ratings"`},
@@ -80,7 +81,7 @@ func TestMapping(t *testing.T) {
 
 // TestFilteredIsNoDeadLetter: the outbox has room for the records that are rejected alone.
 func TestFilteredIsNoDeadLetter(t *testing.T) {
-	m := ratings(500)
+	m := ingesttest.Ratings(500)
 	m.Input.Mapping.When = []string{`type == "rating"`}
 	o := StoreOptions(m)
 	o.OutboxRows = 2

@@ -15,11 +15,13 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/ingest/formats"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 )
 
 // chosen is a model of choices whose items have a genre.
 func chosen(size int) *config.Model {
-	m := ratings(size)
+	m := ingesttest.Ratings(size)
 	m.Schema = config.Schema{
 		Task:         config.Implicit,
 		Label:        "event",
@@ -120,7 +122,7 @@ func TestNegativesSayNothing(t *testing.T) {
 	m := chosen(500)
 	c := newCandidates(m, 1000)
 	few := newCandidates(m, 5)
-	decoder := NewDecoder(m)
+	decoder := formats.NewDecoder(m)
 	var ev event.Event
 	var run []cycle.Observation
 	drawn, own := make(map[string]float64), make(map[string]float64)

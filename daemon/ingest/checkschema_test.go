@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -37,7 +38,7 @@ func TestCheckSchema(t *testing.T) {
 		"more rows":       {func(m *config.Model) { m.Sample.Size *= 2 }, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, dir := ratings(100), t.TempDir()
+			m, dir := ingesttest.Ratings(100), t.TempDir()
 			o := StoreOptions(m)
 			o.Dir = dir
 			store, err := sketch.Open(t.Context(), o)
@@ -78,7 +79,7 @@ func TestCheckSchema(t *testing.T) {
 // TestListWeight: rows have no weights of names: a state is kept under another weight, also where other processes
 // have the previous one.
 func TestListWeight(t *testing.T) {
-	m, dir := ratings(100), t.TempDir()
+	m, dir := ingesttest.Ratings(100), t.TempDir()
 	m.Schema.Multi = []string{"tags"}
 	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func TestListWeight(t *testing.T) {
 
 // TestOptionalFieldStaysOptional: rows may lack it.
 func TestOptionalFieldStaysOptional(t *testing.T) {
-	m, dir := ratings(100), t.TempDir()
+	m, dir := ingesttest.Ratings(100), t.TempDir()
 	m.Schema.Optional = []string{"item"}
 	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
 		t.Fatal(err)
