@@ -138,12 +138,14 @@ daemon/faults
 daemon/ingest
 	consumer consumer/event consumer/event/framing daemon/choices daemon/cluster daemon/config daemon/crash daemon/cycle
 	daemon/cycle/encode daemon/cycle/rows daemon/cycle/tables daemon/cycle/updates daemon/ingest/formats
-	daemon/ingest/pasts daemon/report sketch snapshot/failpoint snapshot/format
+	daemon/ingest/negatives daemon/ingest/pasts daemon/report sketch snapshot/failpoint snapshot/format
 daemon/ingest/formats
 	consumer/event consumer/event/avro consumer/event/framing consumer/event/jsonschema consumer/event/protobuf
 	consumer/registry daemon/config daemon/report sketch snapshot/backoff snapshot/durable
 daemon/ingest/ingesttest
-	daemon/config
+	consumer daemon/config
+daemon/ingest/negatives
+	consumer/event daemon/config daemon/cycle daemon/cycle/encode daemon/cycle/rows sketch
 daemon/ingest/pasts
 	consumer/event daemon/config daemon/cycle/rows daemon/cycle/tables sketch
 daemon/logs
@@ -166,9 +168,9 @@ daemon/model/part
 	consumer daemon/config daemon/model/metrics daemon/report
 daemon/model/read
 	consumer consumer/event consumer/event/framing daemon/choices daemon/config daemon/crash daemon/curves daemon/cycle
-	daemon/cycle/fitted daemon/deadletter daemon/ingest daemon/ingest/formats daemon/ingest/pasts daemon/model/part
-	daemon/model/role daemon/model/state daemon/report daemon/scoring daemon/traces daemon/web/statuspage sketch
-	snapshot snapshot/backoff snapshot/durable
+	daemon/cycle/fitted daemon/deadletter daemon/ingest daemon/ingest/formats daemon/ingest/negatives
+	daemon/ingest/pasts daemon/model/part daemon/model/role daemon/model/state daemon/report daemon/scoring
+	daemon/traces daemon/web/statuspage sketch snapshot snapshot/backoff snapshot/durable
 daemon/model/role
 	consumer daemon/cluster daemon/config daemon/cycle daemon/cycle/rows daemon/cycle/updates daemon/ingest
 	daemon/memory daemon/model/part daemon/model/state daemon/publish daemon/report daemon/shard sketch snapshot/durable

@@ -7,6 +7,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/ingest/formats"
+	"github.com/refitd/refitd/daemon/ingest/negatives"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
 )
 
@@ -81,7 +82,7 @@ func ChoicesFootprint(m *config.Model) int64 {
 	if m.ChosenField() < 0 {
 		return 0
 	}
-	return candidateBytes*int64(KeptChoices+m.Sample.Size+m.Sample.Holdout.Size) + choices.Footprint(KeptChoices,
+	return candidateBytes*int64(negatives.Kept+m.Sample.Size+m.Sample.Holdout.Size) + choices.Footprint(negatives.Kept,
 		int(m.Input.MaxIDBytes))
 }
 

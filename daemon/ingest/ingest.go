@@ -19,6 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/ingest/formats"
+	"github.com/refitd/refitd/daemon/ingest/negatives"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/sketch"
 )
@@ -83,7 +84,7 @@ type Ingest struct {
 	tables       *tableRows              // of set; nil without tables
 	open         *openEvents             // nil unless labels come later and are learned
 	names        rows.Interner           // of events that a catch-up learns; nil without open
-	choices      *candidates             // nil unless events are choices
+	choices      *negatives.Candidates   // nil unless events are choices
 	filled       bool                    // choices has those of the store
 	forgotten    []string                // fields of which values are forgotten
 	newest       map[rows.Position]int64 // newest event time taken, by partition; the offset is 0
@@ -168,7 +169,7 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *f
 	if g.open != nil {
 		g.names = make(rows.Interner)
 	}
-	g.absence, g.pasts, g.choices = schema.Absence(), pasts.New(m, store), newCandidates(m, KeptChoices)
+	g.absence, g.pasts, g.choices = schema.Absence(), pasts.New(m, store), negatives.New(m, negatives.Kept)
 	if g.set = tables.New(m); c != nil {
 		g.set = c.Tables()
 	}
@@ -475,7 +476,7 @@ func (g *Ingest) fillChoices() error {
 	if g.choices == nil || g.filled {
 		return nil
 	}
-	if err := g.choices.fill(g.store, g.OnChoice); err != nil {
+	if err := g.choices.Fill(g.store, g.OnChoice); err != nil {
 		return fmt.Errorf("ingest: choices of the state: %w", err)
 	}
 	g.filled = true
