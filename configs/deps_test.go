@@ -137,8 +137,11 @@ daemon/export
 daemon/faults
 daemon/ingest
 	consumer consumer/event consumer/event/framing daemon/choices daemon/cluster daemon/config daemon/crash daemon/cycle
-	daemon/cycle/encode daemon/cycle/rows daemon/cycle/tables daemon/cycle/updates daemon/ingest/formats
-	daemon/ingest/negatives daemon/ingest/pasts daemon/report sketch snapshot/failpoint snapshot/format
+	daemon/cycle/encode daemon/cycle/rows daemon/cycle/tables daemon/cycle/updates daemon/ingest/binding
+	daemon/ingest/formats daemon/ingest/negatives daemon/ingest/pasts daemon/report sketch snapshot/failpoint
+	snapshot/format
+daemon/ingest/binding
+	consumer consumer/event daemon/config sketch
 daemon/ingest/formats
 	consumer/event consumer/event/avro consumer/event/framing consumer/event/jsonschema consumer/event/protobuf
 	consumer/registry daemon/config daemon/report sketch snapshot/backoff snapshot/durable
@@ -173,10 +176,12 @@ daemon/model/read
 	daemon/traces daemon/web/statuspage sketch snapshot snapshot/backoff snapshot/durable
 daemon/model/role
 	consumer daemon/cluster daemon/config daemon/cycle daemon/cycle/rows daemon/cycle/updates daemon/ingest
-	daemon/memory daemon/model/part daemon/model/state daemon/publish daemon/report daemon/shard sketch snapshot/durable
+	daemon/ingest/binding daemon/memory daemon/model/part daemon/model/state daemon/publish daemon/report daemon/shard
+	sketch snapshot/durable
 daemon/model/state
-	consumer daemon/config daemon/crash daemon/cycle daemon/cycle/fitted daemon/ingest daemon/model/part daemon/report
-	daemon/space daemon/statedir sketch snapshot snapshot/durable snapshot/failpoint snapshot/format snapshot/publish
+	consumer daemon/config daemon/crash daemon/cycle daemon/cycle/fitted daemon/ingest daemon/ingest/binding
+	daemon/model/part daemon/report daemon/space daemon/statedir sketch snapshot snapshot/durable snapshot/failpoint
+	snapshot/format snapshot/publish
 daemon/model/train
 	daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/admission daemon/cycle/encode daemon/cycle/fitted
 	daemon/cycle/schedule daemon/cycle/updates daemon/durations daemon/ingest daemon/model/metrics daemon/model/part
@@ -189,9 +194,9 @@ daemon/model/versions
 daemon/notify
 	daemon/curves snapshot snapshot/backoff snapshot/durable snapshot/publish
 daemon/offline
-	consumer/event daemon/config daemon/cycle/tables daemon/dataset daemon/export daemon/ingest daemon/ingest/formats
-	daemon/ingest/pasts daemon/progress daemon/report sketch snapshot snapshot/durable snapshot/format snapshot/objects
-	snapshot/publish
+	consumer/event daemon/config daemon/cycle/tables daemon/dataset daemon/export daemon/ingest daemon/ingest/binding
+	daemon/ingest/formats daemon/ingest/pasts daemon/progress daemon/report sketch snapshot snapshot/durable
+	snapshot/format snapshot/objects snapshot/publish
 daemon/offline/backtest
 	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/drift daemon/cycle/encode
 	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/schedule

@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/cycle/updates"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/ingest/negatives"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
@@ -193,7 +194,7 @@ func StoreOptions(m *config.Model) sketch.Options {
 		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: m.Sample.Holdout.HalfLife.Std(), HoldoutBy: m.Sample.Holdout.By,
 		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "" || len(m.Schema.EventWeights) > 0,
 		ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
-		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
+		Rules: binding.Rules(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
 	}
 	o.MaxCost, o.Cost = int64(m.Sample.MaxBytes), rows.RowBytes
 	if of := &m.Input.Outcomes; of.IsSet() {

@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
@@ -27,7 +28,7 @@ func TestMapping(t *testing.T) {
 				Path: "header:user",
 			}, {Name: "ts", Path: "record:timestamp"}, {Name: "item", Path: "key:id"}},
 	}
-	if rulesOf(plain) == rulesOf(mapped) || plain.SampleHash() == mapped.SampleHash() {
+	if binding.Rules(plain) == binding.Rules(mapped) || plain.SampleHash() == mapped.SampleHash() {
 		t.Error("a mapping changes no rules")
 	}
 	var digests [2]string

@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
@@ -174,7 +175,7 @@ func (r *Rebuild) open(ctx context.Context) error {
 		if _, err := RestoreTo(ctx, r.dir, r.staging, r.Backup, r.Progress, r.Log); err != nil {
 			return err
 		}
-		if err := ingest.CheckSchema(r.staging, r.Model); err != nil {
+		if err := binding.CheckSchema(r.staging, r.Model); err != nil {
 			return errors.Join(ingest.StateError(err, r.Backup), os.RemoveAll(r.staging))
 		}
 	} else if err := statedir.Claim(r.dir, r.staging); err != nil {

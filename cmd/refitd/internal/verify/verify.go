@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/daemon/progress"
@@ -106,7 +107,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 }
 
 func (o *Options) stateError(err error) error {
-	key, err := ingest.Translate(err)
+	key, err := binding.Translate(err)
 	return &report.ExitError{Code: report.ExitState, Err: err, Path: o.Dir, Key: key}
 }
 

@@ -1,4 +1,4 @@
-package ingest
+package binding_test
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
@@ -39,7 +41,7 @@ func TestCheckSchema(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, dir := ingesttest.Ratings(100), t.TempDir()
-			o := StoreOptions(m)
+			o := ingest.StoreOptions(m)
 			o.Dir = dir
 			store, err := sketch.Open(t.Context(), o)
 			if err != nil {
@@ -51,9 +53,9 @@ func TestCheckSchema(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.change(m)
-			err = CheckSchema(dir, m)
+			err = binding.CheckSchema(dir, m)
 			if err == nil {
-				o = StoreOptions(m)
+				o = ingest.StoreOptions(m)
 				o.Dir = dir
 				if store, err = sketch.Open(t.Context(), o); err == nil {
 					if got := store.Lineage() != lineage; got != c.lineage {
@@ -65,7 +67,7 @@ func TestCheckSchema(t *testing.T) {
 				}
 			}
 			key := ""
-			if key, err = Translate(err); err != nil &&
+			if key, err = binding.Translate(err); err != nil &&
 				(key == "" || !errors.Is(err, sketch.ErrConfig) || !strings.Contains(err.Error(), key+" is ")) {
 				t.Fatal(err)
 			}
@@ -84,12 +86,12 @@ func TestListWeight(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	agreed := Agreement(m)
+	agreed := binding.Agreement(m)
 	m.Schema.ListWeights = map[string]string{"tags": "sqrt"}
-	if err := CheckSchema(dir, m); err != nil {
+	if err := binding.CheckSchema(dir, m); err != nil {
 		t.Error(err)
 	}
-	if got := Agreement(m); !maps.Equal(got, agreed) {
+	if got := binding.Agreement(m); !maps.Equal(got, agreed) {
 		t.Errorf("agreed on %v and on %v", agreed, got)
 	}
 }
@@ -101,11 +103,11 @@ func TestOptionalFieldStaysOptional(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckSchema(dir, m); err != nil {
+	if err := binding.CheckSchema(dir, m); err != nil {
 		t.Error(err)
 	}
 	m.Schema.Optional = nil
-	if key, err := Translate(CheckSchema(dir, m)); key != "schema.categorical" ||
+	if key, err := binding.Translate(binding.CheckSchema(dir, m)); key != "schema.categorical" ||
 		!strings.Contains(err.Error(), "{name: item, optional: true}") {
 		t.Errorf("%s: %v", key, err)
 	}
