@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -59,7 +60,7 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 		late           float64 // loss of the last events
 	}
 	run := func(bound, relearn time.Duration) (out outcome) {
-		m := ratings(12_000)
+		m := ingesttest.Ratings(12_000)
 		m.Train.CatchUp = config.CatchUp(bound)
 		m.Evaluate.Window = n - behind
 		g, store := newIngest(t, m, "")
@@ -118,7 +119,7 @@ func TestCatchUpOfLaterLabels(t *testing.T) {
 	const n, behind, spacing, delay, ahead = 8000, 6000, 10, 300, 80
 	isClicked := func(i int64) bool { return i%5 == 0 }
 	run := func(bound time.Duration) (state *sketch.State, stages [4]int, held int) {
-		m := clicks(2 * n)
+		m := ingesttest.Clicks(2 * n)
 		m.Sample.MaxBytes, m.Train.CatchUp = 0, config.CatchUp(bound)
 		g, store, _ := observing(t, m)
 		defer store.Close()
@@ -201,7 +202,7 @@ func TestCatchUpOfLaterLabels(t *testing.T) {
 // TestLongCatchUpIsReported: one that lasts says every ten seconds how far it is, with the time that is left.
 func TestLongCatchUpIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := ratings(100)
+		m := ingesttest.Ratings(100)
 		m.Train.CatchUp = config.CatchUp(time.Second)
 		c := newCatchUp(m)
 		var steps []CatchUpStep
@@ -226,7 +227,7 @@ func TestLongCatchUpIsReported(t *testing.T) {
 // TestSilentPartitionsAreNotBehind: a partition without a part for some time, such as a halted one, is not waited for.
 func TestSilentPartitionsAreNotBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := ratings(100)
+		m := ingesttest.Ratings(100)
 		m.Train.CatchUp = config.CatchUp(time.Second)
 		c := newCatchUp(m)
 		part := func(partition int32, left int64) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/admission"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/read"
@@ -235,7 +235,7 @@ func (s samples) mapping(r *read.Reader) {
 }
 
 // schemas sends what is known of the schemas of records, of a model that reads other formats than JSON.
-func (s samples) schemas(of *ingest.Schemas) {
+func (s samples) schemas(of *formats.Schemas) {
 	if of == nil {
 		return
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/role"
@@ -52,7 +53,7 @@ type Reader struct {
 	CatchUp       func() *ingest.CatchUp // the one under way, nil without one
 	began         time.Time
 	newest        int64                  // event time applied since the start, milliseconds; of the goroutine that reads
-	schemas       *ingest.Schemas        // of the writers of records; nil where they are JSON
+	schemas       *formats.Schemas       // of the writers of records; nil where they are JSON
 	missing       *event.Missing         // nil without input.mapping
 	loggedMissing bool                   // which fields of it no event has
 	trueUnit      atomic.Pointer[string] // of event times, as it seems, where it is not schema.time_unit; else nil
@@ -80,7 +81,7 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle, crashes *cr
 	if o.Settings.Shard.IsShard() {
 		learning = nil // what its events teach is the trainer's to learn
 	}
-	if r.schemas, err = ingest.OpenSchemas(&o.Config.Kafka, o.Settings, state.Store); err != nil {
+	if r.schemas, err = formats.OpenSchemas(&o.Config.Kafka, o.Settings, state.Store); err != nil {
 		return nil, err
 	}
 	r.schemas.OnLost(r.onLost)
@@ -357,14 +358,14 @@ func (r *Reader) AbsentFields() iter.Seq2[string, string] {
 }
 
 // Schemas returns those of the writers of records, nil where they are JSON.
-func (r *Reader) Schemas() *ingest.Schemas { return r.schemas }
+func (r *Reader) Schemas() *formats.Schemas { return r.schemas }
 
 // keepSchemas writes the schemas of the state next to its rows, where a new state finds them.
 func (r *Reader) keepSchemas() {
 	if r.schemas == nil {
 		return
 	}
-	if err := ingest.KeepSchemas(r.state.Store, r.state.Dir); err != nil {
+	if err := formats.KeepSchemas(r.state.Store, r.state.Dir); err != nil {
 		r.log.Warn("schemas not written next to the state",
 			"note", "if that is lost, rebuild asks the registry", "error", err)
 	}

@@ -1,4 +1,4 @@
-package ingest
+package binding
 
 import (
 	"encoding/json"
@@ -91,9 +91,9 @@ func sameBins(old, now *config.Schema) bool {
 // isOpen reports whether labels have no bounds.
 func isOpen(s *config.Schema) bool { return s.LabelMin == 0 && s.LabelMax == 0 }
 
-// rulesOf digests what decides whether an event is valid, in addition to the schema's fields: with other rules the
+// Rules digests what decides whether an event is valid, in addition to the schema's fields: with other rules the
 // log gives another state.
-func rulesOf(m *config.Model) string {
+func Rules(m *config.Model) string {
 	s, in := &m.Schema, &m.Input
 	rules := fmt.Sprint(s.Levels, s.Classes, s.LabelMin, s.LabelMax, int64(in.MaxEventBytes), int64(in.MaxIDBytes),
 		in.MaxFutureSkew)

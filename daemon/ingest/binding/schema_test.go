@@ -1,4 +1,4 @@
-package ingest
+package binding_test
 
 import (
 	"errors"
@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -37,8 +40,8 @@ func TestCheckSchema(t *testing.T) {
 		"more rows":       {func(m *config.Model) { m.Sample.Size *= 2 }, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, dir := ratings(100), t.TempDir()
-			o := StoreOptions(m)
+			m, dir := ingesttest.Ratings(100), t.TempDir()
+			o := ingest.StoreOptions(m)
 			o.Dir = dir
 			store, err := sketch.Open(t.Context(), o)
 			if err != nil {
@@ -50,9 +53,9 @@ func TestCheckSchema(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.change(m)
-			err = CheckSchema(dir, m)
+			err = binding.CheckSchema(dir, m)
 			if err == nil {
-				o = StoreOptions(m)
+				o = ingest.StoreOptions(m)
 				o.Dir = dir
 				if store, err = sketch.Open(t.Context(), o); err == nil {
 					if got := store.Lineage() != lineage; got != c.lineage {
@@ -64,7 +67,7 @@ func TestCheckSchema(t *testing.T) {
 				}
 			}
 			key := ""
-			if key, err = Translate(err); err != nil &&
+			if key, err = binding.Translate(err); err != nil &&
 				(key == "" || !errors.Is(err, sketch.ErrConfig) || !strings.Contains(err.Error(), key+" is ")) {
 				t.Fatal(err)
 			}
@@ -78,33 +81,33 @@ func TestCheckSchema(t *testing.T) {
 // TestListWeight: rows have no weights of names: a state is kept under another weight, also where other processes
 // have the previous one.
 func TestListWeight(t *testing.T) {
-	m, dir := ratings(100), t.TempDir()
+	m, dir := ingesttest.Ratings(100), t.TempDir()
 	m.Schema.Multi = []string{"tags"}
 	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	agreed := Agreement(m)
+	agreed := binding.Agreement(m)
 	m.Schema.ListWeights = map[string]string{"tags": "sqrt"}
-	if err := CheckSchema(dir, m); err != nil {
+	if err := binding.CheckSchema(dir, m); err != nil {
 		t.Error(err)
 	}
-	if got := Agreement(m); !maps.Equal(got, agreed) {
+	if got := binding.Agreement(m); !maps.Equal(got, agreed) {
 		t.Errorf("agreed on %v and on %v", agreed, got)
 	}
 }
 
 // TestOptionalFieldStaysOptional: rows may lack it.
 func TestOptionalFieldStaysOptional(t *testing.T) {
-	m, dir := ratings(100), t.TempDir()
+	m, dir := ingesttest.Ratings(100), t.TempDir()
 	m.Schema.Optional = []string{"item"}
 	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckSchema(dir, m); err != nil {
+	if err := binding.CheckSchema(dir, m); err != nil {
 		t.Error(err)
 	}
 	m.Schema.Optional = nil
-	if key, err := Translate(CheckSchema(dir, m)); key != "schema.categorical" ||
+	if key, err := binding.Translate(binding.CheckSchema(dir, m)); key != "schema.categorical" ||
 		!strings.Contains(err.Error(), "{name: item, optional: true}") {
 		t.Errorf("%s: %v", key, err)
 	}

@@ -1,4 +1,4 @@
-package ingest
+package formats_test
 
 import (
 	"encoding/json"
@@ -22,6 +22,7 @@ import (
 	"github.com/refitd/refitd/consumer/registry"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -48,7 +49,7 @@ var levels = []string{"low", "high", "huge"}
 
 // evolvedModel is a model of rated events.
 func evolvedModel() *config.Model {
-	m := ratings(200)
+	m := ingesttest.Ratings(200)
 	m.Schema = config.Schema{Task: "regression", Label: "rating", Time: "ts", TimeUnit: "ms",
 		Categorical: []string{"user", "item", "level", "before"}, Numeric: []string{"price"}, Multi: []string{"tags"},
 		Optional: []string{"level", "price", "tags", "before"}}
@@ -428,7 +429,7 @@ func TestTenMinutesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &away{schemas: map[string]map[string]any{"/schemas/ids/7": {"schema": avroRating}}}
 		a.gone.Store(true)
-		m := ratings(500)
+		m := ingesttest.Ratings(500)
 		m.Input.Format, m.Input.FromRegistry = event.FormatAvro, true
 		store := begun(t, m)
 		defer store.Close()
@@ -458,6 +459,6 @@ var _ http.RoundTripper = (*away)(nil)
 
 // ask is the registry of a life without a network.
 func (l *life) ask() {
-	l.schemas.registry = registry.New(registry.Options{URL: "http://registry", Timeout: time.Second,
-		MaxBytes: sketch.MaxSchemaBytes, Transport: l.transport})
+	l.schemas.Ask(registry.New(registry.Options{URL: "http://registry", Timeout: time.Second,
+		MaxBytes: sketch.MaxSchemaBytes, Transport: l.transport}))
 }

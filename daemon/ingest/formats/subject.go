@@ -1,4 +1,4 @@
-package ingest
+package formats
 
 import (
 	"context"
@@ -22,12 +22,8 @@ func CheckSubject(ctx context.Context, k *config.Kafka, m *config.Model, subject
 		return out, err
 	}
 	out.Version, out.Format = version, w.Format
-	mapping := m.Mapping()
-	if mapping == nil {
-		mapping = new(event.Mapping) // fields have their own names
-	}
-	d := event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
-	d.Read(event.Reading{Format: w.Format, Compilers: compilers, Outliners: outliners, Fixed: m.Input.Writer()})
+	d := newMapped(m, m.Schema.Event(),
+		&event.Reading{Format: w.Format, Compilers: compilers, Outliners: outliners, Fixed: m.Input.Writer()}, nil)
 	lost, unfit, err := d.Lacks(w)
 	out.Lost, out.Unfit = append(out.Lost, lost...), append(out.Unfit, unfit...)
 	return out, err

@@ -1,4 +1,4 @@
-package ingest
+package binding
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// advice is what an operator can do about what stops a consumer. Part of it is in configs/docs/kafka.md word for word.
-var advice = map[consumer.Cause]string{
+// Advice is what an operator can do about what stops a consumer. Part of it is in configs/docs/kafka.md word for word.
+var Advice = map[consumer.Cause]string{
 	consumer.CauseGap:      "set on_gap: record to continue without them",
 	consumer.CauseOtherLog: `see "recreated topics" in configs/docs/kafka.md`,
 	consumer.CauseGroupID:  "change or remove kafka.group_id",

@@ -1,20 +1,13 @@
-package ingest
+package formats
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/consumer/event/avro"
 	"github.com/refitd/refitd/consumer/event/framing"
-	"github.com/refitd/refitd/consumer/event/jsonschema"
-	"github.com/refitd/refitd/consumer/event/protobuf"
 	"github.com/refitd/refitd/daemon/config"
 )
-
-// outliners list what schemas have, by the format of these.
-var outliners = map[string]event.Outliner{event.FormatAvro: avro.Outline, event.FormatProtobuf: protobuf.Outline,
-	event.FormatJSONSchema: jsonschema.Outline}
 
 // Outline returns the format of a value behind its frame, or of a key, and what its schema has: the schema of the
 // registry, which is waited for, or without a registry that of input.schema_file.

@@ -1,4 +1,4 @@
-package ingest
+package formats_test
 
 import (
 	"encoding/json"

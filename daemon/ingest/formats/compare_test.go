@@ -1,4 +1,4 @@
-package ingest
+package formats_test
 
 import (
 	"context"
@@ -15,6 +15,9 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -25,8 +28,8 @@ type life struct {
 	kafka    *config.Kafka
 	registry *fakeRegistry
 	store    *sketch.Store
-	schemas  *Schemas
-	ingest   *Ingest
+	schemas  *formats.Schemas
+	ingest   *ingest.Ingest
 	next     int64
 
 	transport http.RoundTripper // in place of registry, if not nil
@@ -36,7 +39,7 @@ type life struct {
 func newLife(t *testing.T) *life {
 	f := newFakeRegistry(t)
 	f.schemas["/schemas/ids/7"] = map[string]any{"schema": avroRating}
-	l := &life{t: t, model: ratings(500), kafka: new(config.Kafka), registry: f}
+	l := &life{t: t, model: ingesttest.Ratings(500), kafka: new(config.Kafka), registry: f}
 	l.kafka.SchemaRegistry.URL, l.kafka.SchemaRegistry.Timeout = f.URL, config.Duration(5*time.Second)
 	l.model.Input.Format, l.model.Input.FromRegistry = event.FormatAvro, true
 	l.store = begun(t, l.model)
@@ -49,7 +52,7 @@ func newLife(t *testing.T) *life {
 func (l *life) open() {
 	l.schemas.Close()
 	var err error
-	if l.schemas, err = OpenSchemas(l.kafka, l.model, l.store); err != nil {
+	if l.schemas, err = formats.OpenSchemas(l.kafka, l.model, l.store); err != nil {
 		l.t.Fatal(err)
 	}
 	if l.transport != nil && l.schemas != nil {
@@ -58,7 +61,7 @@ func (l *life) open() {
 	} else {
 		l.t.Cleanup(l.schemas.Close)
 	}
-	l.ingest = NewReading(l.model, l.store, nil, l.schemas)
+	l.ingest = ingest.NewReading(l.model, l.store, nil, l.schemas)
 }
 
 // read offers the records below end until they are taken, and returns why the partition halts, "" if it does not.
@@ -182,10 +185,7 @@ func TestChangedWhileRunning(t *testing.T) {
 		t.Errorf("compared before the time: %s", why)
 	}
 	hour := func() {
-		l.schemas.mu.Lock()
-		defer l.schemas.mu.Unlock()
-		k := l.schemas.known[framing.ID{Kind: framing.NumberID, Number: 7}]
-		k.asked, l.schemas.looked = k.asked.Add(-compareEvery), time.Time{}
+		l.schemas.Age(framing.ID{Kind: framing.NumberID, Number: 7}, formats.CompareEvery)
 	}
 	why := ""
 	for deadline := time.Now().Add(20 * time.Second); why == "" && time.Now().Before(deadline); {
@@ -218,8 +218,7 @@ func TestDoubt(t *testing.T) {
 		l.read(list, 10)
 		l.registry.schemas["/schemas/ids/7"] = c.answer
 		l.registry.away.Store(c.away)
-		k := l.schemas.known[framing.ID{Kind: framing.NumberID, Number: 7}]
-		k.asked = k.asked.Add(-doubtEvery)
+		l.schemas.Age(framing.ID{Kind: framing.NumberID, Number: 7}, formats.DoubtEvery)
 		why := l.read(list, 30)
 		if (why != "") != (c.rejected == 0) {
 			t.Errorf("%s: %q", name, why)
@@ -254,7 +253,7 @@ func TestDifference(t *testing.T) {
 		"spaces": {event.Writer{Format: event.FormatJSONSchema, Text: `{"a":1,"b":2}`},
 			event.Writer{Format: event.FormatJSONSchema, Text: `{"b":2, "a":1}`}, true},
 	} {
-		if what := difference(&c.a, &c.b); (what == "") != c.same {
+		if what := formats.Difference(&c.a, &c.b); (what == "") != c.same {
 			t.Errorf("%s: %q", name, what)
 		}
 	}
@@ -279,7 +278,7 @@ func TestStuckRegistry(t *testing.T) {
 			list[i].Value[4] = byte(1 + i)
 			a.schemas[fmt.Sprint("/schemas/ids/", 1+i)] = map[string]any{"schema": avroRating}
 		}
-		l := &life{t: t, model: ratings(500), kafka: new(config.Kafka), transport: a,
+		l := &life{t: t, model: ingesttest.Ratings(500), kafka: new(config.Kafka), transport: a,
 			onPause: func() { time.Sleep(10 * time.Millisecond) }}
 		l.model.Input.Format, l.model.Input.FromRegistry = event.FormatAvro, true
 		l.store = begun(t, l.model)

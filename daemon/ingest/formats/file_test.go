@@ -1,4 +1,4 @@
-package ingest
+package formats_test
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -14,8 +16,8 @@ import (
 // damaged one it takes none.
 func TestSchemasFile(t *testing.T) {
 	l, dir := newLife(t), t.TempDir()
-	path := filepath.Join(dir, SchemasFile)
-	if err := KeepSchemas(l.store, dir); err != nil {
+	path := filepath.Join(dir, formats.SchemasFile)
+	if err := formats.KeepSchemas(l.store, dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err == nil {
@@ -25,7 +27,7 @@ func TestSchemasFile(t *testing.T) {
 	list := records(t, event.FormatAvro, 20)
 	list[3].Value[4] = 8
 	l.read(list, 20)
-	if err := KeepSchemas(l.store, dir); err != nil {
+	if err := formats.KeepSchemas(l.store, dir); err != nil {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(path)
@@ -33,7 +35,7 @@ func TestSchemasFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := func() *sketch.Store {
-		store, err := sketch.NewMemory(StoreOptions(l.model))
+		store, err := sketch.NewMemory(ingest.StoreOptions(l.model))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +44,7 @@ func TestSchemasFile(t *testing.T) {
 	}
 	store := empty()
 	for _, want := range []int{2, 0} {
-		if n, err := TakeSchemas(store, dir); n != want || err != nil {
+		if n, err := formats.TakeSchemas(store, dir); n != want || err != nil {
 			t.Errorf("%d, %v, want %d", n, err, want)
 		}
 	}
@@ -66,11 +68,11 @@ func TestSchemasFile(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := TakeSchemas(empty(), dir); n != 0 || err == nil {
+		if n, err := formats.TakeSchemas(empty(), dir); n != 0 || err == nil {
 			t.Errorf("%s: %d, %v", name, n, err)
 		}
 	}
-	if n, err := TakeSchemas(empty(), t.TempDir()); n != 0 || err != nil {
+	if n, err := formats.TakeSchemas(empty(), t.TempDir()); n != 0 || err != nil {
 		t.Errorf("no file: %d, %v", n, err)
 	}
 }

@@ -1,4 +1,4 @@
-package ingest
+package formats_test
 
 import (
 	"fmt"
@@ -10,14 +10,16 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/ingest/formats"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 )
 
-// TestSchemasBound: a model knows at most maxSchemasBytes of schemas; the partition of one more waits and says so, and
+// TestSchemasBound: a model knows at most MaxSchemasBytes of schemas; the partition of one more waits and says so, and
 // what is known is read on, also after a restart.
 func TestSchemasBound(t *testing.T) {
 	l := newLife(t)
 	const each = 200 << 10
-	fits := maxSchemasBytes / each
+	fits := formats.MaxSchemasBytes / each
 	list := records(t, event.FormatAvro, int64(fits+3))
 	for i := range list {
 		id := byte(10 + i)
@@ -28,7 +30,7 @@ func TestSchemasBound(t *testing.T) {
 	for range 2 {
 		l.next = 0
 		b := offer(t, l.ingest, list, 0,
-			func(reason string) bool { return strings.Contains(reason, fmt.Sprint(maxSchemasBytes)) })
+			func(reason string) bool { return strings.Contains(reason, fmt.Sprint(formats.MaxSchemasBytes)) })
 		if !strings.Contains(b, fmt.Sprint("schema ", 10+fits)) {
 			t.Error(b)
 		}
@@ -51,7 +53,7 @@ func TestProgramBytes(t *testing.T) {
 	const record = `{"type":"record","name":"R","fields":[`
 	const rating = `{"name":"rating","type":"int"}]}`
 	avroText := func(n int, format string) string { return record + repeat(n, format+",") + rating }
-	m := ratings(500)
+	m := ingesttest.Ratings(500)
 	m.Input.Format = event.FormatAuto
 	for name, w := range map[string]event.Writer{
 		"fields":  {Format: event.FormatAvro, Text: avroText(2500, `{"name":"f#","type":"int"}`)},
@@ -65,14 +67,14 @@ func TestProgramBytes(t *testing.T) {
 		"message fields": {Format: event.FormatProtobuf, Text: `syntax="proto3";message R{int32 rating=1;` + repeat(2500, "int32 a#=2#;") + "}"},
 		"enums":          {Format: event.FormatProtobuf, Text: `syntax="proto3";enum E{A=0;` + repeat(2500, "A#=1#;") + "} message R{E user=2;}"},
 	} {
-		root := event.NewMapped(m.Schema.Event(), limitsOf(m), new(event.Mapping), nil).Asked()
+		root := event.NewMapped(m.Schema.Event(), formats.LimitsOf(m), new(event.Mapping), nil).Asked()
 		took := math.Inf(1) // the least of a few: others may use the heap as well
 		for range 2 {
 			const copies = 2
 			before := cycletest.Heap()
 			var programs []event.Program
 			for range copies {
-				p, err := compilers[w.Format](&w, nil, root, 20)
+				p, err := formats.Compilers[w.Format](&w, nil, root, 20)
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -82,8 +84,8 @@ func TestProgramBytes(t *testing.T) {
 			runtime.KeepAlive(programs)
 		}
 		t.Logf("%s: %d bytes, %.1f for each", name, len(w.Text), took)
-		if took > programBytes {
-			t.Errorf("%s: %.1f bytes for each byte of the text, at most %d", name, took, programBytes)
+		if took > formats.ProgramBytes {
+			t.Errorf("%s: %.1f bytes for each byte of the text, at most %d", name, took, formats.ProgramBytes)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package ingest
+package formats_test
 
 import (
 	"context"
@@ -16,6 +16,9 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 	"github.com/twmb/avro"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -54,7 +57,7 @@ const (
 // begun returns the store of a model whose partition t/0 begins at its start.
 func begun(t *testing.T, m *config.Model) *sketch.Store {
 	t.Helper()
-	store, err := sketch.NewMemory(StoreOptions(m))
+	store, err := sketch.NewMemory(ingest.StoreOptions(m))
 	if err == nil {
 		err = store.Begin("t", 0, 0)
 	}
@@ -98,12 +101,12 @@ func records(t *testing.T, format string, n int64) []consumer.Record {
 }
 
 // offer offers records until the ingest has taken them, or until tries of them were in vain. It returns why.
-func offer(t *testing.T, g *Ingest, list []consumer.Record, next int64, enough func(reason string) bool) string {
+func offer(t *testing.T, g *ingest.Ingest, list []consumer.Record, next int64, enough func(reason string) bool) string {
 	t.Helper()
 	return offerTo(t, g, "t", list, next, enough)
 }
 
-func offerTo(t *testing.T, g *Ingest, topic string, list []consumer.Record, next int64,
+func offerTo(t *testing.T, g *ingest.Ingest, topic string, list []consumer.Record, next int64,
 	enough func(reason string) bool) string {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -154,7 +157,7 @@ func TestFormats(t *testing.T) {
 	for _, format := range []string{event.FormatJSON, event.FormatAvro, event.FormatProtobuf, event.FormatJSONSchema,
 		event.FormatAuto} {
 		f, as := registryOf(t, format)
-		m, k := ratings(500), new(config.Kafka)
+		m, k := ingesttest.Ratings(500), new(config.Kafka)
 		k.SchemaRegistry.URL, k.SchemaRegistry.Timeout = f.URL, config.Duration(5*time.Second)
 		m.Input.Format, m.Input.FromRegistry = format, format != event.FormatJSON
 		place := "item.id"
@@ -164,15 +167,15 @@ func TestFormats(t *testing.T) {
 		m.Input.Mapping.Fields = []config.MappedField{{Name: "item", Path: place}}
 		store := begun(t, m)
 		defer store.Close()
-		open := func() (*Ingest, *Schemas) {
-			schemas, err := OpenSchemas(k, m, store)
+		open := func() (*ingest.Ingest, *formats.Schemas) {
+			schemas, err := formats.OpenSchemas(k, m, store)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return NewReading(m, store, nil, schemas), schemas
+			return ingest.NewReading(m, store, nil, schemas), schemas
 		}
 		list, counted := records(t, as, n), map[string]int64{}
-		count := func(c Counts) {
+		count := func(c ingest.Counts) {
 			for format, n := range c.Formats {
 				counted[format] += n
 			}
@@ -216,12 +219,12 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s: %v", format, err)
 		}
 		var copied []sketch.Schema
-		other, err := sketch.NewMemory(StoreOptions(m))
+		other, err := sketch.NewMemory(ingest.StoreOptions(m))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer other.Close()
-		if err := CopySchemas(other, store); err != nil {
+		if err := formats.CopySchemas(other, store); err != nil {
 			t.Fatal(err)
 		}
 		_ = other.Schemas(func(s sketch.Schema) error { copied = append(copied, s); return nil })
@@ -258,7 +261,7 @@ func TestFormatsOfOutcomes(t *testing.T) {
 	for _, format := range []string{event.FormatJSON, event.FormatAvro, event.FormatProtobuf, event.FormatJSONSchema,
 		event.FormatAuto} {
 		f, as := registryOf(t, format)
-		m, k := clicks(500), new(config.Kafka)
+		m, k := ingesttest.Clicks(500), new(config.Kafka)
 		k.SchemaRegistry.URL, k.SchemaRegistry.Timeout = f.URL, config.Duration(5*time.Second)
 		m.Input.Topics = []string{"t"}
 		m.Input.Format, m.Input.FromRegistry = format, format != event.FormatJSON
@@ -269,13 +272,16 @@ func TestFormatsOfOutcomes(t *testing.T) {
 			place = "item"
 		}
 		m.Input.Mapping.Fields = []config.MappedField{{Name: "item", Path: place}}
-		_, store := joinedStore(t, m)
+		store := begun(t, m)
 		defer store.Close()
-		schemas, err := OpenSchemas(k, m, store)
+		if err := store.Begin("clicked", 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		schemas, err := formats.OpenSchemas(k, m, store)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, list := NewReading(m, store, nil, schemas), records(t, as, 30)
+		g, list := ingest.NewReading(m, store, nil, schemas), records(t, as, 30)
 		if f.away.Store(true); format != event.FormatJSON {
 			offerTo(t, g, "clicked", list, 0, func(reason string) bool { return strings.Contains(reason, "503") })
 		}

@@ -1,4 +1,4 @@
-package ingest
+package formats_test
 
 import (
 	"bytes"
@@ -19,6 +19,9 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 )
 
 // headers returns the headers of a record as the consumer has them.
@@ -121,7 +124,7 @@ func TestEveryFrame(t *testing.T) {
 		{name: "Glue, zlib", format: event.FormatAvro, file: avroRating,
 			frame: func(data string) string { return "\x03\x05" + uuid + zipped(data) }},
 	} {
-		m, k := ratings(500), new(config.Kafka)
+		m, k := ingesttest.Ratings(500), new(config.Kafka)
 		m.Input.Format, m.Input.FromRegistry = c.format, c.registry != ""
 		k.SchemaRegistry.URL, k.SchemaRegistry.Timeout = c.registry, config.Duration(5*time.Second)
 		if c.file != "" {
@@ -138,7 +141,7 @@ func TestEveryFrame(t *testing.T) {
 		m.Input.Mapping.Fields = []config.MappedField{{Name: "item", Path: place}}
 		store := begun(t, m)
 		defer store.Close()
-		schemas, err := OpenSchemas(k, m, store)
+		schemas, err := formats.OpenSchemas(k, m, store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +159,7 @@ func TestEveryFrame(t *testing.T) {
 			}
 			list = append(list, r)
 		}
-		offer(t, NewReading(m, store, nil, schemas), list, 0, func(string) bool { return false })
+		offer(t, ingest.NewReading(m, store, nil, schemas), list, 0, func(string) bool { return false })
 		schemas.Close()
 		s, err := store.State()
 		if err != nil {

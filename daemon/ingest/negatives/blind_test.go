@@ -1,4 +1,4 @@
-package ingest
+package negatives_test
 
 import (
 	"fmt"
@@ -12,6 +12,10 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
+	"github.com/refitd/refitd/daemon/ingest/negatives"
+	"github.com/refitd/refitd/sketch"
 )
 
 // choosers are streams whose choices depend on nothing but the age and the count of names.
@@ -67,7 +71,7 @@ func (t table) learn(class [3]int, share, label float64) float64 {
 }
 
 func blindModel() *config.Model {
-	m := chosen(30_000)
+	m := ingesttest.Choices(30_000)
 	m.Schema.Label, m.Schema.EventWeights, m.Schema.Of, m.Schema.Categorical = "", nil, nil, []string{"user", "item"}
 	m.Train.FoldIn.By = nil
 	m.Resolve()
@@ -85,8 +89,16 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 	for name, choose := range choosers {
 		t.Run(name, func(t *testing.T) {
 			m, gain := blindModel(), max(0.002, gains[name])
-			r, c := rand.New(rand.NewPCG(4, 8)), newCandidates(m, KeptChoices)
-			g, store := newIngest(t, m, "")
+			r, c := rand.New(rand.NewPCG(4, 8)), negatives.New(m, negatives.Kept)
+			store, err := sketch.NewMemory(ingest.StoreOptions(m))
+			if err == nil {
+				err = store.Begin("t", 0, 0)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			g := ingest.New(m, store, nil)
 			var before []string
 			known, online := make(map[string]seenName), make(table)
 			var run []cycle.Observation
@@ -104,7 +116,7 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 					Time:        1_700_000_000_000 + int64(i),
 					Categorical: []string{fmt.Sprint("u", r.IntN(50)), item},
 				}
-				run = c.observations(run[:0],
+				run = c.Observations(run[:0],
 					cycle.Observation{Event: &ev, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}})
 				for _, o := range run {
 					if !o.First {
@@ -127,7 +139,7 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 			if err := g.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			s, err := TakeSample(m, store, nil)
+			s, err := ingest.TakeSample(m, store, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package ingest
+package formats
 
 import (
 	"context"
@@ -13,20 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/consumer/event/avro"
 	"github.com/refitd/refitd/consumer/event/framing"
-	"github.com/refitd/refitd/consumer/event/protobuf"
 	"github.com/refitd/refitd/consumer/registry"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
-
-// compilers make programs of schemas, by the format of these. A new binary format is a row here and in event.Formats.
-var compilers = map[string]event.Compiler{event.FormatAvro: avro.Compile, event.FormatProtobuf: protobuf.Compile}
 
 // maxSchemas bounds the schemas of writers that one model knows, and maxSchemasBytes what they have as the state stores
 // them.
@@ -129,8 +123,8 @@ func (s *Schemas) Writer(id framing.ID) *event.Writer {
 // noAnswer is the trouble of a schema that was just asked for.
 const noAnswer = "no answer yet"
 
-// take returns those that are not in the state yet, for the next part.
-func (s *Schemas) take() (list []sketch.Schema) {
+// TakeFresh returns those that are not in the state yet, for the next part.
+func (s *Schemas) TakeFresh() (list []sketch.Schema) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range s.fresh {
@@ -195,8 +189,8 @@ func (s *Schemas) Lost() map[string]framing.ID {
 	return maps.Clone(s.lost)
 }
 
-// arrived notes that no record waits any more.
-func (s *Schemas) arrived() {
+// Arrived notes that no record waits any more.
+func (s *Schemas) Arrived() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compareOne()
@@ -282,61 +276,6 @@ func NewRegistry(k *config.Kafka) (*registry.Client, error) {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.schema_registry.tls"}
 	}
 	return registry.New(o), nil
-}
-
-// readingOf returns of which formats the records of a model are; nil where they are JSON alone.
-func readingOf(m *config.Model, schemas *Schemas) *event.Reading {
-	if !m.Input.IsFramed() {
-		return nil
-	}
-	r := &event.Reading{Format: m.Input.Format, Key: m.Input.KeyFormat, Compilers: compilers, Outliners: outliners,
-		Fixed: m.Input.Writer()}
-	if m.Input.FromRegistry {
-		r.Writers, r.Changed, r.Doubt = schemas, schemas.Changed, schemas.Doubt
-	}
-	if schemas != nil {
-		r.Lost = schemas.loses
-	}
-	return r
-}
-
-// NewRecordDecoder returns the decoder of a model's records with their keys and headers, nil where it has neither a
-// mapping nor a format other than JSON: its events are decoded by their values alone then.
-func NewRecordDecoder(m *config.Model, schemas *Schemas) *event.Mapped {
-	mapping, reading := m.Mapping(), readingOf(m, schemas)
-	if mapping == nil && reading == nil {
-		return nil
-	}
-	d := NewJSONRecordDecoder(m)
-	if reading != nil {
-		d.Read(*reading)
-	}
-	return d
-}
-
-// NewJSONRecordDecoder returns the decoder of a model's records where they are JSON, with its mapping if it has one.
-func NewJSONRecordDecoder(m *config.Model) *event.Mapped {
-	mapping := m.Mapping()
-	if mapping == nil {
-		mapping = new(event.Mapping) // fields have their own names
-	}
-	return event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
-}
-
-// waitFor asks the consumer to offer a record again later: the schema by which it was written is not known. Of a schema
-// that has changed an operator has to decide.
-func (g *Ingest) waitFor(w *event.Wait, next int64) error {
-	if w.Changed {
-		return &consumer.HaltError{Next: next, Reason: w.Why}
-	}
-	reason := w.Why
-	if reason == "" {
-		reason = g.schemas.Trouble()
-	} else {
-		reason = w.ID.String() + " cannot be used: " + reason
-	}
-	return &consumer.PauseError{Next: next, Reason: "the schema of a record is not known: " + reason +
-		" (kafka.schema_registry)"}
 }
 
 // ErrWaits is why a record cannot be read where nobody can be asked.
