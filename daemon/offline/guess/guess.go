@@ -35,38 +35,10 @@ type guess struct {
 
 // What names of columns suggest.
 var (
-	likelyLabels = []string{
-		"label",
-		"rating",
-		"ratings",
-		"stars",
-		"score",
-		"target",
-		"outcome",
-		"click",
-		"clicked",
-		"converted",
-		"class",
-		"y",
-	}
-	likelyYes = []string{
-		"up",
-		"yes",
-		"y",
-		"true",
-		"t",
-		"positive",
-		"pos",
-		"good",
-		"win",
-		"won",
-		"click",
-		"clicked",
-		"bought",
-		"churned",
-		"fraud",
-		"spam",
-	}
+	likelyLabels = []string{"label", "rating", "ratings", "stars", "score", "target", "outcome", "click", "clicked",
+		"converted", "class", "y"}
+	likelyYes = []string{"up", "yes", "y", "true", "t", "positive", "pos", "good", "win", "won", "click", "clicked",
+		"bought", "churned", "fraud", "spam"}
 )
 
 // sentinel is a number that means "no value" in old files, where it is the only one below zero.

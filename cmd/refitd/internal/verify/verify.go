@@ -422,16 +422,8 @@ func (p *proof) stretch(ctx context.Context, begin, end *sketch.LedgerRow) error
 		p.out.Lost, p.out.Double, p.out.Digest, p.differs = p.out.Lost+lost, p.out.Double+double, digestMismatch, true
 		return nil
 	}
-	attributes := []any{
-		"from",
-		begin.Next,
-		"to",
-		end.Next,
-		"reason",
-		"the log no longer holds every record that was read",
-		"records",
-		end.Records() - p.count.row.Records(),
-	}
+	attributes := []any{"from", begin.Next, "to", end.Next, "reason", "the log no longer holds every record that was read",
+		"records", end.Records() - p.count.row.Records()}
 	if found == gone {
 		reason := fmt.Sprintf("the log starts at offset %d", p.logStart)
 		if end.Gap > begin.Gap {

@@ -1,18 +1,20 @@
-package solver
+package experiment
 
 import (
 	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/refitd/refitd/solver"
 )
 
 func TestAverageIsTheMeanOfOutputs(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
-	for _, kernel := range []Kernel{ANOVA, Homogeneous} {
-		var models []*Model
+	for _, kernel := range []solver.Kernel{solver.ANOVA, solver.Homogeneous, solver.ANOVA3} {
+		var models []*solver.Model
 		for n, k := range []int{3, 0, 2} {
-			m := NewModel(kernel, 7, 2, n != 2)
+			m := solver.NewModel(kernel, 7, 2, n != 2)
 			m.NumBasis, m.Basis, m.Weights = k, make([]float64, 7*k), make([]float64, k*2)
 			for _, part := range [][]float64{m.Basis, m.Weights, m.Linear, m.Bias} {
 				for i := range part {
@@ -21,7 +23,7 @@ func TestAverageIsTheMeanOfOutputs(t *testing.T) {
 			}
 			models = append(models, m)
 		}
-		mean, err := Average(models...)
+		mean, err := averageOf(models...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,10 +46,10 @@ func TestAverageIsTheMeanOfOutputs(t *testing.T) {
 }
 
 func TestAverageRefusesShapes(t *testing.T) {
-	base := NewModel(ANOVA, 4, 2, true)
-	for _, models := range [][]*Model{nil, {base, NewModel(Homogeneous, 4, 2, true)}, {base, NewModel(ANOVA, 5, 2, true)},
-		{base, NewModel(ANOVA, 4, 1, true)}} {
-		if _, err := Average(models...); !errors.Is(err, ErrProblem) {
+	base := solver.NewModel(solver.ANOVA, 4, 2, true)
+	for _, models := range [][]*solver.Model{nil, {base, solver.NewModel(solver.Homogeneous, 4, 2, true)}, {base, solver.NewModel(solver.ANOVA, 5, 2, true)},
+		{base, solver.NewModel(solver.ANOVA, 4, 1, true)}} {
+		if _, err := averageOf(models...); !errors.Is(err, solver.ErrProblem) {
 			t.Errorf("%d models: error %v", len(models), err)
 		}
 	}

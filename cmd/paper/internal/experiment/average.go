@@ -1,36 +1,30 @@
-package solver
+package experiment
 
 import (
 	"fmt"
+
+	"github.com/refitd/refitd/solver"
 )
 
-// Average returns the model whose outputs are the mean of the given models' outputs: bases concatenate, output weights
+// averageOf returns the model whose outputs are the mean of the given models' outputs: bases concatenate, output weights
 // are divided by the number of models, linear terms and biases averaged. The models must have one kernel and the same
 // numbers of features and outputs. A model without a linear term counts as one with zeros.
-func Average(models ...*Model) (*Model, error) {
+func averageOf(models ...*solver.Model) (*solver.Model, error) {
 	if len(models) == 0 {
-		return nil, fmt.Errorf("%w: no models to average", ErrProblem)
+		return nil, fmt.Errorf("%w: no models to average", solver.ErrProblem)
 	}
 	first := models[0]
 	linear, k := false, 0
 	for _, m := range models {
 		if m.Kernel != first.Kernel || m.NumFeatures != first.NumFeatures || m.NumOutputs != first.NumOutputs {
-			return nil, fmt.Errorf(
-				"%w: a model with kernel %v, %d features and %d outputs cannot be averaged with one with kernel %v, %d features "+
-					"and %d outputs",
-				ErrProblem,
-				m.Kernel,
-				m.NumFeatures,
-				m.NumOutputs,
-				first.Kernel,
-				first.NumFeatures,
-				first.NumOutputs,
-			)
+			return nil, fmt.Errorf("%w: a model with kernel %v, %d features and %d outputs cannot be averaged with one with "+
+				"kernel %v, %d features and %d outputs", solver.ErrProblem, m.Kernel, m.NumFeatures, m.NumOutputs,
+				first.Kernel, first.NumFeatures, first.NumOutputs)
 		}
 		linear = linear || m.Linear != nil
 		k += m.NumBasis
 	}
-	mean := NewModel(first.Kernel, first.NumFeatures, first.NumOutputs, linear)
+	mean := solver.NewModel(first.Kernel, first.NumFeatures, first.NumOutputs, linear)
 	mean.NumBasis = k
 	mean.Basis = make([]float64, first.NumFeatures*k)
 	mean.Weights = make([]float64, 0, k*first.NumOutputs)

@@ -1,4 +1,4 @@
-package snapshottest
+package snapshot
 
 import (
 	"fmt"
@@ -6,11 +6,12 @@ import (
 	"math/rand/v2"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 )
 
-// TableRows returns n rows of a table with so many columns of each kind. Their names are i0, i1 and so on, some of
+// tableRows returns n rows of a table with so many columns of each kind. Their names are i0, i1 and so on, some of
 // which are left out.
-func TableRows(rng *rand.Rand, t *format.Table, at, n int) (rows []*format.TableRow) {
+func tableRows(rng *rand.Rand, t *format.Table, at, n int) (rows []*format.TableRow) {
 	pick := func(names ...string) string { return names[rng.IntN(len(names))] }
 	for i := range n {
 		if rng.IntN(4) == 0 {
@@ -42,11 +43,11 @@ func TableRows(rng *rand.Rand, t *format.Table, at, n int) (rows []*format.Table
 // tableOf returns a table with at most ten rows.
 func tableOf(rng *rand.Rand, at int, name, of string, categorical, multi, numeric []string) *format.Table {
 	empty := format.NewTable(name, of, categorical, multi, numeric, nil)
-	return format.NewTable(name, of, categorical, multi, numeric, TableRows(rng, empty, at, 10))
+	return format.NewTable(name, of, categorical, multi, numeric, tableRows(rng, empty, at, 10))
 }
 
-// WithTables gives a model of TestContents a table of items, whose columns are its lists and its numbers.
-func WithTables(c *format.Contents) *format.Contents {
+// withTables gives a model of TestContents a table of items, whose columns are its lists and its numbers.
+func withTables(c *format.Contents) *format.Contents {
 	of := *c
 	of.Tables = []*format.Table{tableOf(rand.New(rand.NewPCG(4, 4)), 0, "items", "item", nil, c.Schema.Multi,
 		[]string{c.Schema.Numeric[0].Name})}
@@ -57,10 +58,10 @@ func WithTables(c *format.Contents) *format.Contents {
 	return &of
 }
 
-// Catalogue is a model of users, items and what three tables know of items, and of the brands that these have.
-func Catalogue() *format.Contents {
+// catalogue is a model of users, items and what three tables know of items, and of the brands that these have.
+func catalogue() *format.Contents {
 	rng := rand.New(rand.NewPCG(5, 5))
-	c := TestContents(Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 3, Linear: true})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 3, Linear: true})
 	s := &c.Schema
 	s.Categorical = []string{"user", "item", "genre", "stock", "brand", "origin"}
 	s.Cross = [][]string{{"user", "genre"}}
@@ -87,9 +88,9 @@ func Catalogue() *format.Contents {
 	return c
 }
 
-// Filters is Catalogue with a column of a table that nothing has learned.
-func Filters() *format.Contents {
-	c := Catalogue()
+// filters is catalogue with a column of a table that nothing has learned.
+func filters() *format.Contents {
+	c := catalogue()
 	c.NumFeatures -= len(c.Vocabulary[3])
 	c.Vocabulary[3] = nil
 	c.Basis, c.Linear = c.Basis[:c.NumFeatures*c.NumBasis], c.Linear[:c.NumFeatures]
