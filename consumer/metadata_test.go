@@ -45,33 +45,32 @@ func TestPartitionsThatAreNot(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie    func(*kmsg.MetadataResponse)
 		answer int
+		later  bool // once all partitions have begun
 	}{
-		"fewer at first":      {fewer, 1},
-		"fewer in the second": {fewer, 2},
-		"fewer later":         {fewer, 5},
-		"one more at first":   {more(partitions), 1},
-		"one more later":      {more(partitions), 5},
-		"a far one later":     {more(9), 5},
-		"a negative one":      {more(-1), 5},
-		"one twice":           {more(1), 5},
+		"fewer at first":          {fewer, 1, false},
+		"fewer in the second":     {fewer, 2, false},
+		"fewer later":             {fewer, 1, true},
+		"one more at first":       {more(partitions), 1, false},
+		"one more later":          {more(partitions), 1, true},
+		"a far one later":         {more(9), 1, true},
+		"a negative one later":    {more(-1), 1, true},
+		"one twice, and at first": {more(1), 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var lies, armed atomic.Int32
-			from := int32(0)
+			var looks atomic.Int32
 			network := metadataLiar(&lies, c.lie, func(int) bool {
-				if armed.Load() == 0 {
-					return false
-				}
-				from++
-				return from == int32(c.answer)
+				return armed.Load() == 1 && looks.Add(1) == int32(c.answer)
 			})
 			cluster := newCluster(t, kfake.ListenFn(network.Listen), kfake.SeedTopics(partitions, topic))
 			cl := newProducer(t, cluster.ListenAddrs())
 			for p := range int32(partitions) {
 				produce(t, cl, topic, p, "before")
 			}
-			armed.Store(1)
+			if !c.later {
+				armed.Store(1)
+			}
 			m := newMemory()
 			var mu sync.Mutex
 			began := map[TopicPartition]int64{}
@@ -85,7 +84,17 @@ func TestPartitionsThatAreNot(t *testing.T) {
 				}
 			})
 			begun := func() int { mu.Lock(); defer mu.Unlock(); return len(began) }
-			await(t, "the partitions", func() bool { return begun() >= partitions && lies.Load() == 1 })
+			await(t, "the partitions", func() bool { return begun() >= partitions })
+			if c.later {
+				armed.Store(1)
+				r.source.forget()
+			}
+			await(t, "the lie", func() bool { return lies.Load() == 1 })
+			if c.later {
+				await(t, "what is made of it", func() bool {
+					return begun() > partitions || strings.Contains(r.log.String(), "kafka trouble")
+				})
+			}
 			for p := range int32(partitions) {
 				produce(t, cl, topic, p, "after")
 			}
