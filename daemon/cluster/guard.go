@@ -46,6 +46,7 @@ func guarded(connect dial, options []kgo.Opt, refused func(topic string, partiti
 			living:  living,
 			end:     end,
 			asked:   make(map[int32]kmsg.Request),
+			seen:    make(map[place]*consumer.Numbers),
 		}, nil
 	}
 }
@@ -66,6 +67,7 @@ type guard struct {
 	checked   []byte // that is to be read next
 	left      int    // bytes of the answer behind it that are not looked at
 	witnesses [2]witness
+	seen      map[place]*consumer.Numbers
 }
 
 // A witness asks the broker at the other end of a guard again. It has a connection from its first question on.
@@ -199,7 +201,10 @@ func (g *guard) look(req *kmsg.FetchRequest, body []byte) error {
 		for _, p := range partitions {
 			at := place{t.Topic, t.TopicID, p.Partition}
 			if a := answers[at]; a != nil {
-				if text := a.Odd(); text != "" {
+				if g.seen[at] == nil {
+					g.seen[at] = new(consumer.Numbers)
+				}
+				if text := a.Odd(g.seen[at]); text != "" {
 					odd[at] = text
 					t.Partitions = append(t.Partitions, p)
 				}
@@ -226,6 +231,8 @@ func (g *guard) look(req *kmsg.FetchRequest, body []byte) error {
 				g.refused(g.name(at), at.partition, text)
 			}
 			err = errRefused
+		} else {
+			answers[at].Noted(g.seen[at])
 		}
 	}
 	return err
