@@ -27,7 +27,7 @@ const (
 )
 
 // guarded returns a dial whose connections look at the answers to fetches and about offsets before franz-go does,
-// which believes base offsets, log starts, log ends and errors though no CRC covers them. What would skip records is
+// which believes base offsets, log starts, log ends, offsets of groups and errors though no CRC covers them. What would skip records is
 // asked about on another connection, with a client of the options given. If that contradicts an answer to a fetch, the
 // connection ends: franz-go then fetches the same on a new one. Requests have to name all their partitions
 // (kgo.DisableFetchSessions).
@@ -93,6 +93,10 @@ func (g *guard) note(request []byte) {
 		req = kmsg.NewPtrFetchRequest()
 	case kmsg.ListOffsets:
 		req = kmsg.NewPtrListOffsetsRequest()
+	case kmsg.OffsetFetch:
+		req = kmsg.NewPtrOffsetFetchRequest()
+	case kmsg.OffsetForLeaderEpoch:
+		req = kmsg.NewPtrOffsetForLeaderEpochRequest()
 	default:
 		return
 	}
@@ -163,6 +167,8 @@ func (g *guard) next() error {
 		err = g.look(req, whole[correlation:])
 	case *kmsg.ListOffsetsRequest:
 		whole, err = g.settle(req, whole)
+	default:
+		whole, err = g.agree(req, whole)
 	}
 	if err != nil {
 		return err
