@@ -22,7 +22,8 @@ type partition struct {
 	applied int64 // the sink has stored everything below
 	until   int64 // nothing from here on is wanted; math.MaxInt64 reads on
 	last    fingerprint
-	check   bool   // last is to be compared before anything else is applied
+	check   bool // last is to be compared before anything else is applied
+	numbers Numbers
 	seq     uint64 // of the response of the Share that it was last read from
 	end     int64  // high watermark, -1 before the first answer
 	stable  int64  // last stable offset, -1 before the first answer
