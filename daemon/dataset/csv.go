@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -93,18 +91,12 @@ func sniff(line []byte) byte {
 	return separators[slices.Index(counts, slices.Max(counts))]
 }
 
-// commas reports whether numbers may have a decimal comma: where a comma separates no cells.
-func (r *csvRows) commas() bool { return r.csv.Comma != ',' }
-
-// decimalComma matches a number with one.
-var decimalComma = regexp.MustCompile(`^[+-]?[0-9]*,[0-9]+$`)
-
-// withPoint returns a number with a decimal comma with a point in its place, and any other cell as it is.
-func withPoint(cell string) string {
-	if strings.IndexByte(cell, ',') >= 0 && decimalComma.MatchString(cell) {
-		return strings.Replace(cell, ",", ".", 1)
+// spelling returns how numbers are written: with a decimal comma where a comma separates no cells.
+func (r *csvRows) spelling() spelling {
+	if r.csv.Comma == ',' {
+		return decimalPoints
 	}
-	return cell
+	return decimalCommas
 }
 
 // next returns the cells of the next row, which are valid until the next call, and its line; or why it is none. At the

@@ -65,7 +65,13 @@ var (
 		"bought",
 		"churned",
 		"fraud",
-		"spam",
+		"spam", "on", "like", "liked", "active", "pass", "passed", "success", "ja", "oui", "sí", "si", "sim", "да",
+		"wahr", "vrai", "verdadero", "👍", "✓", "✔", "☑", "✅",
+	}
+	likelyNo = []string{
+		"no", "n", "not", "false", "f", "negative", "neg", "bad", "loss", "lost", "off", "dislike", "inactive", "fail",
+		"failed", "failure", "none", "nein", "non", "não", "нет", "falsch", "faux", "falso", "ham", "down", "👎", "✗", "✘",
+		"☐", "❌",
 	}
 )
 
@@ -106,6 +112,7 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	case label == "" && task == "":
 		of = likelyLabel(columns)
 	}
+	g.setOddAside(columns, of)
 	if g.labelled = g.rows; of != nil {
 		g.of, g.labelled = outcomesOf(of), of.Present
 		if err := g.label(of, columns); err != nil {
@@ -133,6 +140,35 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 			)}
 	}
 	return g, nil
+}
+
+// What counts as odd among numbers, times or truths, and of labels. Chosen by hand: a name may be rare.
+const (
+	oddShare      = 0.02
+	oddLabels     = 3
+	oddLabelShare = 0.01
+)
+
+// setOddAside takes what is odd out of columns of numbers or times that would have many names. The label, which may be
+// nil, may have few values.
+func (g *guess) setOddAside(columns []*dataset.Column, label *dataset.Column) {
+	for _, c := range columns {
+		switch isMany := c.Distinct() > fewNumbers && nameOfNames(ownName(c)) == notByName; {
+		case g.format == dataset.JSONL: // whose types say it
+		case c == label:
+			c.SetOddAside(min(oddLabels, int(oddLabelShare*float64(c.Present))))
+		case isMany:
+			c.SetOddAside(int(oddShare * float64(c.Present)))
+		}
+	}
+}
+
+// oddWhy says what SetOddAside took out.
+func oddWhy(c *dataset.Column) string {
+	if c.Odd == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; rows with something else, %d such as %s, are refused", c.Odd, quoted(c.OddText))
 }
 
 // noHeader says that a file may have no header, if a column is called as a number is.
@@ -242,19 +278,15 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 			Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
 				"there is nothing to learn; --label names another%s", c.Name, distinct, g.rows, g.skipped),
 		}
-	case c.Booleans == n || c.Whole == n && c.Min == 0 && c.Max == 1:
+	case c.Booleans == n && (g.format != dataset.JSONL || c.Literals == n), c.Whole == n && c.Min == 0 && c.Max == 1:
 		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
 	case whyClasses != "" && distinct > 2:
 		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), whyClasses
-	case whyClasses == "" && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
+	case whyClasses == "" && distinct > 2 && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
 		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(
 			c.Max), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
 	case distinct == 2 && c.Lists == 0 && (c.Numbers == 0 || c.Whole == n):
-		s.Task, s.Positive, s.Negative = string(event.Binary), c.Values()[0], c.Values()[1]
-		if isYes(s.Negative) || !isYes(s.Positive) && c.Count(s.Negative) < c.Count(s.Positive) {
-			s.Positive, s.Negative = s.Negative, s.Positive
-		}
-		g.labelWhy = fmt.Sprintf("it has two values; %s counts as 1", s.Positive)
+		g.twoLabels(c)
 	case c.Numbers == n && g.largeLabels(c):
 		return &report.ExitError{
 			Code: report.ExitUsage,
@@ -281,7 +313,7 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 				"more than %d classes: --label names another", c.Name, distinct, fewClasses),
 		}
 	}
-	g.labelWhy += doc(c)
+	g.labelWhy += oddWhy(c) + doc(c)
 	g.read(c, c.Quoted > 0 && s.Positive == "" && len(s.Classes) == 0)
 	return nil
 }
@@ -314,19 +346,31 @@ func (g *guess) namesIn(c *dataset.Column) []string {
 	return classes
 }
 
-// isYes reports whether a name of one of two labels is by its meaning the one that counts as 1; of others it is the
-// rarer one.
-func isYes(name string) bool {
-	if v, err := strconv.ParseFloat(name, 64); err == nil {
-		return v == 1
+// twoLabels makes the task binary for two names. The one that counts as 1 is that which means yes, of two that do not
+// say it the one whose other means no, of numbers the larger, and else the rarer.
+func (g *guess) twoLabels(c *dataset.Column) {
+	no, yes := c.Values()[0], c.Values()[1] // numbers by size
+	why := "which is the larger"
+	means := func(name string, words []string) bool { return slices.Contains(words, strings.ToLower(name)) }
+	switch {
+	case c.Numbers == c.Present:
+	case means(no, likelyYes), means(yes, likelyNo) && !means(yes, likelyYes):
+		no, yes, why = yes, no, "by its meaning"
+	case means(yes, likelyYes), means(no, likelyNo):
+		why = "by its meaning"
+	default:
+		if why = "the rarer of them"; c.Count(no) < c.Count(yes) {
+			no, yes = yes, no
+		}
 	}
-	return slices.ContainsFunc(likelyYes, func(yes string) bool { return strings.EqualFold(yes, name) })
+	g.schema.Task, g.schema.Positive, g.schema.Negative = string(event.Binary), yes, no
+	g.labelWhy = fmt.Sprintf("it has two values; %s counts as 1, %s", yes, why)
 }
 
 // add guesses what a column that is not the label is.
 func (g *guess) add(c *dataset.Column) {
 	s, of := &g.schema, g.columnOf(c)
-	field := report.InitField{Name: c.Name, Optional: c.Present < g.rows || of.isText && c.NaNs > 0}
+	field := report.InitField{Name: c.Name, Optional: c.Present+c.Odd < g.rows || of.isText && c.NaNs > 0}
 	field.Use, field.Why = g.use(&of)
 	asNumber := field.Use == "categorical" && c.Literals > 0 || field.Use == "numeric" && of.isText
 	if field.Use == "numeric" && c.Quoted == 0 {
@@ -340,6 +384,9 @@ func (g *guess) add(c *dataset.Column) {
 	}
 	if field.Use == "time" || field.Use == leftOut {
 		field.Optional = false
+	}
+	if field.Use != leftOut && field.Use != "categorical" {
+		field.Why += oddWhy(c)
 	}
 	field.Why += doc(c)
 	if field.Use != leftOut {

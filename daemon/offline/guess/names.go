@@ -241,7 +241,7 @@ const timeless = 0.01
 
 // hasTimes reports whether a column has a value in almost every row, as one with times has to.
 func (g *guess) hasTimes(c *dataset.Column) bool {
-	return float64(g.rows-c.Present) <= timeless*float64(g.rows)
+	return float64(g.rows-c.Present-c.Odd) <= timeless*float64(g.rows)
 }
 
 // likelyTime returns the column with the time of the events: of several that of which the events are in order, of
@@ -251,7 +251,7 @@ func (g *guess) likelyTime(columns []*dataset.Column, label *dataset.Column) (be
 	for _, c := range columns {
 		own := ownName(c)
 		isWritten := c.Present > 0 && c.Times == c.Present && (g.format != dataset.JSONL || c.Stamps == c.Present)
-		if c == label || !g.hasTimes(c) || slices.Contains(ofExport, c.Name) || !isWritten && !isTime(c, own) {
+		if c == label || !g.hasTimes(c) || tooEarly(c) || slices.Contains(ofExport, c.Name) || !isWritten && !isTime(c, own) {
 			continue
 		}
 		if g.format == dataset.JSONL && c.Quoted > 0 {
