@@ -26,6 +26,8 @@ type Profile struct {
 	Total   int       // rows of the whole file, those that are no events among them; Rows of a topic
 	Columns []*Column // in the order of the file
 	Skipped Skipped   // lines of CSV or JSON that are no rows
+	// Encoding names that of a CSV file that is not in Unicode, empty for others.
+	Encoding string
 
 	bytes  int                // of the values of all columns
 	byName map[string]*Column // by the names of their paths, joined by a byte that no name begins a path with
@@ -53,6 +55,7 @@ type Column struct {
 	Beyond   int            // of Numbers, those too large, or too near 0, for a number of an event
 	NoTexts  int            // values of text in Parquet that are not UTF-8
 	Empty    int            // texts in JSON without a letter, which are no names
+	What     string         // the type of a column of Parquet that no field can be
 	Odd      int            // texts that SetOddAside took out
 	OddText  string         // one of them
 	Nones    int            // words for no value among numbers, times or truths
@@ -344,13 +347,17 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	}
 	p, err := readProfile(path, format, Columns{}, limit, true)
 	if err == nil && p.Rows == 0 {
-		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s%s", path, p.Format, p.Skipped.Why(), shapeOf[p.Format])
+		why := p.Skipped.Why()
+		if p.Skipped.Lines == 0 && p.Format != JSONL && len(p.Columns) > 0 {
+			why = "it has the names of columns and nothing else"
+		}
+		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s%s", path, p.Format, why, shapeOf[p.Format])
 	}
 	return p, err
 }
 
 // shapeOf says what a file of a format looks like.
-var shapeOf = map[Format]string{JSONL: "; each line has one object, as jq -c writes them"}
+var shapeOf = map[Format]string{JSONL: "; each line has one object, as jq -c . writes them, or jq -c '.[]' those of a list"}
 
 func newProfile(format Format) *Profile {
 	return &Profile{Format: format, byName: make(map[string]*Column)}
@@ -374,7 +381,10 @@ func readProfile(path string, format Format, columns Columns, limit int, whole b
 				}
 			}
 		} else {
-			err = openText(path, nil, func(r io.Reader) error { return p.readCSV(path, r, columns, limit) })
+			err = openText(path, nil, func(r io.Reader) error {
+				defer func() { p.Encoding = encodingOf(r) }()
+				return p.readCSV(path, r, columns, limit)
+			})
 		}
 	case JSONL:
 		err = p.readJSON(path, limit)
@@ -467,6 +477,7 @@ func (p *Profile) readParquet(path string, r *parquetRows, columns Columns, limi
 			case of.kind == parquet.Other:
 				c.Present++
 				c.Nested++
+				c.What = of.What
 			case r.isAbsent(i):
 			case of.isList:
 				c.Present++

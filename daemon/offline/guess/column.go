@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -31,7 +32,15 @@ func (g *guess) columnOf(c *dataset.Column) column {
 		out.isName = notByName // numbers with fractions are none
 		out.isText = c.Quoted > 0
 	}
+	if out.Quoted > 0 && out.Numbers == out.Present && (out.isQuantity || isWrapped(c)) {
+		out.isText = true // digits in quotes, and a quantity by its name
+	}
 	return out
+}
+
+// isWrapped reports whether MongoDB says of a value that it is a number: {"$numberInt": "5"}.
+func isWrapped(c *dataset.Column) bool {
+	return len(c.Path) > 1 && strings.HasPrefix(c.Path[len(c.Path)-1], "$number")
 }
 
 // use guesses what a column is, and says why. Of the rules the first that knows counts.
@@ -60,6 +69,8 @@ func (g *guess) noField(c *column) (why string) {
 		return fmt.Sprintf("it has objects with more than %d different members, which are no fields", dataset.MaxMembers)
 	case c.Members > 0:
 		return "it has objects, whose members are separate fields"
+	case c.What != "":
+		return fmt.Sprintf("it has %s, and a field is a name, a number or a list of names", c.What)
 	case c.Nested > 0:
 		return "it has objects, and a field is a name, a number or a list of names"
 	case c.NoTexts > 0:

@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -30,6 +31,7 @@ type guess struct {
 	chosen   string               // of a log of choices, the field with what is chosen
 	sample   *Sample              // of a topic; of a file without a record
 	joined   *joined              // with outcomes; nil without
+	encoding string               // of a file that is not in Unicode
 	skipped  string               // what was skipped, to end a message with
 }
 
@@ -91,7 +93,7 @@ const (
 
 // guessSchema guesses a schema. An empty label is looked for by name, unless the task is that of choices.
 func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess, error) {
-	g := &guess{format: p.Format, rows: p.Rows, total: p.Total, sample: sample}
+	g := &guess{format: p.Format, rows: p.Rows, total: p.Total, sample: sample, encoding: p.Encoding}
 	sample.settle(p.Columns)
 	if p.Skipped.Lines > 0 {
 		g.skipped = "; " + p.Skipped.String()
@@ -99,6 +101,9 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	var names []string
 	var of *dataset.Column
 	columns := g.columns(p)
+	if err := oneRow(p, columns); err != nil {
+		return nil, err
+	}
 	for _, c := range columns {
 		if names = append(names, c.Name); c.Name == label {
 			of = c
@@ -108,7 +113,7 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	case label != "" && of == nil:
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
 			Err: fmt.Errorf("offline: %q is not a column: the nearest name is "+
-				"%q of %s", label, nearest(label, columns), dataset.List(names))}
+				"%q of %s%s", label, nearest(label, columns), dataset.List(names), g.noHeader(columns))}
 	case label == "" && task == "":
 		of = likelyLabel(columns)
 	}
@@ -171,13 +176,34 @@ func oddWhy(c *dataset.Column) string {
 	return fmt.Sprintf("; rows with something else, %d such as %s, are refused", c.Odd, quoted(c.OddText))
 }
 
-// noHeader says that a file may have no header, if a column is called as a number is.
+// oneRow refuses a file of one row. One of JSON may have its rows in a member.
+func oneRow(p *dataset.Profile, columns []*dataset.Column) error {
+	if p.Rows != 1 || p.Total > 1 {
+		return nil
+	}
+	text := "offline: it has one row: there is nothing to learn"
+	for _, c := range columns {
+		if p.Format == dataset.JSONL && c.Lists > 0 && c.Path == nil {
+			text += fmt.Sprintf("; if its rows are in %q, jq -c '.%s[]' writes each as a line", c.Name, offline.PathOf(c.Name))
+			break
+		}
+	}
+	return &report.ExitError{Code: report.ExitUsage, Key: "--data", Err: errors.New(text)}
+}
+
+// noHeader says that a file may have no header, if a column is called as a number is, or that nothing separates its
+// cells, if there is one column.
 func (g *guess) noHeader(columns []*dataset.Column) string {
 	isNumber := func(c *dataset.Column) bool { _, err := strconv.ParseFloat(c.Name, 64); return err == nil }
-	if g.format != dataset.CSV || !slices.ContainsFunc(columns, isNumber) {
+	switch {
+	case g.format != dataset.CSV:
 		return ""
+	case len(columns) == 1:
+		return "; the first line has no comma, tab, semicolon or |, of which one separates cells"
+	case slices.ContainsFunc(columns, isNumber):
+		return "; the first line, which is taken for the names of the columns, has numbers: write a line with names before it"
 	}
-	return "; the first line, which is taken for the names of the columns, has numbers: write a line with names before it"
+	return ""
 }
 
 // addAll guesses what the columns other than the label are; of, the label, may be nil.
@@ -276,7 +302,7 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 			Code: report.ExitUsage,
 			Key:  "--label",
 			Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
-				"there is nothing to learn; --label names another%s", c.Name, distinct, g.rows, g.skipped),
+				"there is nothing to learn; --label names another%s%s", c.Name, distinct, g.rows, g.onlyYes(c), g.skipped),
 		}
 	case c.Booleans == n && (g.format != dataset.JSONL || c.Literals == n), c.Whole == n && c.Min == 0 && c.Max == 1:
 		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
@@ -303,8 +329,8 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf("lists of %d different names",
 			len(classes))
 	case distinct <= fewClasses && c.Lists == 0:
-		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), symbolsOf(c, c.Values()), fmt.Sprintf("%d different names",
-			distinct)
+		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), symbolsOf(c, c.Values()), fmt.Sprintf("%d different names%s",
+			distinct, sameLetters(c.Values()))
 	default:
 		return &report.ExitError{
 			Code: report.ExitUsage,
@@ -316,6 +342,29 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 	g.labelWhy += oddWhy(c) + doc(c)
 	g.read(c, c.Quoted > 0 && s.Positive == "" && len(s.Classes) == 0)
 	return nil
+}
+
+// onlyYes says of a label with one value in a part of the rows that the others have to have one, too.
+func (g *guess) onlyYes(c *dataset.Column) string {
+	if c.Distinct() != 1 || c.Present == g.rows {
+		return ""
+	}
+	return fmt.Sprintf("; %s is in %d rows and nothing in the others: if that means no, write so", quoted(c.Values()[0]),
+		c.Present)
+}
+
+// sameLetters says of classes that some differ in capital letters alone.
+func sameLetters(classes []string) string {
+	seen := make(map[string]string, len(classes))
+	for _, name := range classes {
+		small := strings.ToLower(name)
+		if other, ok := seen[small]; ok {
+			return fmt.Sprintf(", of which some differ in capital letters alone, such as %s and %s", quoted(other),
+				quoted(name))
+		}
+		seen[small] = name
+	}
+	return ""
 }
 
 // largeLabels reports whether most of the numbers of a label are larger than labels may be.

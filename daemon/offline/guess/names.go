@@ -27,8 +27,10 @@ func wordsOf(name string) []string {
 
 // ownName is the name that a column has in its object.
 func ownName(c *dataset.Column) string {
-	if c.Path != nil {
-		return c.Path[len(c.Path)-1]
+	if n := len(c.Path); n > 1 && strings.HasPrefix(c.Path[n-1], "$") { // of MongoDB, such as $date
+		return c.Path[n-2]
+	} else if n > 0 {
+		return c.Path[n-1]
 	}
 	return c.Name
 }
