@@ -31,6 +31,7 @@ const sqlNone = `\N`
 var noneTexts = map[string]bool{"nan": true, "-nan": true, "na": true, "n/a": true, "#n/a": true, "<na>": true,
 	"null": true, "none": true, "nat": true, "nil": true, "(null)": true, "?": true, "-": true, "--": true, ".": true,
 	"1.#qnan": true, "1.#ind": true, "-1.#ind": true, "#div/0!": true, "#value!": true,
+	"#ref!": true, "#name?": true, "#num!": true, "#null!": true, "n.a.": true, "missing": true, "unknown": true,
 	"undefined": true}
 
 // maxNoneText is the length of the longest of noneTexts.
@@ -76,7 +77,7 @@ func (t *Table) appendCell(dst []byte, kind cellKind, cell string) []byte {
 		if b := strings.ToLower(cell); b == "true" || b == "false" {
 			return append(dst, b...)
 		}
-		return appendNumber(dst, cell)
+		return appendNumber(dst, t.plain(cell))
 	case timeCell:
 		if at, ok := parseTime(cell); ok && t.unit > 0 {
 			if t.loose && t.file == nil {
@@ -86,10 +87,7 @@ func (t *Table) appendCell(dst []byte, kind cellKind, cell string) []byte {
 		}
 		return appendNumber(dst, cell)
 	case numberCell:
-		if t.rows != nil && t.rows.commas() {
-			cell = withPoint(cell)
-		}
-		return appendNumber(dst, cell)
+		return appendNumber(dst, t.plain(cell))
 	}
 	if t.loose && wholeNumber.MatchString(cell) {
 		return append(dst, cell...)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +17,10 @@ type csvRows struct {
 	csv   *csvReader
 	ready bool // the first row was read already, to count the columns
 	first firstRow
+
+	unnamed bool // the file has no header
+
+	titles []int // lines above the header that next has to count
 }
 
 // firstRow is what csvReader.read returned.
@@ -34,11 +37,15 @@ var separators = []byte{',', '\t', ';', '|'}
 // any line it returns io.EOF.
 func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 	c := &csvReader{r: r, line: 1}
+	rows := &csvRows{names: slices.Clone(names), csv: c, unnamed: names != nil}
 	separator, hinted := c.hint()
-	if c.Comma = separator; !hinted {
+	switch c.Comma = separator; {
+	case hinted:
+	case names == nil:
+		rows.titles = c.findHeader()
+	default:
 		c.Comma = sniff(c.firstLine())
 	}
-	rows := &csvRows{names: slices.Clone(names), csv: c}
 	cells, line, bad, err := c.read()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -54,6 +61,9 @@ func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 		return nil, fmt.Errorf("the header, line %d: expected %s, got %s", line, bad.Expected, bad.Got)
 	default:
 		rows.names = slices.Clone(cells)
+		for i, name := range rows.names {
+			rows.names[i] = strings.Trim(name, byteOrderMark+" ")
+		}
 	}
 	c.columns = len(rows.names)
 	return rows, distinctNames(rows.names)
@@ -93,23 +103,21 @@ func sniff(line []byte) byte {
 	return separators[slices.Index(counts, slices.Max(counts))]
 }
 
-// commas reports whether numbers may have a decimal comma: where a comma separates no cells.
-func (r *csvRows) commas() bool { return r.csv.Comma != ',' }
-
-// decimalComma matches a number with one.
-var decimalComma = regexp.MustCompile(`^[+-]?[0-9]*,[0-9]+$`)
-
-// withPoint returns a number with a decimal comma with a point in its place, and any other cell as it is.
-func withPoint(cell string) string {
-	if strings.IndexByte(cell, ',') >= 0 && decimalComma.MatchString(cell) {
-		return strings.Replace(cell, ",", ".", 1)
+// spelling returns how numbers are written: with a decimal comma where a comma separates no cells.
+func (r *csvRows) spelling() spelling {
+	if r.csv.Comma == ',' {
+		return decimalPoints
 	}
-	return cell
+	return decimalCommas
 }
 
 // next returns the cells of the next row, which are valid until the next call, and its line; or why it is none. At the
 // end the error is io.EOF.
 func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err error) {
+	if len(r.titles) > 0 {
+		line, r.titles = r.titles[0], r.titles[1:]
+		return nil, line, badLine(aboveHeader), nil
+	}
 	if r.ready {
 		cells, line, bad, r.ready = r.first.cells, r.first.line, r.first.bad, false
 	} else if cells, line, bad, err = r.csv.read(); err != nil && !errors.Is(err, io.EOF) {
@@ -118,9 +126,16 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 	if err != nil || bad != nil {
 		return nil, line, bad, err
 	}
+	if n := len(r.names); len(cells) > n && r.csv.blankRest && strings.TrimSpace(cells[n]) == "" {
+		cells = cells[:n]
+	}
 	switch {
 	case len(cells) > len(r.names):
 		return nil, line, badLine(tooManyColumns), nil
+	case r.csv.columns > 1 && !r.unnamed && slices.EqualFunc(cells, r.names, sameName):
+		return nil, line, badLine(headerAgain), nil
+	case len(cells) == len(r.names) && isTotal(cells) && r.csv.atEnd():
+		return nil, line, badLine(totals), nil
 	case len(cells) < len(r.names):
 		return nil, line, &event.Rejection{
 			Reason:   tooFewColumns,
@@ -131,6 +146,25 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 		return nil, line, badLine(event.NotUTF8), nil
 	}
 	return cells, line, nil, nil
+}
+
+// sameName reports whether a cell is the name of a column.
+func sameName(cell, name string) bool { return strings.TrimSpace(cell) == name }
+
+// totalWords are what the last line of a sheet begins with that has sums.
+var totalWords = []string{"total", "totals", "grand total", "sum", "gesamt", "summe", "total général", "totale"}
+
+// isTotal reports whether a row has sums in place of an event: it begins with such a word, and lacks a value.
+func isTotal(cells []string) bool {
+	lacks, first := false, ""
+	for _, cell := range cells {
+		cell = strings.TrimSpace(cell)
+		lacks = lacks || cell == ""
+		if first == "" {
+			first = strings.ToLower(strings.TrimSuffix(cell, ":"))
+		}
+	}
+	return lacks && slices.Contains(totalWords, first)
 }
 
 // each calls visit with what next returns, until the end of the file at path, and counts what is none.

@@ -28,6 +28,8 @@ type csvReader struct {
 	ends   []int  // of the cells in record
 	cells  []string
 
+	blankRest bool // behind the cells of the record there is nothing but separators
+
 	continued int64 // lines that belong to a record that began before them
 }
 
@@ -89,7 +91,7 @@ func (c *csvReader) parse(end, next int) (after, lines int, bad *event.Rejection
 	c.record, c.ends, lines = c.record[:0], c.ends[:0], 1
 	firstEnd, firstNext := end, next
 	for at := c.start; ; {
-		if at < end && c.buf[at] == '"' {
+		if at = c.quoteAt(at, end); at < end && c.buf[at] == '"' {
 			cell := span{at: at, end: end, next: next, lines: lines, record: len(c.record)}
 			if at, end, next, lines, bad, err = c.quoted(cell); err != nil {
 				return 0, 0, nil, err
@@ -114,6 +116,7 @@ func (c *csvReader) parse(end, next int) (after, lines int, bad *event.Rejection
 		}
 		c.ends = append(c.ends, len(c.record))
 		if at >= end || c.isWide() {
+			c.blankRest = len(bytes.Trim(c.buf[min(at, end):end], string(c.Comma)+" ")) == 0
 			break
 		}
 		at++ // the separator
@@ -126,6 +129,22 @@ func (c *csvReader) parse(end, next int) (after, lines int, bad *event.Rejection
 		c.literally(firstEnd)
 	}
 	return next, lines, nil, nil
+}
+
+// quoteAt returns the place of the quote that a cell begins with where spaces are before it, or where it is written
+// ="…", by which spreadsheets keep a text of digits; else the place of the cell.
+func (c *csvReader) quoteAt(at, end int) int {
+	quote := at
+	for quote < end && c.buf[quote] == ' ' {
+		quote++
+	}
+	if quote+1 < end && c.buf[quote] == '=' && c.buf[quote+1] == '"' {
+		quote++
+	}
+	if c.Comma != '\t' && quote < end && c.buf[quote] == '"' {
+		return quote
+	}
+	return at
 }
 
 // isWide reports whether a record has more cells than it may: the rest of it is not read.
@@ -160,6 +179,14 @@ func (c *csvReader) quoted(s span) (at, end, next, lines int, bad *event.Rejecti
 			c.record = append(c.record, c.buf[at:at+i+1]...)
 			at += i + 2
 		default:
+			for behind := at + i + 1; c.Comma != '\t'; behind++ {
+				if behind == end || c.buf[behind] == c.Comma {
+					c.record = append(c.record, c.buf[at:at+i]...)
+					return behind, end, next, lines, nil, nil
+				} else if c.buf[behind] != ' ' {
+					break
+				}
+			}
 			return 0, 0, 0, 0, lostQuote, nil
 		}
 	}
@@ -289,6 +316,14 @@ func (c *csvReader) hint() (separator byte, ok bool) {
 		return text[len(sep)], true
 	}
 	return 0, false
+}
+
+// atEnd reports whether nothing but white space follows.
+func (c *csvReader) atEnd() bool {
+	for c.end == nil && len(bytes.TrimSpace(c.buf[c.start:])) == 0 {
+		c.fill()
+	}
+	return errors.Is(c.end, io.EOF) && len(bytes.TrimSpace(c.buf[c.start:])) == 0
 }
 
 // firstLine goes to the first line that is not white space and returns it, as far as it was read.

@@ -94,6 +94,14 @@ type SkippedCause struct {
 // Add counts a line that a reader of the records does not take for an event.
 func (s *Skipped) Add(r *event.Rejection, line int) { s.add(r, line) }
 
+// addJSON is add for a line that should be JSON, of which the first of each cause is explained.
+func (s *Skipped) addJSON(r *event.Rejection, text []byte, line int) {
+	if !slices.ContainsFunc(s.Causes, func(c SkippedCause) bool { return c.Cause() == r.Cause() }) {
+		r = explain(r, text)
+	}
+	s.add(r, line)
+}
+
 func (s *Skipped) add(r *event.Rejection, line int) {
 	i := slices.IndexFunc(s.Causes, func(c SkippedCause) bool { return c.Cause() == r.Cause() })
 	if i < 0 {
@@ -147,6 +155,9 @@ const (
 	notCSV         event.Reason = "not_csv"
 	tooManyColumns event.Reason = "too_many_columns"
 	tooFewColumns  event.Reason = "too_few_columns"
+	aboveHeader    event.Reason = "above_header"
+	headerAgain    event.Reason = "header_again"
+	totals         event.Reason = "totals"
 )
 
 // lineShapes are the lines that those reasons ask for.
@@ -157,6 +168,9 @@ var lineShapes = map[event.Reason][2]string{
 	notCSV:             {"a line by RFC 4180", "another line"},
 	tooManyColumns:     {"as many columns as the header", "more"},
 	tooFewColumns:      {"as many columns as the header", "fewer"},
+	aboveHeader:        {"the names of the columns", "a title or a comment"},
+	headerAgain:        {"a row of values", "the names of the columns once more"},
+	totals:             {"an event", "a last line of totals"},
 	event.NotUTF8:      {"UTF-8", "other bytes"},
 	event.NotJSON:      {"one JSON object", "something else"},
 	event.NotObject:    {"one JSON object", "another value"},

@@ -155,7 +155,7 @@ func formatOf(line []byte) Format {
 			return first
 		}
 	}
-	if otherFile(line) >= 0 { // which is refused with its name when it is read
+	if otherFile(line) >= 0 || noRows(line) != "" { // which is refused with its name when it is read
 		return CSV
 	}
 	for i := range Formats {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // maxLineBytes bounds one line of a file.
@@ -45,8 +47,8 @@ func openFile(path string, progress func(read, size int64), read func(*bufio.Rea
 		from = standardInput()
 	} else {
 		var err error
-		if file, err = os.Open(path); err != nil {
-			return fmt.Errorf("dataset: %w", err)
+		if file, err = openNamed(path); err != nil {
+			return err
 		}
 		defer file.Close()
 		from = file
@@ -68,15 +70,43 @@ func openFile(path string, progress func(read, size int64), read func(*bufio.Rea
 	return nil
 }
 
-// errDirectory says what a directory holds, as one of part files does.
-func errDirectory(path string) error {
-	files, _ := filepath.Glob(filepath.Join(path, "part-*"))
-	if len(files) == 0 {
-		return fmt.Errorf("dataset: %s is a directory: name a file in it", path)
+// openNamed opens a file, and says what a name is that is none of a file.
+func openNamed(path string) (*os.File, error) {
+	file, err := os.Open(path)
+	switch {
+	case err == nil:
+		return file, nil
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(path, "://"):
+		return nil, fmt.Errorf("dataset: %s is a URL: fetch it first, as curl -O does; %w", path, err)
+	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
+		return nil, fmt.Errorf("dataset: %s is a pattern, and one file is read: name it; %w", path, err)
 	}
-	return fmt.Errorf(
-		"dataset: %s is a directory of %d part files: name one of them, such as %s, or write them as one file", path,
-		len(files), files[0])
+	return nil, fmt.Errorf("dataset: %w", err)
+}
+
+// errDirectory says what a directory holds, as one of part files does, or one whose parts are in directories by the
+// value of a column, which is not in the files.
+func errDirectory(path string) error {
+	parts, _ := filepath.Glob(filepath.Join(path, "part-*"))
+	if len(parts) > 0 {
+		return fmt.Errorf(
+			"dataset: %s is a directory of %d part files: name one of them, such as %s, or write them as one file", path,
+			len(parts), parts[0])
+	}
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		if column, _, ok := strings.Cut(e.Name(), "="); ok && e.IsDir() {
+			return fmt.Errorf("dataset: %s is a directory with one for each value of %q, which the files in them lack: "+
+				"write it as one file, with that column", path, column)
+		}
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
+			return fmt.Errorf("dataset: %s is a directory: name a file in it, such as %s", path,
+				filepath.Join(path, e.Name()))
+		}
+	}
+	return fmt.Errorf("dataset: %s is a directory: name a file in it", path)
 }
 
 // countedFile reports how far a file has been read.

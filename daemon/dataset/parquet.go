@@ -47,9 +47,9 @@ func openAt(path string, progress func(read, size int64)) (r io.ReaderAt, size i
 		content, err := wholeParquet(standardInput())
 		return bytes.NewReader(content), int64(len(content)), func() {}, err
 	}
-	file, err := os.Open(path)
+	file, err := openNamed(path)
 	if err != nil {
-		return nil, 0, nil, fmt.Errorf("dataset: %w", err)
+		return nil, 0, nil, err
 	}
 	st, err := file.Stat()
 	if err != nil {
@@ -80,9 +80,7 @@ func wholeParquet(r io.Reader) ([]byte, error) {
 func newParquetRows(r io.ReaderAt, size int64) (*parquetRows, error) {
 	magic := make([]byte, len(parquet.Magic))
 	if n, _ := r.ReadAt(magic, 0); isCompressed(magic[:n]) {
-		return nil, errors.New(
-			"compressed as a whole, and Parquet is read from its end: decompress it; its columns are compressed separately",
-		)
+		return nil, errPackedParquet
 	}
 	file, err := parquet.Open(r, size)
 	if err != nil {

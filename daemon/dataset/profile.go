@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -25,11 +26,15 @@ type Profile struct {
 	Total   int       // rows of the whole file, those that are no events among them; Rows of a topic
 	Columns []*Column // in the order of the file
 	Skipped Skipped   // lines of CSV or JSON that are no rows
+	// Encoding names that of a CSV file that is not in Unicode, empty for others.
+	Encoding string
 
 	bytes  int                // of the values of all columns
 	byName map[string]*Column // by the names of their paths, joined by a byte that no name begins a path with
 	kept   int                // values in the heads of all columns
 	whole  bool               // the rows of all the file are counted
+
+	spelling spelling // of numbers
 }
 
 // Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them. It is one type: a field
@@ -45,10 +50,14 @@ type Column struct {
 	// of Times, those by RFC 3339, which events in JSON may have
 	Stamps   int
 	Clocks   int            // of Times, those with a clock
+	Early    int            // of Times, those before 1970, which no event has
 	Padded   int            // of Numbers, those that begin with a zero, as codes do
 	Beyond   int            // of Numbers, those too large, or too near 0, for a number of an event
 	NoTexts  int            // values of text in Parquet that are not UTF-8
 	Empty    int            // texts in JSON without a letter, which are no names
+	What     string         // the type of a column of Parquet that no field can be
+	Odd      int            // texts that SetOddAside took out
+	OddText  string         // one of them
 	Nones    int            // words for no value among numbers, times or truths
 	Pointed  int            // of Numbers, those that JSON has with a point or an exponent, which are no names there
 	Quoted   int            // of Numbers, those that JSON has as text
@@ -121,7 +130,7 @@ func (c *Column) HeadNumbers() []float64 {
 		numbers[i] = math.NaN() // a word for no value is no value any more
 	}
 	for text, i := range c.values {
-		if v, err := strconv.ParseFloat(withPoint(text), 64); err == nil {
+		if v, err := strconv.ParseFloat(c.profile.plain(text), 64); err == nil {
 			numbers[i] = v
 		}
 	}
@@ -192,37 +201,6 @@ func (c *Column) Values() []string {
 // minNumber is the least number above 0 that is not subnormal: one nearer to 0 is no number of an event.
 const minNumber = 0x1p-1022
 
-// timeLayouts are the ways in which Table reads a written time: RFC 3339, also with a space as pandas and databases
-// have it, and without seconds, zone or clock.
-var timeLayouts = []string{
-	time.RFC3339Nano,
-	"2006-01-02T15:04:05",
-	time.DateTime,
-	time.DateOnly,
-	"2006-01-02 15:04:05Z07:00",
-	"2006-01-02 15:04:05Z07",
-	"2006-01-02T15:04:05Z0700",
-	"2006-01-02 15:04:05Z0700",
-	"2006-01-02 15:04:05 UTC",
-	"2006-01-02 15:04:05 Z0700",
-	"2006-01-02 15:04",
-	"2006-01-02T15:04",
-	"2006-01-02T15:04Z07:00",
-}
-
-// parseTime reads a time in one of them, in UTC where no zone is written.
-func parseTime(text string) (time.Time, bool) {
-	if len(text) < len(time.DateOnly) || text[4] != '-' || text[7] != '-' {
-		return time.Time{}, false
-	}
-	for _, layout := range timeLayouts {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, true
-		}
-	}
-	return time.Time{}, false
-}
-
 // add counts a value as it is written.
 func (c *Column) add(text string) { c.addNumber(text, text) }
 
@@ -240,8 +218,11 @@ func (c *Column) addNumber(text, number string) {
 	}
 	switch at, isTime := parseTime(text); {
 	case isTime:
-		if c.Times++; len(text) > len(time.DateOnly) {
+		if c.Times++; strings.IndexByte(text, ':') > 0 || strings.IndexByte(text, 'T') > 0 {
 			c.Clocks++
+		}
+		if at.Unix() < 0 {
+			c.Early++
 		}
 		if c.Times > 1 && float64(at.UnixNano()) >= c.before {
 			c.Rises++
@@ -292,6 +273,9 @@ func (c *Column) addCell(text, number string) {
 	}
 }
 
+// plain returns a cell that is a number as programs write it.
+func (p *Profile) plain(cell string) string { return p.spelling.plain(cell) }
+
 // settle settles every column.
 func (p *Profile) settle() {
 	for _, c := range p.Columns {
@@ -315,6 +299,40 @@ func (c *Column) settle() {
 	}
 }
 
+// SetOddAside takes texts out of a column whose other values are all numbers, times or truths, if they are in at most
+// that many rows: a line of units, the mistake of a spreadsheet. Rows with them are no events.
+func (c *Column) SetOddAside(most int) {
+	of, isOne := c.Numbers, func(text string) bool { _, ok := parseNumber(c.profile.plain(text)); return ok }
+	if c.Times > of {
+		of, isOne = c.Times, func(text string) bool { _, ok := parseTime(text); return ok }
+	}
+	if c.Booleans > of {
+		of, isOne = c.Booleans, func(text string) bool { _, err := strconv.ParseBool(text); return err == nil }
+	}
+	odd := c.Present - c.Nones - of // settle takes words for none out of columns without such
+	if odd <= 0 || odd > most || c.Nested > 0 || c.Literals > 0 {
+		return
+	}
+	for _, value := range slices.Sorted(maps.Keys(c.values)) {
+		if isOne(value) {
+			continue
+		}
+		if delete(c.values, value); c.OddText == "" && !spellsNone(value) {
+			c.OddText = value
+		}
+	}
+	c.Odd, c.Present, c.Lists, c.Nones = odd, of, 0, 0
+	c.Numbers, c.Times, c.Booleans = within(c.Numbers, of), within(c.Times, of), within(c.Booleans, of)
+}
+
+// within returns a count that is that of all values, else 0.
+func within(count, all int) int {
+	if count == all {
+		return count
+	}
+	return 0
+}
+
 // ProfileRows bounds the rows that are looked at.
 const ProfileRows = 200_000
 
@@ -329,13 +347,17 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	}
 	p, err := readProfile(path, format, Columns{}, limit, true)
 	if err == nil && p.Rows == 0 {
-		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s%s", path, p.Format, p.Skipped.Why(), shapeOf[p.Format])
+		why := p.Skipped.Why()
+		if p.Skipped.Lines == 0 && p.Format != JSONL && len(p.Columns) > 0 {
+			why = "it has the names of columns and nothing else"
+		}
+		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s%s", path, p.Format, why, shapeOf[p.Format])
 	}
 	return p, err
 }
 
 // shapeOf says what a file of a format looks like.
-var shapeOf = map[Format]string{JSONL: "; each line has one object, as jq -c writes them"}
+var shapeOf = map[Format]string{JSONL: "; each line has one object, as jq -c . writes them, or jq -c '.[]' those of a list"}
 
 func newProfile(format Format) *Profile {
 	return &Profile{Format: format, byName: make(map[string]*Column)}
@@ -359,7 +381,10 @@ func readProfile(path string, format Format, columns Columns, limit int, whole b
 				}
 			}
 		} else {
-			err = openText(path, nil, func(r io.Reader) error { return p.readCSV(path, r, columns, limit) })
+			err = openText(path, nil, func(r io.Reader) error {
+				defer func() { p.Encoding = encodingOf(r) }()
+				return p.readCSV(path, r, columns, limit)
+			})
 		}
 	case JSONL:
 		err = p.readJSON(path, limit)
@@ -409,6 +434,7 @@ func (p *Profile) readCSV(path string, r io.Reader, of Columns, limit int) error
 		}
 		return fmt.Errorf("dataset: %s: %w", path, err)
 	}
+	p.spelling = rows.spelling()
 	err = each(path, rows.next, &p.Skipped, func(cells []string, _ int) error {
 		if p.Total++; p.Total > limit {
 			if p.whole {
@@ -419,11 +445,7 @@ func (p *Profile) readCSV(path string, r io.Reader, of Columns, limit int) error
 		p.Rows++
 		for i, cell := range cells {
 			cell = strings.TrimSpace(cell)
-			number := cell
-			if rows.commas() {
-				number = withPoint(cell)
-			}
-			p.Columns[i].addCell(cell, number)
+			p.Columns[i].addCell(cell, p.plain(cell))
 		}
 		return nil
 	})
@@ -455,6 +477,7 @@ func (p *Profile) readParquet(path string, r *parquetRows, columns Columns, limi
 			case of.kind == parquet.Other:
 				c.Present++
 				c.Nested++
+				c.What = of.What
 			case r.isAbsent(i):
 			case of.isList:
 				c.Present++

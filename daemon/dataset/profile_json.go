@@ -25,7 +25,7 @@ func (p *Profile) readJSON(path string, limit int) error {
 		}
 		if p.Total++; p.Rows < limit {
 			if bad := p.addJSON(line); bad != nil {
-				p.Skipped.add(bad, number)
+				p.Skipped.addJSON(bad, line, number)
 			}
 		}
 		return nil

@@ -33,7 +33,9 @@ func Read(path string, o Options) (*Set, error) {
 		if len(line) == 0 || isRatingsHeader(o.Format, line, number) {
 			return nil
 		}
-		if r := add(line, number); r != nil {
+		if r := add(line, number); r != nil && o.Format == JSONL {
+			s.Skipped.addJSON(r, line, number)
+		} else if r != nil {
 			s.Skipped.add(r, number)
 		}
 		return nil

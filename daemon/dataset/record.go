@@ -90,7 +90,7 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 		}
 		record, reason := read(line)
 		if reason != "" {
-			skipped.add(badLine(reason), number)
+			skipped.addJSON(badLine(reason), line, number)
 			return nil
 		}
 		record.Line = number

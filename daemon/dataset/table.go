@@ -241,6 +241,14 @@ func (t *Table) Next() (value []byte, line int, bad *event.Rejection, err error)
 	return append(value, '}'), line, nil, nil
 }
 
+// plain returns a cell of a file of text that is a number as programs write it.
+func (t *Table) plain(cell string) string {
+	if t.rows == nil {
+		return cell
+	}
+	return t.rows.spelling().plain(cell)
+}
+
 // nextOfFile is Next for a Parquet file.
 func (t *Table) nextOfFile() (value []byte, line int, bad *event.Rejection, err error) {
 	if line, err = t.file.next(); err != nil {

@@ -71,7 +71,7 @@ func TestTable(t *testing.T) {
 		"decimal commas": {"user;item;rating;price;ts\n1,5;b;4,0;-16,88;2023-11-14 " +
 			"23:13:20+01:00\na;b;2;1.234,56;2023-11-14 22:13:20+00\n", event.Ordinal, Columns{},
 			[]string{`{"rating":4.0,"user":"1,5","item":"b","price":-16.88,"ts":1700000000000}`,
-				`{"rating":2,"user":"a","item":"b","price":"1.234,56","ts":1700000000000}`}},
+				`{"rating":2,"user":"a","item":"b","price":1234.56,"ts":1700000000000}`}},
 		"commas of other files": {"user,item,rating,price\na,b,1,\"16,88\"\n", event.Ordinal, Columns{},
 			[]string{`{"rating":1,"user":"a","item":"b","price":"16,88"}`}},
 		"no header": {"u,i,5\n\"a,b\",2,4\n", event.Ordinal, Columns{Names: []string{"user", "item", "stars"},

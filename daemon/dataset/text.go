@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/text/encoding/unicode"
@@ -95,6 +97,14 @@ type expanding struct {
 
 func (e *expanding) Read(b []byte) (int, error) {
 	n, err := e.plain.Read(b)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("it was cut off, or has something else behind its end: %w", err)
+	case errors.Is(err, gzip.ErrHeader):
+		err = fmt.Errorf("it has something else behind its end: %w", err)
+	case errors.Is(err, gzip.ErrChecksum):
+		err = fmt.Errorf("it is damaged: %w", err)
+	}
 	if e.n += int64(n); e.n > anyExpansion && e.n > maxExpansion*e.packed.n {
 		return 0, fmt.Errorf(
 			"its first %d bytes became %d, more than %d times as many: if that is right, decompress it first",
@@ -179,6 +189,54 @@ const (
 	utf32Mark     = "\xff\xfe\x00\x00"
 )
 
+// textKinds are what files of text begin with, in small letters, that hold no rows, what they are, and what to do.
+var textKinds = []struct{ begin, what, remedy string }{
+	{"<!doctype html", "a web page", "fetch the file that it leads to"},
+	{"<html", "a web page", "fetch the file that it leads to"},
+	{"<?xml", "XML", "write it as CSV or JSON Lines"},
+	{"%pdf-", "a PDF document", "save its table as CSV"},
+	{"version https://git-lfs", "a pointer of Git LFS", "git lfs pull fetches the file"},
+	{"@relation ", "ARFF of Weka", "write it as CSV"},
+	{"insert into ", "SQL", "export its table as CSV"},
+}
+
+// vowpalLine matches a line of Vowpal Wabbit: a label, and names behind a bar that touches its namespace.
+var vowpalLine = regexp.MustCompile(`^[+-]?\d+(\.\d+)?( [^|,;\t]*)?\|[A-Za-z]*(:\d+)? [^|]`)
+
+// noRows says of the beginning of a text why it holds no rows, "" if it may.
+func noRows(begin []byte) string {
+	begin = bytes.TrimLeft(begin[:min(len(begin), textBytes)], "\ufeff \t\r\n")
+	small := bytes.ToLower(begin)
+	for _, k := range textKinds {
+		if bytes.HasPrefix(small, []byte(k.begin)) {
+			return fmt.Sprintf("it is %s, which is not read here: %s", k.what, k.remedy)
+		}
+	}
+	switch {
+	case vowpalLine.Match(begin):
+		return "it is text of Vowpal Wabbit, which is not read here: write it as JSON Lines"
+	case !isText(begin) && !utf8.Valid(trimRune(begin)):
+		return "it is no text, and of no format that is known here: name a file of CSV, JSON Lines or Parquet"
+	}
+	return ""
+}
+
+// trimRune cuts a rune off that the end of the bytes may cut in two.
+func trimRune(b []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if utf8.RuneStart(b[len(b)-n]) {
+			if !utf8.FullRune(b[len(b)-n:]) {
+				return b[:len(b)-n]
+			}
+			break
+		}
+	}
+	return b
+}
+
+var errPackedParquet = errors.New(
+	"compressed as a whole, and Parquet is read from its end: decompress it; its columns are compressed separately")
+
 var errPackedTwice = errors.New("decompressed, it is compressed once more: decompress it once before")
 
 // Text is Decompress for text, which may begin with a byte order mark, may be UTF-16, and may have lines that end in a
@@ -190,6 +248,9 @@ func Text(r *bufio.Reader) (io.Reader, error) {
 	}
 	if plain != r {
 		r = bufio.NewReaderSize(plain, detectBytes)
+		if begin, _ := r.Peek(magicBytes); bytes.HasPrefix(begin, []byte(parquet.Magic)) {
+			return nil, errPackedParquet
+		}
 		if err := noText(r); err != nil {
 			return nil, fmt.Errorf("decompressed: %w", err)
 		}
@@ -205,7 +266,12 @@ func Text(r *bufio.Reader) (io.Reader, error) {
 	if bytes.HasPrefix(begin, []byte(byteOrderMark)) {
 		_, _ = r.Discard(len(byteOrderMark)) // was peeked at
 	}
-	return &lineFeeds{r: r}, nil
+	begin, _ = r.Peek(r.Buffered())
+	if why := noRows(begin); why != "" {
+		return nil, errors.New(why)
+	}
+	l := new(letters)
+	return &lineFeeds{r: bufio.NewReaderSize(transform.NewReader(r, l), detectBytes), letters: l}, nil
 }
 
 // lineFeeds gives lines a line feed where they end in a carriage return alone, as spreadsheets for Macs write them. The
@@ -213,6 +279,16 @@ func Text(r *bufio.Reader) (io.Reader, error) {
 type lineFeeds struct {
 	r                *bufio.Reader
 	decided, returns bool
+
+	letters *letters // of text that is not UTF-16
+}
+
+// encodingOf names the encoding of a text that was read, if it is not Unicode.
+func encodingOf(r io.Reader) string {
+	if l, ok := r.(*lineFeeds); ok && l.letters != nil && l.letters.isWindows {
+		return "Windows-1252"
+	}
+	return ""
 }
 
 func (l *lineFeeds) Read(b []byte) (int, error) {

@@ -3,7 +3,9 @@ package guess
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -30,7 +32,15 @@ func (g *guess) columnOf(c *dataset.Column) column {
 		out.isName = notByName // numbers with fractions are none
 		out.isText = c.Quoted > 0
 	}
+	if out.Quoted > 0 && out.Numbers == out.Present && (out.isQuantity || isWrapped(c)) {
+		out.isText = true // digits in quotes, and a quantity by its name
+	}
 	return out
+}
+
+// isWrapped reports whether MongoDB says of a value that it is a number: {"$numberInt": "5"}.
+func isWrapped(c *dataset.Column) bool {
+	return len(c.Path) > 1 && strings.HasPrefix(c.Path[len(c.Path)-1], "$number")
 }
 
 // use guesses what a column is, and says why. Of the rules the first that knows counts.
@@ -59,6 +69,8 @@ func (g *guess) noField(c *column) (why string) {
 		return fmt.Sprintf("it has objects with more than %d different members, which are no fields", dataset.MaxMembers)
 	case c.Members > 0:
 		return "it has objects, whose members are separate fields"
+	case c.What != "":
+		return fmt.Sprintf("it has %s, and a field is a name, a number or a list of names", c.What)
 	case c.Nested > 0:
 		return "it has objects, and a field is a name, a number or a list of names"
 	case c.NoTexts > 0:
@@ -81,6 +93,10 @@ func (g *guess) timeUse(c *column) (use, why string) {
 			c.Beyond, largestNumber)
 	case !g.hasTimes(c.Column) && (c.Times == n || isTime(c.Column, c.own)):
 		return leftOut, fmt.Sprintf("times, which %d rows lack: an event without its time is refused", g.rows-n)
+	case c.Times == n && tooEarly(c.Column):
+		return leftOut, fmt.Sprintf("written times, of which %d are before 1970, and no event has such", c.Early)
+	case c.isUnreadTime():
+		return leftOut, c.unreadWhy()
 	case c.Times == n:
 		return leftOut, "written times, of which one is enough, in JSON by RFC 3339"
 	case g.time != nil && isTyped(c.Column):
@@ -91,6 +107,35 @@ func (g *guess) timeUse(c *column) (use, why string) {
 	}
 	return "", ""
 }
+
+// isUnreadTime reports whether a column has text that seems to be times, which are not read so.
+func (c *column) isUnreadTime() bool {
+	if c.Present == 0 || c.Times == c.Present || c.Numbers+c.Lists+c.Nested+c.Literals > 0 {
+		return false
+	}
+	like, all := 0, 0
+	for i, value := range c.HeadValues() {
+		if all += c.CountOf(i); dataset.LooksLikeTime(value) {
+			like += c.CountOf(i)
+		}
+	}
+	return float64(like) > inOrder*float64(all)
+}
+
+// unreadWhy says what its text is.
+func (c *column) unreadWhy() string {
+	example := quoted(c.HeadValues()[0])
+	if slashed.MatchString(c.HeadValues()[0]) {
+		return fmt.Sprintf("times such as %s, in which the day may be either number: write 2024-01-31 12:00:00", example)
+	}
+	return fmt.Sprintf("times in a form that is not read, such as %s: write 2024-01-31 12:00:00", example)
+}
+
+// slashed matches a date that begins with its day, or with its month.
+var slashed = regexp.MustCompile(`^\d{1,2}[/-]\d{1,2}[/-]\d`)
+
+// tooEarly reports whether many of the times are before 1970.
+func tooEarly(c *dataset.Column) bool { return float64(c.Early) > timeless*float64(c.Present) }
 
 // timeWhy says why a column is the time of events.
 func (c *column) timeWhy() string {
@@ -153,13 +198,22 @@ func (g *guess) nameUse(c *column) (use, why string) {
 	case c.Pointed > 0 && c.isName != notByName:
 		return leftOut, "a name by its name, but its numbers have a point: in JSON names are text or whole numbers"
 	case c.Numbers == n && c.Whole == n && (c.Padded > 0 || c.Quoted == 0):
-		return g.whole(c.Column, c.isName, c.isQuantity)
+		use, why = g.whole(c.Column, c.isName, c.isQuantity)
+		return use, why + c.noTimeWhy()
 	case c.Numbers == n && c.Quoted == 0:
-		return "numeric", fmt.Sprintf("numbers from %g to %g", c.Min, c.Max)
+		return "numeric", fmt.Sprintf("numbers from %g to %g", c.Min, c.Max) + c.noTimeWhy()
 	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
 		return leftOut, fmt.Sprintf("text of up to %d bytes", c.MaxBytes)
 	case c.distinct > n/2 && c.distinct > fewNumbers && c.isName == notByName:
 		return leftOut, fmt.Sprintf("%d different values in %d rows: no name comes back", c.distinct, n)
 	}
 	return "", ""
+}
+
+// noTimeWhy says of numbers that are called as times are that they are none.
+func (c *column) noTimeWhy() string {
+	if !isTimeName(c.own) || c.isQuantity || c.unit != "" {
+		return ""
+	}
+	return ", which are no times since 1970: write them as 2024-01-31 12:00:00 if they are times"
 }

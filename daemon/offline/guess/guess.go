@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -30,6 +31,7 @@ type guess struct {
 	chosen   string               // of a log of choices, the field with what is chosen
 	sample   *Sample              // of a topic; of a file without a record
 	joined   *joined              // with outcomes; nil without
+	encoding string               // of a file that is not in Unicode
 	skipped  string               // what was skipped, to end a message with
 }
 
@@ -38,7 +40,11 @@ var (
 	likelyLabels = []string{"label", "rating", "ratings", "stars", "score", "target", "outcome", "click", "clicked",
 		"converted", "class", "y"}
 	likelyYes = []string{"up", "yes", "y", "true", "t", "positive", "pos", "good", "win", "won", "click", "clicked",
-		"bought", "churned", "fraud", "spam"}
+		"bought", "churned", "fraud", "spam", "on", "like", "liked", "active", "pass", "passed", "success", "ja", "oui",
+		"sí", "si", "sim", "да", "wahr", "vrai", "verdadero", "👍", "✓", "✔", "☑", "✅"}
+	likelyNo = []string{"no", "n", "not", "false", "f", "negative", "neg", "bad", "loss", "lost", "off", "dislike",
+		"inactive", "fail", "failed", "failure", "none", "nein", "non", "não", "нет", "falsch", "faux", "falso", "ham",
+		"down", "👎", "✗", "✘", "☐", "❌"}
 )
 
 // sentinel is a number that means "no value" in old files, where it is the only one below zero.
@@ -57,7 +63,7 @@ const (
 
 // guessSchema guesses a schema. An empty label is looked for by name, unless the task is that of choices.
 func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess, error) {
-	g := &guess{format: p.Format, rows: p.Rows, total: p.Total, sample: sample}
+	g := &guess{format: p.Format, rows: p.Rows, total: p.Total, sample: sample, encoding: p.Encoding}
 	sample.settle(p.Columns)
 	if p.Skipped.Lines > 0 {
 		g.skipped = "; " + p.Skipped.String()
@@ -65,6 +71,9 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	var names []string
 	var of *dataset.Column
 	columns := g.columns(p)
+	if err := oneRow(p, columns); err != nil {
+		return nil, err
+	}
 	for _, c := range columns {
 		if names = append(names, c.Name); c.Name == label {
 			of = c
@@ -74,10 +83,11 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	case label != "" && of == nil:
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
 			Err: fmt.Errorf("offline: %q is not a column: the nearest name is "+
-				"%q of %s", label, nearest(label, columns), dataset.List(names))}
+				"%q of %s%s", label, nearest(label, columns), dataset.List(names), g.noHeader(columns))}
 	case label == "" && task == "":
 		of = likelyLabel(columns)
 	}
+	g.setOddAside(columns, of)
 	if g.labelled = g.rows; of != nil {
 		g.of, g.labelled = outcomesOf(of), of.Present
 		if err := g.label(of, columns); err != nil {
@@ -107,13 +117,63 @@ func guessSchema(p *dataset.Profile, sample *Sample, label, task string) (*guess
 	return g, nil
 }
 
-// noHeader says that a file may have no header, if a column is called as a number is.
-func (g *guess) noHeader(columns []*dataset.Column) string {
-	isNumber := func(c *dataset.Column) bool { _, err := strconv.ParseFloat(c.Name, 64); return err == nil }
-	if g.format != dataset.CSV || !slices.ContainsFunc(columns, isNumber) {
+// What counts as odd among numbers, times or truths, and of labels. Chosen by hand: a name may be rare.
+const (
+	oddShare      = 0.02
+	oddLabels     = 3
+	oddLabelShare = 0.01
+)
+
+// setOddAside takes what is odd out of columns of numbers or times that would have many names. The label, which may be
+// nil, may have few values.
+func (g *guess) setOddAside(columns []*dataset.Column, label *dataset.Column) {
+	for _, c := range columns {
+		switch isMany := c.Distinct() > fewNumbers && nameOfNames(ownName(c)) == notByName; {
+		case g.format == dataset.JSONL: // whose types say it
+		case c == label:
+			c.SetOddAside(min(oddLabels, int(oddLabelShare*float64(c.Present))))
+		case isMany:
+			c.SetOddAside(int(oddShare * float64(c.Present)))
+		}
+	}
+}
+
+// oddWhy says what SetOddAside took out.
+func oddWhy(c *dataset.Column) string {
+	if c.Odd == 0 {
 		return ""
 	}
-	return "; the first line, which is taken for the names of the columns, has numbers: write a line with names before it"
+	return fmt.Sprintf("; rows with something else, %d such as %s, are refused", c.Odd, quoted(c.OddText))
+}
+
+// oneRow refuses a file of one row. One of JSON may have its rows in a member.
+func oneRow(p *dataset.Profile, columns []*dataset.Column) error {
+	if p.Rows != 1 || p.Total > 1 {
+		return nil
+	}
+	text := "offline: it has one row: there is nothing to learn"
+	for _, c := range columns {
+		if p.Format == dataset.JSONL && c.Lists > 0 && c.Path == nil {
+			text += fmt.Sprintf("; if its rows are in %q, jq -c '.%s[]' writes each as a line", c.Name, offline.PathOf(c.Name))
+			break
+		}
+	}
+	return &report.ExitError{Code: report.ExitUsage, Key: "--data", Err: errors.New(text)}
+}
+
+// noHeader says that a file may have no header, if a column is called as a number is, or that nothing separates its
+// cells, if there is one column.
+func (g *guess) noHeader(columns []*dataset.Column) string {
+	isNumber := func(c *dataset.Column) bool { _, err := strconv.ParseFloat(c.Name, 64); return err == nil }
+	switch {
+	case g.format != dataset.CSV:
+		return ""
+	case len(columns) == 1:
+		return "; the first line has no comma, tab, semicolon or |, of which one separates cells"
+	case slices.ContainsFunc(columns, isNumber):
+		return "; the first line, which is taken for the names of the columns, has numbers: write a line with names before it"
+	}
+	return ""
 }
 
 // addAll guesses what the columns other than the label are; of, the label, may be nil.
@@ -212,21 +272,17 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 			Code: report.ExitUsage,
 			Key:  "--label",
 			Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
-				"there is nothing to learn; --label names another%s", c.Name, distinct, g.rows, g.skipped),
+				"there is nothing to learn; --label names another%s%s", c.Name, distinct, g.rows, g.onlyYes(c), g.skipped),
 		}
-	case c.Booleans == n || c.Whole == n && c.Min == 0 && c.Max == 1:
+	case c.Booleans == n && (g.format != dataset.JSONL || c.Literals == n), c.Whole == n && c.Min == 0 && c.Max == 1:
 		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
 	case whyClasses != "" && distinct > 2:
 		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), whyClasses
-	case whyClasses == "" && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
+	case whyClasses == "" && distinct > 2 && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
 		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(
 			c.Max), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
 	case distinct == 2 && c.Lists == 0 && (c.Numbers == 0 || c.Whole == n):
-		s.Task, s.Positive, s.Negative = string(event.Binary), c.Values()[0], c.Values()[1]
-		if isYes(s.Negative) || !isYes(s.Positive) && c.Count(s.Negative) < c.Count(s.Positive) {
-			s.Positive, s.Negative = s.Negative, s.Positive
-		}
-		g.labelWhy = fmt.Sprintf("it has two values; %s counts as 1", s.Positive)
+		g.twoLabels(c)
 	case c.Numbers == n && g.largeLabels(c):
 		return &report.ExitError{
 			Code: report.ExitUsage,
@@ -243,8 +299,8 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf("lists of %d different names",
 			len(classes))
 	case distinct <= fewClasses && c.Lists == 0:
-		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), symbolsOf(c, c.Values()), fmt.Sprintf("%d different names",
-			distinct)
+		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), symbolsOf(c, c.Values()), fmt.Sprintf("%d different names%s",
+			distinct, sameLetters(c.Values()))
 	default:
 		return &report.ExitError{
 			Code: report.ExitUsage,
@@ -253,9 +309,32 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 				"more than %d classes: --label names another", c.Name, distinct, fewClasses),
 		}
 	}
-	g.labelWhy += doc(c)
+	g.labelWhy += oddWhy(c) + doc(c)
 	g.read(c, c.Quoted > 0 && s.Positive == "" && len(s.Classes) == 0)
 	return nil
+}
+
+// onlyYes says of a label with one value in a part of the rows that the others have to have one, too.
+func (g *guess) onlyYes(c *dataset.Column) string {
+	if c.Distinct() != 1 || c.Present == g.rows {
+		return ""
+	}
+	return fmt.Sprintf("; %s is in %d rows and nothing in the others: if that means no, write so", quoted(c.Values()[0]),
+		c.Present)
+}
+
+// sameLetters says of classes that some differ in capital letters alone.
+func sameLetters(classes []string) string {
+	seen := make(map[string]string, len(classes))
+	for _, name := range classes {
+		small := strings.ToLower(name)
+		if other, ok := seen[small]; ok {
+			return fmt.Sprintf(", of which some differ in capital letters alone, such as %s and %s", quoted(other),
+				quoted(name))
+		}
+		seen[small] = name
+	}
+	return ""
 }
 
 // largeLabels reports whether most of the numbers of a label are larger than labels may be.
@@ -286,19 +365,31 @@ func (g *guess) namesIn(c *dataset.Column) []string {
 	return classes
 }
 
-// isYes reports whether a name of one of two labels is by its meaning the one that counts as 1; of others it is the
-// rarer one.
-func isYes(name string) bool {
-	if v, err := strconv.ParseFloat(name, 64); err == nil {
-		return v == 1
+// twoLabels makes the task binary for two names. The one that counts as 1 is that which means yes, of two that do not
+// say it the one whose other means no, of numbers the larger, and else the rarer.
+func (g *guess) twoLabels(c *dataset.Column) {
+	no, yes := c.Values()[0], c.Values()[1] // numbers by size
+	why := "which is the larger"
+	means := func(name string, words []string) bool { return slices.Contains(words, strings.ToLower(name)) }
+	switch {
+	case c.Numbers == c.Present:
+	case means(no, likelyYes), means(yes, likelyNo) && !means(yes, likelyYes):
+		no, yes, why = yes, no, "by its meaning"
+	case means(yes, likelyYes), means(no, likelyNo):
+		why = "by its meaning"
+	default:
+		if why = "the rarer of them"; c.Count(no) < c.Count(yes) {
+			no, yes = yes, no
+		}
 	}
-	return slices.ContainsFunc(likelyYes, func(yes string) bool { return strings.EqualFold(yes, name) })
+	g.schema.Task, g.schema.Positive, g.schema.Negative = string(event.Binary), yes, no
+	g.labelWhy = fmt.Sprintf("it has two values; %s counts as 1, %s", yes, why)
 }
 
 // add guesses what a column that is not the label is.
 func (g *guess) add(c *dataset.Column) {
 	s, of := &g.schema, g.columnOf(c)
-	field := report.InitField{Name: c.Name, Optional: c.Present < g.rows || of.isText && c.NaNs > 0}
+	field := report.InitField{Name: c.Name, Optional: c.Present+c.Odd < g.rows || of.isText && c.NaNs > 0}
 	field.Use, field.Why = g.use(&of)
 	asNumber := field.Use == "categorical" && c.Literals > 0 || field.Use == "numeric" && of.isText
 	if field.Use == "numeric" && c.Quoted == 0 {
@@ -312,6 +403,9 @@ func (g *guess) add(c *dataset.Column) {
 	}
 	if field.Use == "time" || field.Use == leftOut {
 		field.Optional = false
+	}
+	if field.Use != leftOut && field.Use != "categorical" {
+		field.Why += oddWhy(c)
 	}
 	field.Why += doc(c)
 	if field.Use != leftOut {

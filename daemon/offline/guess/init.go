@@ -230,8 +230,11 @@ func (g *guess) yaml(o *Options) string {
 		y.line("# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:",
 			g.rows, o.Topic)
 	} else {
-		y.line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:",
-			g.rows, filepath.Base(o.Data))
+		name := filepath.Base(o.Data)
+		if g.encoding != "" {
+			name += ", read as " + g.encoding
+		}
+		y.line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:", g.rows, name)
 	}
 	y.line("#   refitd check config --config.file THIS --print-defaults")
 	y.line("")

@@ -27,8 +27,10 @@ func wordsOf(name string) []string {
 
 // ownName is the name that a column has in its object.
 func ownName(c *dataset.Column) string {
-	if c.Path != nil {
-		return c.Path[len(c.Path)-1]
+	if n := len(c.Path); n > 1 && strings.HasPrefix(c.Path[n-1], "$") { // of MongoDB, such as $date
+		return c.Path[n-2]
+	} else if n > 0 {
+		return c.Path[n-1]
 	}
 	return c.Name
 }
@@ -241,7 +243,7 @@ const timeless = 0.01
 
 // hasTimes reports whether a column has a value in almost every row, as one with times has to.
 func (g *guess) hasTimes(c *dataset.Column) bool {
-	return float64(g.rows-c.Present) <= timeless*float64(g.rows)
+	return float64(g.rows-c.Present-c.Odd) <= timeless*float64(g.rows)
 }
 
 // likelyTime returns the column with the time of the events: of several that of which the events are in order, of
@@ -251,7 +253,7 @@ func (g *guess) likelyTime(columns []*dataset.Column, label *dataset.Column) (be
 	for _, c := range columns {
 		own := ownName(c)
 		isWritten := c.Present > 0 && c.Times == c.Present && (g.format != dataset.JSONL || c.Stamps == c.Present)
-		if c == label || !g.hasTimes(c) || slices.Contains(ofExport, c.Name) || !isWritten && !isTime(c, own) {
+		if c == label || !g.hasTimes(c) || tooEarly(c) || slices.Contains(ofExport, c.Name) || !isWritten && !isTime(c, own) {
 			continue
 		}
 		if g.format == dataset.JSONL && c.Quoted > 0 {

@@ -79,6 +79,7 @@ func GuessFields(p *dataset.Profile) *event.Schema {
 	g := &guess{format: p.Format, rows: p.Rows, total: p.Total, sample: new(Sample)}
 	columns := g.columns(p)
 	label := likelyLabel(columns)
+	g.setOddAside(columns, label)
 	if label != nil {
 		if g.of = outcomesOf(label); g.label(label, columns) != nil {
 			label, g.schema = nil, config.Schema{}

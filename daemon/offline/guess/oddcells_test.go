@@ -1,0 +1,118 @@
+package guess
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/offline/offlinetest"
+)
+
+// oddFile returns a file whose columns have an odd cell in one row each: numbers, times and labels.
+func oddFile(price, at, label string) string {
+	var b strings.Builder
+	b.WriteString("user,price,at,clicked\n")
+	for i := range 300 {
+		cells := []string{fmt.Sprint("u", i%7), fmt.Sprintf("%d.5", 3*i), fmt.Sprintf("2024-01-02 %02d:%02d:07", i/60, i%60),
+			fmt.Sprint(i % 2)}
+		if i == 0 {
+			cells[1], cells[2], cells[3] = price, at, label
+		}
+		b.WriteString(strings.Join(cells, ",") + "\n")
+	}
+	return b.String()
+}
+
+// TestInitOfOddCells: a line of units, or one cell that is no number, costs its row and not the column.
+func TestInitOfOddCells(t *testing.T) {
+	g, m := guesses(t, "x.csv", oddFile("EUR", "UTC", "0/1"), Options{})
+	s, says := m.Schema, fmt.Sprint(g)
+	if s.Task != "binary" || s.Time != "at" || len(s.Numeric) != 1 || s.Numeric[0] != "price" || len(s.Optional) > 0 {
+		t.Errorf("schema %+v", s)
+	}
+	for _, want := range []string{`1 such as "EUR", are refused`, `1 such as "UTC", are refused`,
+		`1 such as "0/1", are refused`} {
+		if !strings.Contains(says, want) {
+			t.Errorf("%s does not have %q", says, want)
+		}
+	}
+	for name, text := range map[string]string{"units": oddFile("EUR", "2024-01-02", "1"), "a label": oddFile("1", "2024-01-02", "0/1"), "a hole": oddFile("NA", "", "1"),
+		"an infinity": oddFile("inf", "2024-01-02", "1"), "a fault": oddFile("#REF!", "2024-01-02", "1")} {
+		if !sameEvents(t, offlinetest.WriteFile(t, strings.ReplaceAll(name, " ", "-")+".csv", text), "clicked") {
+			t.Errorf("no configuration of %s", name)
+		}
+	}
+}
+
+// TestInitOfRareNames: a name among whole numbers that are names is one of them, and no mistake.
+func TestInitOfRareNames(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("user_id,size,clicked\n")
+	for i := range 300 {
+		user, size := fmt.Sprint(i%90), fmt.Sprint(38+i%8)
+		if i%100 == 7 {
+			user, size = "guest", "XL"
+		}
+		fmt.Fprintf(&b, "%s,%s,%d\n", user, size, i%3%2)
+	}
+	_, m := guesses(t, "x.csv", b.String(), Options{})
+	if fmt.Sprint(m.Schema.Categorical) != "[user_id size]" {
+		t.Errorf("schema %+v", m.Schema)
+	}
+}
+
+// TestInitOfTwoLabels: which of two labels counts as 1 is said by their meaning, or by their size, and why is said.
+func TestInitOfTwoLabels(t *testing.T) {
+	for pair, want := range map[[2]string]string{
+		{"no", "yes"}: "yes counts as 1, by its meaning", {"on", "off"}: "on counts as 1, by its meaning",
+		{"ja", "nein"}: "ja counts as 1, by its meaning", {"Stayed", "Churned"}: "Churned counts as 1, by its meaning",
+		{"👎", "👍"}: "👍 counts as 1, by its meaning", {"FALSCH", "WAHR"}: "WAHR counts as 1, by its meaning",
+		{"lost", "kept"}: "kept counts as 1, by its meaning", {"a", "b"}: "a counts as 1, the rarer of them",
+		{"0", "100"}: "100 counts as 1, which is the larger", {"2", "1"}: "2 counts as 1, which is the larger",
+		{"-1", "+1"}: "+1 counts as 1, which is the larger", {"+1", "0"}: "it is 0 or 1, or false or true",
+	} {
+		var b strings.Builder
+		b.WriteString("user,label\n")
+		for i := range 300 {
+			fmt.Fprintf(&b, "u%d,%s\n", i%7, pair[min(1, i%3)]) // the second is twice as frequent
+		}
+		g, m := guesses(t, "x.csv", b.String(), Options{})
+		if says := fmt.Sprint(g["label_why"]); m.Schema.Task != "binary" || !strings.Contains(says, want) {
+			t.Errorf("%q: %s %q", pair, m.Schema.Task, says)
+		}
+		if !sameEvents(t, offlinetest.WriteFile(t, "x.csv", b.String()), "label") {
+			t.Errorf("no configuration of %q", pair)
+		}
+	}
+	var b strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&b, `{"user":"u%d","label":"%s"}`+"\n", i%7, []string{"True", "False"}[i%2])
+	}
+	if !sameEvents(t, offlinetest.WriteFile(t, "x.jsonl", b.String()), "label") {
+		t.Error("no configuration of truths that are text in JSON")
+	}
+}
+
+// TestInitOfTimesNotRead: times that are not read are left out with what they are, and so are those before 1970.
+func TestInitOfTimesNotRead(t *testing.T) {
+	for layout, want := range map[string]string{
+		"%02d/03/2024 10:00":        "in which the day may be either number",
+		"2024-03-%02d 10:00:00 CET": "in a form that is not read, such as",
+		"1955-03-%02d 10:00:00":     "of which 300 are before 1970",
+		"202403%02d":                "which are no times since 1970",
+		"10:%02d:00":                "in a form that is not read, such as",
+	} {
+		var b strings.Builder
+		b.WriteString("user,when,clicked\n")
+		for i := range 300 {
+			fmt.Fprintf(&b, "u%d,"+layout+",%d\n", i%7, 1+i/11, i%3%2)
+		}
+		g, m := guesses(t, "x.csv", b.String(), Options{})
+		if says := fmt.Sprint(g["fields"]); !strings.Contains(says, want) || m.Schema.Time != "" {
+			t.Errorf("%s: %s, want %q", layout, says, want)
+		}
+		if !sameEvents(t, offlinetest.WriteFile(t, "x.csv", b.String()), "clicked") {
+			t.Errorf("no configuration of %s", layout)
+		}
+	}
+}
