@@ -316,7 +316,7 @@ func (s samples) learned(m *Model) {
 	learning := m.cycle
 	s.gauge(gateRejections, float64(learning.Rejections()))
 	behind := 0.0
-	if m.reader.CatchUp() != nil {
+	if m.reader.CatchUp().IsThin() {
 		behind = 1
 	}
 	s.gauge(catchingUp, behind)
