@@ -4,12 +4,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // TestStateNamesPaused: a partition that waits is among those that are paused, one that has halted is not.
 func TestStateNamesPaused(t *testing.T) {
-	m := ratings(100)
+	m := ingesttest.Ratings(100)
 	_, store := newIngest(t, m, "")
 	for p, text := range []string{"", PausedPrefix + "the schema is not known", "a gap"} {
 		if err := store.Begin("ratings", int32(p), 0); err != nil {
