@@ -86,7 +86,7 @@ type portion struct {
 	from    int64        // the next offset when it was asked for
 	check   *fingerprint // to be found in records first, which begin with it; nil if not
 	records []byte
-	aborted []abortedTransaction
+	aborted []AbortedTransaction
 	start   int64 // log start
 	end     int64 // high watermark
 	stable  int64 // last stable offset

@@ -76,7 +76,8 @@ func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 	m.aborted, m.holes = m.records.WithLabelValues("aborted"), m.records.WithLabelValues("hole")
 	m.fetchErrors.WithLabelValues("connection")
 	m.fetchErrors.WithLabelValues("partition")
-	for _, reason := range []string{refusedBatch, refusedStart, refusedEnd, refusedFingerprint} {
+	for _, reason := range []string{refusedBatch, refusedStart, refusedEnd, refusedFingerprint,
+		refusedAborted} {
 		m.refused.WithLabelValues(reason)
 	}
 	for _, topic := range topics {

@@ -23,6 +23,7 @@ const (
 	// maxGuardedBytes is the largest answer that is looked at. franz-go refuses larger ones (kgo.BrokerMaxReadBytes).
 	maxGuardedBytes = 100 << 20
 	confirmTimeout  = 10 * time.Second // of the second answer
+	readCommitted   = 1                // the isolation level of a request
 	correlation     = 8                // bytes of the size and the correlation id with which every answer begins
 )
 
@@ -275,6 +276,10 @@ func collect(req *kmsg.FetchRequest, res *kmsg.FetchResponse) map[place]*consume
 			at := place{t.Topic, t.TopicID, p.Partition}
 			if a := out[at]; a != nil {
 				a.Code, a.HighWatermark, a.LogStart, a.Records = p.ErrorCode, p.HighWatermark, p.LogStartOffset, p.RecordBatches
+				a.Committed = req.IsolationLevel == readCommitted
+				for _, t := range p.AbortedTransactions {
+					a.Aborted = append(a.Aborted, consumer.AbortedTransaction{Producer: t.ProducerID, First: t.FirstOffset})
+				}
 				found[at] = a
 			}
 		}
