@@ -42,7 +42,7 @@ type Consumer struct {
 	policies   map[string]topicPolicy // of topics with holes
 	discovered bool                   // the topics and their partitions are known
 
-	pauseReport, pauseLimit time.Duration // the constants, but for tests
+	pauseReport, pauseLimit, lookEvery time.Duration // the constants, but for tests
 
 	// Of the goroutine of Run.
 	walker  walker
@@ -107,7 +107,7 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
 		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), counts: make(map[string]int),
 		problems: make(map[string]string), policies: make(map[string]topicPolicy),
-		pauseReport: pauseReport, pauseLimit: pauseLimit}
+		pauseReport: pauseReport, pauseLimit: pauseLimit, lookEvery: lookEvery}
 	c.queue, _ = sink.(Queue)
 	var err error
 	c.metrics = newMetrics(opts.Registerer, opts.Topics)
