@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Which records of an answer were aborted is said by a list beside them, which no CRC covers. The markers at the ends
-// of transactions say it too, and theirs does. So the list is believed of transactions that end in the answer, if their
+// Which records of an answer were aborted is said by a list before them, which no CRC covers. The markers at the ends
+// of transactions say it too, and a CRC covers them. So the list is believed of transactions that end in the answer, if their
 // markers say the same. An answer is cut before the first one that does not end in it: the next one begins there. One
 // that is longer than an answer, or has no marker any more, is believed after a second answer.
 

@@ -119,8 +119,8 @@ func (a *partitionResponse) alike(b *partitionResponse) (same int, ok bool) {
 	}
 }
 
-// compacts reports whether another batch may be what compaction has made of h in the mean time: one with fewer records, or
-// with a note that it was there.
+// compacts reports whether another batch may be what compaction has made of h since: one with fewer records, or with a
+// note that it was there.
 func (h *header) compacts(other *header) bool {
 	return other.count < h.count || other.count == h.count && other.attributes^h.attributes == attrHorizon
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/liar"
 )
 
-// TestFrozenEnd has a connection on which the log ends, or is stable, where it was at a time, for ever: what comes after
+// TestFrozenEnd has a connection on which the log ends, or is stable, where it was once, for ever: what comes after
 // that is read from another one.
 func TestFrozenEnd(t *testing.T) {
 	const topic, batches, at = "t", 50, 200

@@ -114,7 +114,8 @@ func TestPlacesThatAreNot(t *testing.T) {
 // can bring it about: it says what versions a broker knows.
 func TestListOffsetsOfBefore(t *testing.T) {
 	t.Parallel()
-	if _, err := new(guard).settle(new(kmsg.ListOffsetsRequest), make([]byte, correlation+4)); !errors.Is(err, errRefused) {
+	_, err := new(guard).settle(new(kmsg.ListOffsetsRequest), make([]byte, correlation+4))
+	if !errors.Is(err, errRefused) {
 		t.Errorf("%v, want that the answer is refused", err)
 	}
 }
@@ -164,7 +165,8 @@ func TestAbortedListThatIsNot(t *testing.T) {
 					t.Fatal(err)
 				}
 				value := fmt.Sprint(round)
-				if err := txn.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr(); err != nil {
+				record := &kgo.Record{Topic: topic, Value: []byte(value)}
+				if err := txn.ProduceSync(t.Context(), record).FirstErr(); err != nil {
 					t.Fatal(err)
 				}
 				if err := txn.EndTransaction(t.Context(), kgo.TransactionEndTry(round%2 == 1)); err != nil {
