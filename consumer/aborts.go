@@ -8,9 +8,9 @@ import (
 )
 
 // Which records of an answer were aborted is said by a list before them, which no CRC covers. The markers at the ends
-// of transactions say it too, and a CRC covers them. So the list is believed of transactions that end in the answer, if their
-// markers say the same. An answer is cut before the first one that does not end in it: the next one begins there. One
-// that is longer than an answer, or has no marker any more, is believed after a second answer.
+// of transactions say it too, and a CRC covers them. So the list is believed of transactions that end in the answer, if
+// their markers say the same. An answer is cut before the first one that does not end in it: the next one begins there.
+// One that is longer than an answer, or has no marker any more, is believed after a second answer.
 
 // An AbortedTransaction is a range of offsets of one producer that ends at its next abort marker.
 type AbortedTransaction struct {

@@ -31,8 +31,7 @@ const (
 // which believes base offsets, log starts, log ends, offsets of groups and errors though no CRC covers them. What would
 // skip records is asked about on another connection, with a client of the options given. If that contradicts an answer
 // to a fetch, the connection ends: franz-go then fetches the same on a new one. Requests have to name all their
-// partitions
-// (kgo.DisableFetchSessions).
+// partitions (kgo.DisableFetchSessions).
 func guarded(connect dial, options []kgo.Opt, refused func(topic string, partition int32, reason string)) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := connect(ctx, network, address)
