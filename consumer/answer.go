@@ -14,22 +14,33 @@ type Answer struct {
 	HighWatermark int64
 	LogStart      int64  // -1 if the broker does not say
 	Records       []byte // record batches, as they came
+	// Aborted are the transactions that are aborted, where Committed: only committed records were asked for.
+	Aborted   []AbortedTransaction
+	Committed bool
 }
 
 func (a *Answer) response() *partitionResponse {
-	return &partitionResponse{code: a.Code, high: a.HighWatermark, logStart: a.LogStart, records: a.Records}
+	return &partitionResponse{code: a.Code, high: a.HighWatermark, logStart: a.LogStart, aborted: a.Aborted,
+		records: a.Records}
 }
 
 func (a *Answer) outOfRange() bool { return kafka.Error(a.Code) == kafka.OffsetOutOfRange }
 
 // Odd says what of an answer is to be believed only after a second answer on another connection, or nothing: holes,
-// batches out of place or in another order than in seen, and logs that start above the offset, or are said not to have
-// it.
+// batches out of place or in another order than in seen, transactions without an end, and logs that start above the
+// offset, or are said not to have it.
 func (a *Answer) Odd(seen *Numbers) string {
 	if a.outOfRange() {
 		return "the log does not have the offset"
 	}
-	return a.response().odd(a.From, a.From, seen).text
+	r := a.response()
+	o := r.odd(a.From, a.From, seen)
+	if a.Committed && o.kind == "" {
+		if u := r.undecided(len(a.Records), a.From); u.sound < len(a.Records) {
+			return cmp.Or(u.text, "a transaction does not end in the answer")
+		}
+	}
+	return o.text
 }
 
 // Noted takes up in seen what is believed after a second answer.
@@ -44,7 +55,7 @@ func (a *Answer) ConfirmedBy(b *Answer) bool {
 		return false
 	}
 	one := a.response()
-	same, ok := one.agreed(b.response())
+	same, ok := one.agreed(b.response(), a.From)
 	_, _, more, err := cutBatch(one.records[same:])
 	return ok && (!more || err != nil)
 }

@@ -24,6 +24,7 @@ const (
 	refusedStart       = "log_start"
 	refusedEnd         = "log_end"
 	refusedFingerprint = "fingerprint"
+	refusedAborted     = "aborted"
 )
 
 // An oddity is what has to be confirmed of an answer.
@@ -85,8 +86,17 @@ func (a *partitionResponse) odd(from, unread int64, seen *Numbers) oddity {
 }
 
 // agreed returns how many bytes of a's records are in the same offsets in b, an answer to the same question. ok is
-// false if the next batches of both differ, or are above both high watermarks.
-func (a *partitionResponse) agreed(b *partitionResponse) (same int, ok bool) {
+// false if the next batches of both differ, or are above both high watermarks, and if other transactions are aborted.
+func (a *partitionResponse) agreed(b *partitionResponse, from int64) (same int, ok bool) {
+	same, ok = a.alike(b)
+	if !a.sameAborted(b, extent(a.records[:same], from)) {
+		return 0, false
+	}
+	return same, ok
+}
+
+// alike is agreed but for transactions.
+func (a *partitionResponse) alike(b *partitionResponse) (same int, ok bool) {
 	high := max(a.high, b.high)
 	for one, two := a.records, b.records; ; {
 		first, restOne, more, err := cutBatch(one)
@@ -109,8 +119,8 @@ func (a *partitionResponse) agreed(b *partitionResponse) (same int, ok bool) {
 	}
 }
 
-// compacts reports whether another batch may be what compaction has made of h in the mean time: one with fewer records, or
-// with a note that it was there.
+// compacts reports whether another batch may be what compaction has made of h since: one with fewer records, or with a
+// note that it was there.
 func (h *header) compacts(other *header) bool {
 	return other.count < h.count || other.count == h.count && other.attributes^h.attributes == attrHorizon
 }
@@ -128,6 +138,9 @@ func (c *Consumer) confirm(ctx context.Context, questions []question, answers []
 		a := &answers[i]
 		if q := find(questions, a); q != nil {
 			o := a.odd(q.at(), q.from, &q.p.numbers)
+			if c.opts.Isolation == ReadCommitted {
+				o = a.decide(o, q.from)
+			}
 			if o.kind != "" {
 				doubts, odd, which = append(doubts, *q), append(odd, o), append(which, a)
 			}
@@ -180,7 +193,7 @@ func (c *Consumer) settle(q *question, a *partitionResponse, o oddity, second []
 			return true
 		}
 	default:
-		if same, ok = a.agreed(b); ok && same > o.sound {
+		if same, ok = a.agreed(b, q.at()); ok && same > o.sound {
 			q.p.numbers.noteAll(a.records[o.sound:same], q.from)
 			if o.again {
 				c.opts.Logger.Warn("what was read does not fit what follows", "note",

@@ -42,7 +42,7 @@ type Consumer struct {
 	policies   map[string]topicPolicy // of topics with holes
 	discovered bool                   // the topics and their partitions are known
 
-	pauseReport, pauseLimit time.Duration // the constants, but for tests
+	pauseReport, pauseLimit, lookEvery time.Duration // the constants, but for tests
 
 	// Of the goroutine of Run.
 	walker  walker
@@ -86,7 +86,7 @@ type portion struct {
 	from    int64        // the next offset when it was asked for
 	check   *fingerprint // to be found in records first, which begin with it; nil if not
 	records []byte
-	aborted []abortedTransaction
+	aborted []AbortedTransaction
 	start   int64 // log start
 	end     int64 // high watermark
 	stable  int64 // last stable offset
@@ -107,7 +107,7 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
 		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), counts: make(map[string]int),
 		problems: make(map[string]string), policies: make(map[string]topicPolicy),
-		pauseReport: pauseReport, pauseLimit: pauseLimit}
+		pauseReport: pauseReport, pauseLimit: pauseLimit, lookEvery: lookEvery}
 	c.queue, _ = sink.(Queue)
 	var err error
 	c.metrics = newMetrics(opts.Registerer, opts.Topics)

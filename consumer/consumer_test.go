@@ -98,8 +98,8 @@ func TestAbortedTransactionsAreNotDelivered(t *testing.T) {
 	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) >= len(want) })
 	await(t, "the last marker", func() bool { return r.Status().Partitions[0].Lag == 0 })
 	equalValues(t, r.memory, tp(topic, 0), want)
-	if n := r.metric(t, "refitd_consumer_confirmations_total"); n != 0 {
-		t.Errorf("%g answers were asked about again", n)
+	if n := r.metric(t, "refitd_consumer_answers_refused_total"); n != 0 {
+		t.Errorf("%g answers were refused", n)
 	}
 	if got := r.fates[tp(topic, 0)]; got != [3]int{len(want), markers, aborted} {
 		t.Errorf("fates are %v, want %d delivered, %d control, %d aborted", got, len(want), markers, aborted)

@@ -261,5 +261,6 @@ func (c *Consumer) watch(ctx context.Context) {
 			c.source.drop()
 			c.lookAgain()
 		}
+		c.lookAtEnds(ctx)
 	}
 }

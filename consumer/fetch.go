@@ -139,7 +139,7 @@ func (c *cursor) header(p *partitionResponse, l layout) {
 		p.logStart = c.int64()
 	}
 	for k := c.int32(); k > 0 && !c.bad; k-- {
-		p.aborted = append(p.aborted, abortedTransaction{producer: c.int64(), first: c.int64()})
+		p.aborted = append(p.aborted, AbortedTransaction{Producer: c.int64(), First: c.int64()})
 	}
 	if l.replica {
 		c.int32() // preferred read replica: always -1, as requests name no rack
@@ -154,7 +154,7 @@ type partitionResponse struct {
 	high      int64 // high watermark
 	stable    int64 // last stable offset
 	logStart  int64
-	aborted   []abortedTransaction // by first offset
+	aborted   []AbortedTransaction // by first offset
 	records   []byte               // aliases the response
 
 	unconfirmed error // why there is nothing in it to be used, nil if there is
@@ -199,7 +199,7 @@ func (r *fetchResponse) partitions() ([]partitionResponse, error) {
 			p := partitionResponse{topic: topic}
 			c.header(&p, l)
 			// Brokers send them in this order; nothing promises it.
-			slices.SortFunc(p.aborted, func(a, b abortedTransaction) int { return cmp.Compare(a.first, b.first) })
+			slices.SortFunc(p.aborted, func(a, b AbortedTransaction) int { return cmp.Compare(a.First, b.First) })
 			p.records = c.take(int(max(c.int32(), 0)))
 			out = append(out, p)
 		}

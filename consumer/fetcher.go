@@ -248,7 +248,7 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 		p.check = false
 	}
 	if next > from {
-		p.damaged = 0
+		p.damaged, p.silence = 0, silence{since: p.answered}
 	}
 	visible := a.stable
 	if c.opts.Isolation == ReadUncommitted {
@@ -304,7 +304,8 @@ func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion
 			p.last.offset = -1 // else it would be doubted again, with each answer, and nothing be read any more
 		}
 		return o, false
-	case o.end >= o.from: // it was appended to, or led by another broker, in between
+	case o.end >= o.from: // it was appended to, or led by another broker, in between, or that was not so
+		c.source.forget()
 		c.fail(p, kafka.OffsetOutOfRange)
 		return o, false
 	}

@@ -41,8 +41,8 @@ func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 				"away or is below the log start (skipped)."}, []string{"result"}),
 		confirmations: counter(
 			"refitd_consumer_confirmations_total",
-			"Questions on a second connection about answers that would skip offsets: holes, a log start or end that is not "+
-				"where it should be.",
+			"Questions on a second connection about answers that could lose or double records: holes, batches out of order, "+
+				"a log start or end that is not where it should be, transactions without their end.",
 		),
 		refused: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_answers_refused_total",
 			Help: "Answers that a second one on another connection contradicted, and that were asked for again, by what was " +
@@ -76,7 +76,8 @@ func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 	m.aborted, m.holes = m.records.WithLabelValues("aborted"), m.records.WithLabelValues("hole")
 	m.fetchErrors.WithLabelValues("connection")
 	m.fetchErrors.WithLabelValues("partition")
-	for _, reason := range []string{refusedBatch, refusedStart, refusedEnd, refusedFingerprint} {
+	for _, reason := range []string{refusedBatch, refusedStart, refusedEnd, refusedFingerprint,
+		refusedAborted} {
 		m.refused.WithLabelValues(reason)
 	}
 	for _, topic := range topics {

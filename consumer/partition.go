@@ -34,7 +34,8 @@ type partition struct {
 	halted  string
 	problem string // why the last fetch failed
 
-	pause pauseState
+	pause   pauseState
+	silence silence
 
 	mismatches int // comparisons in a row of last that found another record
 

@@ -223,6 +223,11 @@ func (c *Consumer) fetchFrom(ctx context.Context, by *kafka.Transport,
 		return nil, nil, kafka.Error(res.ErrorCode)
 	}
 	answers, err := res.partitions()
+	for i := range answers {
+		if c.opts.Isolation == ReadUncommitted {
+			answers[i].aborted = nil // nothing was asked about them
+		}
+	}
 	return res, answers, err
 }
 

@@ -143,12 +143,6 @@ func scan(raw []byte, from int64) (good []byte, next int64, err error) {
 	}
 }
 
-// abortedTransaction is a range of offsets of one producer that ends at its next abort marker.
-type abortedTransaction struct {
-	producer int64
-	first    int64
-}
-
 // walker turns the record set of one partition into records, a piece at a time so that memory stays bounded. Reset it
 // for each record set. Record bytes alias the record set or the walker's buffer and are valid until the next call of
 // walk.
@@ -159,7 +153,7 @@ type walker struct {
 	rest    []byte
 	next    int64 // offsets below have been walked
 	limit   int64 // offsets from here on are not wanted
-	aborted []abortedTransaction
+	aborted []AbortedTransaction
 	open    map[int64]bool // producers inside an aborted transaction
 
 	// The batch being walked.
@@ -177,7 +171,7 @@ type walker struct {
 
 // reset starts on a record set that scan found good. Records below from or from limit on are left out. aborted must be
 // in the order of first offsets, as brokers send it.
-func (w *walker) reset(good []byte, from, limit int64, aborted []abortedTransaction) {
+func (w *walker) reset(good []byte, from, limit int64, aborted []AbortedTransaction) {
 	w.rest, w.next, w.limit, w.aborted = good, from, limit, aborted
 	w.records, w.left = nil, 0
 	if w.open == nil {
@@ -265,8 +259,8 @@ func (w *walker) begin(h header, payload []byte) error {
 
 // track opens aborted transactions that begin in h, closes one that h ends, and sets the fate of h's records.
 func (w *walker) track(h header) {
-	for len(w.aborted) > 0 && w.aborted[0].first < h.next() {
-		w.open[w.aborted[0].producer] = true
+	for len(w.aborted) > 0 && w.aborted[0].First < h.next() {
+		w.open[w.aborted[0].Producer] = true
 		w.aborted = w.aborted[1:]
 	}
 	switch {

@@ -15,7 +15,7 @@ import (
 )
 
 // walkAll scans and walks a record set in pieces of most records, and checks what must hold for any input.
-func walkAll(t testing.TB, w *walker, raw []byte, from, limit int64, aborted []abortedTransaction,
+func walkAll(t testing.TB, w *walker, raw []byte, from, limit int64, aborted []AbortedTransaction,
 	most int) (out []Record, next int64, err error) {
 	t.Helper()
 	good, scanned, scanErr := scan(raw, from)
@@ -49,7 +49,7 @@ func walkAll(t testing.TB, w *walker, raw []byte, from, limit int64, aborted []a
 // randomLog is a log with holes, empty batches, markers and aborted transactions, and what a reader must make of it:
 // want.
 func randomLog(t testing.TB,
-	rng *rand.Rand) (raw []byte, cuts []int, ends []int64, want []Record, aborted []abortedTransaction) {
+	rng *rand.Rand) (raw []byte, cuts []int, ends []int64, want []Record, aborted []AbortedTransaction) {
 	base := rng.Int64N(1000)
 	open := map[int64]int64{} // producer in a transaction that will be aborted → 1, committed → 0
 	for range 1 + rng.IntN(12) {
@@ -69,7 +69,7 @@ func randomLog(t testing.TB,
 			if _, ok := open[b.producer]; !ok {
 				open[b.producer] = rng.Int64N(2)
 				if open[b.producer] == 1 {
-					aborted = append(aborted, abortedTransaction{b.producer, base})
+					aborted = append(aborted, AbortedTransaction{b.producer, base})
 				}
 			}
 			if open[b.producer] == 1 {
@@ -352,7 +352,7 @@ func FuzzWalker(f *testing.F) {
 			}
 		}
 		w := &walker{maxDecompressed: 1 << 16}
-		walkAll(t, w, raw, from, math.MaxInt64, []abortedTransaction{{producer, from}}, 7)
+		walkAll(t, w, raw, from, math.MaxInt64, []AbortedTransaction{{producer, from}}, 7)
 		if cap(w.arena) > 1<<19 {
 			t.Errorf("%d bytes of decompressed data are held", cap(w.arena))
 		}

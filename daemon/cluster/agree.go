@@ -50,7 +50,7 @@ func (g *guard) agree(req kmsg.Request, whole []byte) ([]byte, error) {
 	return sized(others[0].AppendTo(out)), nil
 }
 
-// differ tells what of an answer is refused.
+// differ reports what of an answer is refused.
 func (g *guard) differ(first, second map[subject]said) {
 	if g.refused == nil {
 		return

@@ -2,12 +2,16 @@ package cluster
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -110,7 +114,95 @@ func TestPlacesThatAreNot(t *testing.T) {
 // can bring it about: it says what versions a broker knows.
 func TestListOffsetsOfBefore(t *testing.T) {
 	t.Parallel()
-	if _, err := new(guard).settle(new(kmsg.ListOffsetsRequest), make([]byte, correlation+4)); !errors.Is(err, errRefused) {
+	_, err := new(guard).settle(new(kmsg.ListOffsetsRequest), make([]byte, correlation+4))
+	if !errors.Is(err, errRefused) {
 		t.Errorf("%v, want that the answer is refused", err)
+	}
+}
+
+// TestAbortedListThatIsNot: a reader of committed records gets all of them and no other, whatever one answer says of
+// what was aborted.
+func TestAbortedListThatIsNot(t *testing.T) {
+	t.Parallel()
+	const topic, rounds = "t", 12
+	for name, change := range map[string]func(p *kmsg.FetchResponseTopicPartition) bool{
+		"none": func(p *kmsg.FetchResponseTopicPartition) bool {
+			had := len(p.AbortedTransactions) > 0
+			p.AbortedTransactions = nil
+			return had
+		},
+		"all": func(p *kmsg.FetchResponseTopicPartition) bool {
+			p.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+			for _, b := range liar.Batches(p) {
+				p.AbortedTransactions = append(p.AbortedTransactions, kmsg.FetchResponseTopicPartitionAbortedTransaction{
+					ProducerID:  int64(binary.BigEndian.Uint64(b[43:])),
+					FirstOffset: int64(binary.BigEndian.Uint64(b))})
+			}
+			return len(p.AbortedTransactions) > 0
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			on, lies := false, 0
+			network := &liar.Network{Fetch: func(_ int, _ int64, p *kmsg.FetchResponseTopicPartition) {
+				mu.Lock()
+				defer mu.Unlock()
+				if on && lies == 0 && change(p) {
+					lies++
+				}
+			}}
+			kafka := &config.Kafka{}
+			reader(t, topic, 0, kafka, kfake.ListenFn(network.Listen)).Close()
+			txn, err := kgo.NewClient(kgo.SeedBrokers(kafka.BootstrapServers...), kgo.TransactionalID("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer txn.Close()
+			var want []string
+			for round := range rounds {
+				if err := txn.BeginTransaction(); err != nil {
+					t.Fatal(err)
+				}
+				value := fmt.Sprint(round)
+				record := &kgo.Record{Topic: topic, Value: []byte(value)}
+				if err := txn.ProduceSync(t.Context(), record).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+				if err := txn.EndTransaction(t.Context(), kgo.TransactionEndTry(round%2 == 1)); err != nil {
+					t.Fatal(err)
+				}
+				if round%2 == 1 {
+					want = append(want, value)
+				}
+			}
+			mu.Lock()
+			on = true
+			mu.Unlock()
+			options, err := ClientOptions(kafka)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := kgo.NewClient(append(options, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+				kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			var got []string
+			for last := int64(-1); last < 2*rounds-1 && ctx.Err() == nil; {
+				client.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+					if last = r.Offset; !r.Attrs.IsControl() {
+						got = append(got, string(r.Value))
+					}
+				})
+			}
+			if mu.Lock(); !slices.Equal(got, want) || lies != 1 {
+				t.Errorf("%q after %d lies, want %q", got, lies, want)
+			}
+			mu.Unlock()
+		})
 	}
 }

@@ -23,14 +23,15 @@ const (
 	// maxGuardedBytes is the largest answer that is looked at. franz-go refuses larger ones (kgo.BrokerMaxReadBytes).
 	maxGuardedBytes = 100 << 20
 	confirmTimeout  = 10 * time.Second // of the second answer
+	readCommitted   = 1                // the isolation level of a request
 	correlation     = 8                // bytes of the size and the correlation id with which every answer begins
 )
 
 // guarded returns a dial whose connections look at the answers to fetches and about offsets before franz-go does,
-// which believes base offsets, log starts, log ends, offsets of groups and errors though no CRC covers them. What would skip records is
-// asked about on another connection, with a client of the options given. If that contradicts an answer to a fetch, the
-// connection ends: franz-go then fetches the same on a new one. Requests have to name all their partitions
-// (kgo.DisableFetchSessions).
+// which believes base offsets, log starts, log ends, offsets of groups and errors though no CRC covers them. What would
+// skip records is asked about on another connection, with a client of the options given. If that contradicts an answer
+// to a fetch, the connection ends: franz-go then fetches the same on a new one. Requests have to name all their
+// partitions (kgo.DisableFetchSessions).
 func guarded(connect dial, options []kgo.Opt, refused func(topic string, partition int32, reason string)) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := connect(ctx, network, address)
@@ -275,6 +276,10 @@ func collect(req *kmsg.FetchRequest, res *kmsg.FetchResponse) map[place]*consume
 			at := place{t.Topic, t.TopicID, p.Partition}
 			if a := out[at]; a != nil {
 				a.Code, a.HighWatermark, a.LogStart, a.Records = p.ErrorCode, p.HighWatermark, p.LogStartOffset, p.RecordBatches
+				a.Committed = req.IsolationLevel == readCommitted
+				for _, t := range p.AbortedTransactions {
+					a.Aborted = append(a.Aborted, consumer.AbortedTransaction{Producer: t.ProducerID, First: t.FirstOffset})
+				}
 				found[at] = a
 			}
 		}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -61,6 +62,19 @@ func TestGuardRefusesWhatASecondAnswerContradicts(t *testing.T) {
 		{"down in the middle", func(from int64) bool { return from > 1000 }, func(
 			p *kmsg.FetchResponseTopicPartition) bool {
 			return liar.Move(p, 1, -4)
+		}},
+		{"one left out, those behind it moved", func(from int64) bool { return from > 0 }, func(
+			p *kmsg.FetchResponseTopicPartition) bool {
+			b := liar.Batches(p)
+			if len(b) < 3 {
+				return false
+			}
+			for i := 2; i < len(b); i++ {
+				liar.Move(p, i, -10)
+			}
+			altered := liar.Batches(p)
+			p.RecordBatches = bytes.Join(slices.Delete(altered, 1, 2), nil)
+			return true
 		}},
 		{"out of range", func(from int64) bool { return from > 1000 }, func(p *kmsg.FetchResponseTopicPartition) bool {
 			p.ErrorCode, p.RecordBatches = 1, nil
