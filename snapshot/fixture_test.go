@@ -78,8 +78,8 @@ func randomInputs(seed uint64, n int) []format.Input {
 func withWeights(s snapshottest.Shape, weights []string) *format.Contents {
 	c := snapshottest.TestContents(s)
 	c.Schema.MultiWeights, c.Golden = weights, nil
-	for _, in := range append(snapshottest.TestInputs(), format.Input{Categorical: []string{"u1", "i2"}, Numeric: []float64{50},
-		Multi: [][]string{longList()}}) {
+	for _, in := range append(snapshottest.TestInputs(), format.Input{Categorical: []string{"u1", "i2"},
+		Numeric: []float64{50}, Multi: [][]string{longList()}}) {
 		c.Golden = append(c.Golden, format.Golden{Input: in, Outputs: snapshottest.SlowOutputs(c, &in)})
 	}
 	return c

@@ -61,7 +61,8 @@ func withTables(c *format.Contents) *format.Contents {
 // catalogue is a model of users, items and what three tables know of items, and of the brands that these have.
 func catalogue() *format.Contents {
 	rng := rand.New(rand.NewPCG(5, 5))
-	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 3, Linear: true})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA,
+		K: 3, Linear: true})
 	s := &c.Schema
 	s.Categorical = []string{"user", "item", "genre", "stock", "brand", "origin"}
 	s.Cross = [][]string{{"user", "genre"}}

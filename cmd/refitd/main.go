@@ -57,7 +57,6 @@ type app struct {
 	ctx      context.Context // done after SIGINT or SIGTERM: a verb then ends what it does and returns nil
 	stdin    io.Reader
 	stdout   io.Writer // for text that is neither a report nor JSON; everything else goes through out
-	stderr   io.Writer
 	out      *report.Emitter
 	log      *slog.Logger
 	screen   *progress.Screen // nil where nobody sees progress drawn: it goes to the log
@@ -128,7 +127,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !flags.JSON {
 		a.screen, stdout, stderr = progress.ScreenOf(stdout, stderr)
 	}
-	a.stdout, a.stderr, a.out = stdout, stderr, report.NewEmitter(stdout, flags.JSON)
+	a.stdout, a.out = stdout, report.NewEmitter(stdout, flags.JSON)
 	a.out.Fit(a.columns)
 	a.log = newLogger(stderr, flags.Log.Level, flags.Log.Format)
 	err = untilSignal(ctx, a.verb, func() error { return parsed.Run(a) })

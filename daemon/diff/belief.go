@@ -85,7 +85,6 @@ type candidate struct {
 // search looks for the interactions of one output with the largest |weight|.
 type search struct {
 	c         *format.Contents
-	output    int
 	names     []string
 	columns   []candidate // longest first
 	scale     float64     // orders of a product of different features
@@ -104,7 +103,6 @@ func interactions(m *snapshot.Model, o int, names []string) (best []report.Inter
 	c, degree := m.Contents(), m.Manifest().Degree
 	s := &search{
 		c:        c,
-		output:   o,
 		names:    names,
 		columns:  candidates(c, o, degree),
 		scale:    1,

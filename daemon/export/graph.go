@@ -25,15 +25,13 @@ func (g *graph) input(name string, t elementType, dims ...any) string {
 	return name
 }
 
-// result gives a value the name of an output, with underscores behind it if a field has that name, and returns the
-// name.
-func (g *graph) result(value, name string, t elementType, dims ...any) string {
+// result gives a value the name of an output, with underscores behind it if a field has that name.
+func (g *graph) result(value, name string, t elementType, dims ...any) {
 	for g.taken[name] {
 		name += "_"
 	}
 	g.add("", "Identity", name, []string{value})
 	g.outputs.bytes(12, valueInfo(name, t, dims...))
-	return name
 }
 
 // node adds an operator of the default domain and returns its output.

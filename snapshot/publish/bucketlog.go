@@ -119,9 +119,7 @@ func (s *Store) pushLog(ctx context.Context, root *os.Root, model string) error 
 			return err
 		}
 		s.mirror.note(key, tag)
-		if local, err = joined(there, local); err != nil {
-			return err
-		}
+		local = joined(there, local)
 	}
 }
 
@@ -129,7 +127,7 @@ func (s *Store) pushLog(ctx context.Context, root *os.Root, model string) error 
 const maxSwaps = 5
 
 // joined adds to a log the records of another one that are later than its own.
-func joined(log, other []byte) ([]byte, error) {
+func joined(log, other []byte) []byte {
 	last := lastSequence(log)
 	for line := range bytes.Lines(other) {
 		var r Record
@@ -137,7 +135,7 @@ func joined(log, other []byte) ([]byte, error) {
 			log = append(log, line...)
 		}
 	}
-	return log, nil
+	return log
 }
 
 // pushDelta writes a delta as a segment of one. It returns ErrConflict if another writer did.

@@ -3,6 +3,7 @@ package margin
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/refitd/refitd/solver/internal/dense"
 )
@@ -123,8 +124,8 @@ func (r *rule) capped(alpha []float64, q float64, y int, s *scratch) (rise float
 	copy(z, s.scores)
 	dense.AddScaled(z, -q, alpha)
 	base := z[y] - 1
-	z[y] = base // its margin is 0
-	largest := dense.Max(z)
+	z[y] = base                  // its margin is 0
+	largest := 0 + slices.Max(z) // 0 for −0
 	top, limit := largest-base, g*r.rho[0]
 	if top == 0 && alpha[y] == 0 {
 		return 0, false

@@ -212,7 +212,7 @@ func (r *rule) values(o, own []float64, class []int32) {
 	}
 	for j := range r.ranked {
 		for c := j + 1; c < r.m; c++ {
-			dense.Exchange(o[j*n:(j+1)*n], o[c*n:(c+1)*n])
+			exchange(o[j*n:(j+1)*n], o[c*n:(c+1)*n])
 		}
 	}
 	for i, y := range own {
@@ -225,6 +225,23 @@ func (r *rule) values(o, own []float64, class []int32) {
 			value += rho * a
 		}
 		o[i] = max(value, 0)
+	}
+}
+
+// exchange puts the larger of x[i] and y[i] into x and the smaller one into y, element by element; both get y[i] if
+// either is NaN, or if both are 0. A column exchanged with each of some others in turn holds the largest of every row,
+// and a second one then the next. x and y must not overlap.
+func exchange(x, y []float64) {
+	for i, p := range x {
+		q := y[i]
+		larger, smaller := q, q
+		if p > q {
+			larger = p
+		}
+		if p < q {
+			smaller = p
+		}
+		x[i], y[i] = larger, smaller
 	}
 }
 

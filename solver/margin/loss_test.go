@@ -2,6 +2,7 @@ package margin
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -303,6 +304,42 @@ func TestValidate(t *testing.T) {
 		l.Cost = nil
 		if value := l.Eval(nil, []float64{5}, []float64{1}); value != 0 {
 			t.Errorf("%s of the only class: %v", kind, value)
+		}
+	}
+}
+
+// TestExchange finds the three largest of each row of some columns.
+func TestExchange(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 1))
+	const n = 70
+	columns, want := make([][]float64, 5), make([][]float64, n)
+	for c := range columns {
+		columns[c] = make([]float64, n)
+		for i := range columns[c] {
+			columns[c][i] = random.NormFloat64()
+			want[i] = append(want[i], columns[c][i])
+		}
+	}
+	for j := range 3 {
+		for c := j + 1; c < len(columns); c++ {
+			exchange(columns[j], columns[c])
+		}
+	}
+	for i := range want {
+		slices.Sort(want[i])
+		for j := range 3 {
+			if columns[j][i] != want[i][4-j] {
+				t.Fatalf("row %d: number %d is %v, want %v", i, j, columns[j][i], want[i][4-j])
+			}
+		}
+	}
+	zero, none := math.Copysign(0, -1), math.NaN()
+	x, y := []float64{0, zero, none, 2, none}, []float64{zero, 0, 1, none, none}
+	before := slices.Clone(y)
+	exchange(x, y)
+	for i := range x {
+		if bits := math.Float64bits(before[i]); math.Float64bits(x[i]) != bits || math.Float64bits(y[i]) != bits {
+			t.Errorf("zeros and NaN: %v and %v, want %v", x[i], y[i], before[i])
 		}
 	}
 }

@@ -9,6 +9,11 @@ func Downdate(y, a, x []float64, f float64, u []float64) {
 	n := len(x)
 	clear(y)
 	for i, v := range x {
-		y[i] += dense.DowndateRow(y[:i], a[i*n:i*n+i+1], x[:i+1], u[:i+1], -f*u[i], v)
+		row := a[i*n : i*n+i+1]
+		if fall := -f * u[i]; fall != 0 {
+			dense.AddScaled(row, fall, u[:i+1])
+		}
+		y[i] += dense.Dot(row, x[:i+1])
+		dense.AddScaled(y[:i], v, row[:i])
 	}
 }

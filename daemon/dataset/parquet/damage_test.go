@@ -162,7 +162,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	l := &leaf{physical: typeInt64, width: 8}
-	if _, err := l.newDecoder(encodingDeltaBytes, nil, 1, nil); err == nil || !strings.Contains(err.Error(),
+	if _, err := l.newDecoder(encodingDeltaBytes, nil, nil); err == nil || !strings.Contains(err.Error(),
 		"the encoding DELTA_BYTE_ARRAY is not supported") {
 		t.Error(err)
 	}

@@ -13,7 +13,6 @@ const maxDeltaBlock = 1 << 16
 // deltas reads whole numbers that are written as differences (DELTA_BINARY_PACKED).
 type deltas struct {
 	b         []byte // behind the block in hand
-	block     int    // values of a block
 	miniature int    // values of a part of one
 	parts     int
 	total     uint64 // values that are left
@@ -36,7 +35,7 @@ func newDeltas(b []byte) (*deltas, error) {
 	if d.b == nil || block == 0 || block > maxDeltaBlock || parts == 0 || block%parts != 0 || block/parts%8 != 0 {
 		return nil, errDelta
 	}
-	d.block, d.parts, d.miniature = int(block), int(parts), int(block/parts)
+	d.parts, d.miniature = int(parts), int(block/parts)
 	return d, nil
 }
 

@@ -221,7 +221,7 @@ func (r *reader) definition() (uint32, error) {
 // bytes.
 func (r *reader) value(v *Value) (err error) {
 	if r.decoder == nil {
-		if r.decoder, err = r.leaf.newDecoder(r.encoding, r.content, r.left, r.dict); err != nil {
+		if r.decoder, err = r.leaf.newDecoder(r.encoding, r.content, r.dict); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,6 @@ var widths = [...]int{typeInt32: 4, typeInt64: 8, typeInt96: 12, typeFloat: 4, t
 // leaf is a column of values. A value has a definition level of definitions; a list that is absent has one below
 // present, an empty one below repeated.
 type leaf struct {
-	name                 string // of its column
 	physical             int32
 	width                int // bytes of a value, 0 for byte arrays and booleans
 	definitions          uint32
@@ -213,7 +212,7 @@ func (f *File) describe(elements []element) error {
 	}
 	for _, n := range root.children {
 		first := len(f.leaves)
-		if err := f.addLeaves(n, leaf{name: n.name}); err != nil {
+		if err := f.addLeaves(n, leaf{}); err != nil {
 			return err
 		}
 		f.Columns = append(f.Columns, columnOf(n, first))

@@ -43,8 +43,8 @@ type decoder interface {
 	next(v *Value) error
 }
 
-// newDecoder begins with the values of a page, which are no more than n.
-func (l *leaf) newDecoder(encoding int32, b []byte, n int, d *dictionary) (decoder, error) {
+// newDecoder begins with the values of a page.
+func (l *leaf) newDecoder(encoding int32, b []byte, d *dictionary) (decoder, error) {
 	isInt := l.physical == typeInt32 || l.physical == typeInt64
 	isBytes := l.physical == typeByteArray || l.physical == typeFixed
 	switch {

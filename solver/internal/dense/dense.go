@@ -90,26 +90,6 @@ func Dot(x, y []float64) float64 {
 	return dot(x, y)
 }
 
-// Max returns the largest of at least one number, 0 for −0. Of numbers with a NaN among them it is any.
-func Max(x []float64) float64 {
-	if len(x) == 0 {
-		panic("dense: Max of nothing")
-	}
-	return 0 + largest(x)
-}
-
-// Exchange puts the larger of x[i] and y[i] into x and the smaller one into y, element by element; both get y[i] if
-// either is NaN, or if both are 0. A column exchanged with each of some others in turn holds the largest of every row,
-// and a second one then the next. x and y must not overlap.
-func Exchange(x, y []float64) {
-	if len(x) != len(y) {
-		panic("dense: Exchange of slices of unequal length")
-	}
-	if len(x) > 0 {
-		exchange(x, y)
-	}
-}
-
 func checkColumns[T float32 | float64](a [][]T, lo, n int) {
 	if lo < 0 || n < 0 {
 		panic("dense: negative range of rows")

@@ -3,7 +3,6 @@ package dense
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"testing"
 )
@@ -178,76 +177,6 @@ func TestLanesOfDot(t *testing.T) {
 	})
 }
 
-// TestMax puts the largest of up to 80 numbers at each place.
-func TestMax(t *testing.T) {
-	forEachLevel(t, func(t *testing.T) {
-		random := rand.New(rand.NewPCG(3, 1))
-		for n := 1; n <= 80; n++ {
-			x := ordinary(random, n+1)
-			for i := range x {
-				x[i] -= 10 // with zeros in place of what a mask leaves out, the result would be 0
-			}
-			x[n] = 7 // beyond them
-			for i := range n {
-				was := x[i]
-				x[i] = -2 + random.Float64()
-				if got := Max(x[:n]); got != x[i] {
-					t.Fatalf("of %d numbers: %v, want number %d, %v", n, got, i, x[i])
-				}
-				x[i] = was
-			}
-		}
-		zero := math.Copysign(0, -1)
-		if got := Max([]float64{-1, zero, zero}); math.Float64bits(got) != 0 {
-			t.Errorf("of -0 and less: %v", got)
-		}
-		if got := Max([]float64{math.Inf(-1), math.Inf(1), 3}); !math.IsInf(got, 1) {
-			t.Errorf("of both infinities: %v", got)
-		}
-	})
-}
-
-// TestExchange finds the three largest of each row of some columns, and leaves what lies beyond.
-func TestExchange(t *testing.T) {
-	forEachLevel(t, func(t *testing.T) {
-		random := rand.New(rand.NewPCG(4, 1))
-		for n := range 70 {
-			columns, want := make([][]float64, 5), make([][]float64, n)
-			for c := range columns {
-				columns[c] = ordinary(random, n+1)
-				columns[c][n] = float64(-c)
-				for i, x := range columns[c][:n] {
-					want[i] = append(want[i], x)
-				}
-			}
-			for j := range 3 {
-				for c := j + 1; c < len(columns); c++ {
-					Exchange(columns[j][:n], columns[c][:n])
-				}
-			}
-			for i := range want {
-				slices.Sort(want[i])
-				for j := range 3 {
-					if columns[j][i] != want[i][4-j] {
-						t.Fatalf("row %d of %d: number %d is %v, want %v", i, n, j, columns[j][i], want[i][4-j])
-					}
-				}
-			}
-			for c := range columns {
-				if columns[c][n] != float64(-c) {
-					t.Fatalf("%d rows: one beyond them was changed", n)
-				}
-			}
-		}
-		zero, none := math.Copysign(0, -1), math.NaN()
-		x, y := []float64{0, zero, none, 2, none}, []float64{zero, 0, 1, none, none}
-		want := append([]float64(nil), y...)
-		Exchange(x, y)
-		wantBits(t, "larger of zeros and NaN", x, want)
-		wantBits(t, "smaller of zeros and NaN", y, want)
-	})
-}
-
 // TestShapesThatDoNotFit: every mismatch panics before anything is written.
 func TestShapesThatDoNotFit(t *testing.T) {
 	long, short := make([]float64, 10), make([]float64, 9)
@@ -271,7 +200,6 @@ func TestShapesThatDoNotFit(t *testing.T) {
 		// rows of no multiple of 8, too short
 		func() { Sweep(long, 10, long[:1]) }, func() { Sweep(make([]float64, 80), 8, short) },
 		func() { Sweep(long, 8, short[:2]) }, // too few rows
-		func() { Max(nil) }, func() { Exchange(long, short) },
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			defer func() {

@@ -209,40 +209,6 @@ func dot(x, y []float64) float64 {
 	return sum
 }
 
-func downdateRow(y, row, x, u []float64, f, v float64) float64 {
-	if inUse != avx512 || len(y) == 0 { // a y without numbers has no address
-		return downdateRowByParts(y, row, x, u, f, v)
-	}
-	sum := 0.0
-	if f != 0 {
-		downdateRowAVX512(&sum, &y[0], &row[0], &x[0], &u[0], len(row), f, v)
-	} else {
-		productRowAVX512(&sum, &y[0], &row[0], &x[0], &u[0], len(row), f, v)
-	}
-	return sum
-}
-
-func largest(x []float64) float64 {
-	switch inUse {
-	case avx512:
-		return maxAVX512(&x[0], len(x))
-	case avx2:
-		return maxAVX2(&x[0], len(x))
-	}
-	return maxPortable(x)
-}
-
-func exchange(x, y []float64) {
-	switch inUse {
-	case avx512:
-		exchangeAVX512(&x[0], &y[0], len(x))
-	case avx2:
-		exchangeAVX2(&x[0], &y[0], len(x))
-	default:
-		exchangePortable(x, y)
-	}
-}
-
 func exp(dst, src []float64) {
 	switch inUse {
 	case avx512:

@@ -75,10 +75,6 @@ func TestSameBits(t *testing.T) {
 
 			x, y := values(random, s.n), values(random, s.n+3)
 			wantBits(t, "Dot", []float64{Dot(x, y[:s.n])}, []float64{0 + dotPortable(x, y[:s.n])})
-			got, want = append(append(got[:0], x...), y[:s.n]...), append(append(want[:0], x...), y[:s.n]...)
-			Exchange(got[:s.n], got[s.n:])
-			exchangePortable(want[:s.n], want[s.n:])
-			wantBits(t, "Exchange", got, want)
 			got, want = append(got[:0], y...), append(want[:0], y...)
 			AddScaled(got[:s.n], y[0], x)
 			addScaledPortable(want[:s.n], y[0], x)
@@ -92,10 +88,6 @@ func TestSameBits(t *testing.T) {
 			AddScaledProduct(got[:s.n], y[0], x, y[1:][:s.n])
 			addScaledProductPortable(want[:s.n], y[0], x, y[1:][:s.n])
 			wantBits(t, "AddScaledProduct", got, want)
-
-			if s.n > 0 {
-				testDowndateRow(t, random, values, s.n)
-			}
 
 			n, stride := random.IntN(36), 0
 			stride = (n + random.IntN(3) + 7) / 8 * 8
@@ -136,24 +128,6 @@ func TestSameBits(t *testing.T) {
 			wantBits(t, "Exp", got, want)
 		}
 	})
-}
-
-// testDowndateRow compares DowndateRow with the forms in Go of its parts, and what is behind y with what was there.
-func testDowndateRow(t *testing.T, random *rand.Rand, values func(*rand.Rand, int) []float64, n int) {
-	t.Helper()
-	row, x, u, y := values(random, n), values(random, n), values(random, n), values(random, n+2)
-	for _, f := range []float64{0, y[0]} {
-		got, want := append([]float64(nil), row...), append([]float64(nil), row...)
-		gotY, wantY := append([]float64(nil), y...), append([]float64(nil), y...)
-		sum := DowndateRow(gotY[:n-1], got, x, u, f, y[1])
-		if f != 0 {
-			addScaledPortable(want, f, u)
-		}
-		addScaledPortable(wantY[:n-1], y[1], want[:n-1])
-		wantBits(t, "DowndateRow: row", got, want)
-		wantBits(t, "DowndateRow: y", gotY, wantY)
-		wantBits(t, "DowndateRow", []float64{sum}, []float64{0 + dotPortable(want, x)})
-	}
 }
 
 // solvePairLeast is the form in Go, in separate memory.

@@ -20,14 +20,6 @@ func addScaledProduct(dst []float64, f float64, x, y []float64) {
 
 func dot(x, y []float64) float64 { return 0 + dotPortable(x, y) }
 
-func downdateRow(y, row, x, u []float64, f, v float64) float64 {
-	return downdateRowByParts(y, row, x, u, f, v)
-}
-
-func largest(x []float64) float64 { return maxPortable(x) }
-
-func exchange(x, y []float64) { exchangePortable(x, y) }
-
 func exp(dst, src []float64) { expPortable(dst, src) }
 
 func sweep(a []float64, stride int, pivots []float64) { sweepPortable(a, stride, pivots) }

@@ -61,29 +61,5 @@ func dotPortable(x, y []float64) float64 {
 	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 
-func maxPortable(x []float64) float64 {
-	most := x[0]
-	for _, v := range x[1:] {
-		if v > most {
-			most = v
-		}
-	}
-	return most
-}
-
-func exchangePortable(x, y []float64) {
-	for i, p := range x {
-		q := y[i]
-		larger, smaller := q, q
-		if p > q {
-			larger = p
-		}
-		if p < q {
-			smaller = p
-		}
-		x[i], y[i] = larger, smaller
-	}
-}
-
 // lanes is the number of partial sums of a dot product: the float64s of an AVX-512 register.
 const lanes = 8

@@ -290,16 +290,6 @@ func addScaledProductAVX512(dst *float64, f float64, x *float64, y *float64, n i
 //go:noescape
 func scaleAddAVX512(dst *float64, f float64, x *float64, n int)
 
-// maxAVX512 is Max.
-//
-//go:noescape
-func maxAVX512(x *float64, n int) float64
-
-// exchangeAVX512 is Exchange.
-//
-//go:noescape
-func exchangeAVX512(x *float64, y *float64, n int)
-
 // expAVX512 is Exp.
 //
 //go:noescape
@@ -324,11 +314,6 @@ func sweep3AVX512(a *float64, n int, pivots *float64)
 //
 //go:noescape
 func sweep4AVX512(a *float64, n int, pivots *float64)
-
-// multiplyAddsAVX512 executes 12·rounds multiply-adds of vectors.
-//
-//go:noescape
-func multiplyAddsAVX512(rounds int)
 
 // mulAdd1AVX2 is MulAdd for 1 of m outputs.
 //
@@ -445,16 +430,6 @@ func addScaledProductAVX2(dst *float64, f float64, x *float64, y *float64, n int
 //go:noescape
 func scaleAddAVX2(dst *float64, f float64, x *float64, n int)
 
-// maxAVX2 is Max.
-//
-//go:noescape
-func maxAVX2(x *float64, n int) float64
-
-// exchangeAVX2 is Exchange.
-//
-//go:noescape
-func exchangeAVX2(x *float64, y *float64, n int)
-
 // expAVX2 is Exp.
 //
 //go:noescape
@@ -480,22 +455,7 @@ func sweep3AVX2(a *float64, n int, pivots *float64)
 //go:noescape
 func sweep4AVX2(a *float64, n int, pivots *float64)
 
-// multiplyAddsAVX2 executes 12·rounds multiply-adds of vectors.
-//
-//go:noescape
-func multiplyAddsAVX2(rounds int)
-
 // solvePairAVX2 is SolvePair.
 //
 //go:noescape
 func solvePairAVX2(x0 *float64, x1 *float64, a0 *float64, a1 *float64, b0 *float64, b1 *float64, d *float64, work *float64, n int)
-
-// downdateRowAVX512 is DowndateRow for another f than 0.
-//
-//go:noescape
-func downdateRowAVX512(dst *float64, y *float64, row *float64, x *float64, u *float64, n int, f float64, v float64)
-
-// productRowAVX512 is DowndateRow for f = 0.
-//
-//go:noescape
-func productRowAVX512(dst *float64, y *float64, row *float64, x *float64, u *float64, n int, f float64, v float64)

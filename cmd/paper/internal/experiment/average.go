@@ -6,9 +6,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// averageOf returns the model whose outputs are the mean of the given models' outputs: bases concatenate, output weights
-// are divided by the number of models, linear terms and biases averaged. The models must have one kernel and the same
-// numbers of features and outputs. A model without a linear term counts as one with zeros.
+// averageOf returns the model whose outputs are the mean of the given models' outputs: bases concatenate, output
+// weights are divided by the number of models, linear terms and biases averaged. The models must have one kernel and
+// the same numbers of features and outputs. A model without a linear term counts as one with zeros.
 func averageOf(models ...*solver.Model) (*solver.Model, error) {
 	if len(models) == 0 {
 		return nil, fmt.Errorf("%w: no models to average", solver.ErrProblem)

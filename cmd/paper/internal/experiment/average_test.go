@@ -47,8 +47,8 @@ func TestAverageIsTheMeanOfOutputs(t *testing.T) {
 
 func TestAverageRefusesShapes(t *testing.T) {
 	base := solver.NewModel(solver.ANOVA, 4, 2, true)
-	for _, models := range [][]*solver.Model{nil, {base, solver.NewModel(solver.Homogeneous, 4, 2, true)}, {base, solver.NewModel(solver.ANOVA, 5, 2, true)},
-		{base, solver.NewModel(solver.ANOVA, 4, 1, true)}} {
+	for _, models := range [][]*solver.Model{nil, {base, solver.NewModel(solver.Homogeneous, 4, 2, true)},
+		{base, solver.NewModel(solver.ANOVA, 5, 2, true)}, {base, solver.NewModel(solver.ANOVA, 4, 1, true)}} {
 		if _, err := averageOf(models...); !errors.Is(err, solver.ErrProblem) {
 			t.Errorf("%d models: error %v", len(models), err)
 		}

@@ -72,77 +72,6 @@ func (v vectors) overVectors(n Register, step func(vectors int, ma mask)) {
 	v.overTail(n, func(ma mask) { step(1, ma) })
 }
 
-// largest writes the kernel of Max. Its registers begin with the first element, which also fills the lanes that a
-// mask leaves out.
-func largest(v vectors) {
-	v.text("max", "func(x *float64, n int) float64", "is Max.")
-	x := Load(Param("x"), GP64())
-	n := Load(Param("n"), GP64())
-	first, most := v.register(), v.registers(elementwiseVectors)
-	VBROADCASTSD(Mem{Base: x}, first)
-	for j := range most {
-		VMOVAPD(first, most[j])
-	}
-	v.overVectors(n, func(vectors int, ma mask) {
-		for j := range vectors {
-			from := Mem{Base: x, Disp: j * v.bytes()}
-			switch {
-			case ma.k != nil:
-				VMAXPD(from, most[j], ma.k, most[j])
-			case ma.ymm != nil:
-				part := v.register()
-				v.load(from, ma, part)
-				VBLENDVPD(ma.ymm, part, first, part)
-				VMAXPD(part, most[j], most[j])
-			default:
-				VMAXPD(from, most[j], most[j])
-			}
-		}
-		ADDQ(U32(vectors*v.bytes()), x)
-	})
-	VMAXPD(most[1], most[0], most[0])
-	VMAXPD(most[3], most[2], most[2])
-	VMAXPD(most[2], most[0], most[0])
-	if v.wide() {
-		upper := YMM()
-		VEXTRACTF64X4(U8(1), most[0], upper)
-		VMAXPD(upper, most[0].AsY(), most[0].AsY())
-	}
-	one, other := most[0].AsX(), XMM()
-	VEXTRACTF128(U8(1), most[0].AsY(), other)
-	VMAXPD(other, one, one)
-	VPERMILPD(U8(1), one, other)
-	VMAXSD(other, one, one)
-	to, err := ReturnIndex(0).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VMOVSD(one, to.Addr)
-	end()
-}
-
-// exchange writes the kernel of Exchange.
-func exchange(v vectors) {
-	v.text("exchange", "func(x, y *float64, n int)", "is Exchange.")
-	x := Load(Param("x"), GP64())
-	y := Load(Param("y"), GP64())
-	n := Load(Param("n"), GP64())
-	v.overVectors(n, func(vectors int, ma mask) {
-		for j := range vectors {
-			p, q, larger := v.register(), v.register(), v.register()
-			v.load(Mem{Base: x, Disp: j * v.bytes()}, ma, p)
-			v.load(Mem{Base: y, Disp: j * v.bytes()}, ma, q)
-			VMAXPD(q, p, larger)
-			VMINPD(q, p, p)
-			v.store(larger, ma, Mem{Base: x, Disp: j * v.bytes()})
-			v.store(p, ma, Mem{Base: y, Disp: j * v.bytes()})
-		}
-		ADDQ(U32(vectors*v.bytes()), x)
-		ADDQ(U32(vectors*v.bytes()), y)
-	})
-	end()
-}
-
 // exp writes the kernel of Exp. constants points at what expConstants of package dense holds: the bounds, the
 // reduction, then the coefficients of the polynomial from the highest degree on.
 func exp(v vectors) {
@@ -207,26 +136,5 @@ func exp(v vectors) {
 		ADDQ(U32(vectors*v.bytes()), src)
 	}
 	v.overVectors(n, step)
-	end()
-}
-
-// multiplyAdds writes the loop with which the benchmarks measure the machine's peak: multiply-adds of registers and
-// nothing else.
-func multiplyAdds(v vectors) {
-	const inFlight = 12 // two units with a latency of four or five cycles
-	v.text("multiplyAdds", "func(rounds int)", fmt.Sprintf("executes %d·rounds multiply-adds of vectors.", inFlight))
-	rounds := Load(Param("rounds"), GP64())
-	x := v.register()
-	v.zero(x)
-	sums := v.registers(inFlight)
-	for _, s := range sums {
-		v.zero(s)
-	}
-	Label("round")
-	for _, s := range sums {
-		VFMADD231PD(x, x, s)
-	}
-	DECQ(rounds)
-	JNZ(LabelRef("round"))
 	end()
 }

@@ -32,17 +32,12 @@ func main() {
 		for _, name := range []string{"addScaled", "addScaledProduct", "scaleAdd"} {
 			addScaled(v, name)
 		}
-		largest(v)
-		exchange(v)
 		exp(v)
 		for groups := 1; groups <= sweepGroups; groups++ {
 			sweep(v, groups)
 		}
-		multiplyAdds(v)
 	}
 	solvePair()
-	downdateRow(vectors{"AVX512", 8}, true)
-	downdateRow(vectors{"AVX512", 8}, false)
 	Generate()
 }
 
