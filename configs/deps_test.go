@@ -34,8 +34,10 @@ daemon/choices
 daemon/cluster
 	consumer consumer/signin daemon/config daemon/report
 daemon/config
-	consumer/event daemon/config/scalar daemon/config/strictyaml snapshot/format snapshot/objects solver
-	solver/coordinate solver/margin solver/posterior
+	consumer/event daemon/config/files daemon/config/scalar daemon/config/strictyaml snapshot/format snapshot/objects
+	solver solver/coordinate solver/margin solver/posterior
+daemon/config/files
+	consumer/event daemon/config/scalar daemon/config/strictyaml
 daemon/config/scalar
 daemon/config/strictyaml
 	daemon/config/scalar
@@ -246,9 +248,9 @@ daemon/traces
 daemon/vectors
 	snapshot snapshot/backoff
 daemon/web
-	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/report
-	daemon/web/inference daemon/web/request daemon/web/statuspage daemon/web/tensor snapshot snapshot/format
-	snapshot/format/answer snapshot/format/pointer snapshot/metrics snapshot/publish snapshot/scorer
+	configs consumer/event daemon/config/files daemon/curves daemon/cycle/fitted daemon/diff daemon/durations
+	daemon/report daemon/web/inference daemon/web/request daemon/web/statuspage daemon/web/tensor snapshot
+	snapshot/format snapshot/format/answer snapshot/format/pointer snapshot/metrics snapshot/publish snapshot/scorer
 daemon/web/inference
 daemon/web/request
 	consumer/event daemon/report

@@ -139,7 +139,7 @@ func mappedEvent(k *config.Kafka, m *config.Model, r *event.Record) (report.Mapp
 		rejection = formats.NewDecoder(m).Decode(ev, r.Value, r.Time)
 	}
 	if rejection == nil && m.Schema.Time != "" {
-		out.TrueUnit = event.TrueUnit(m.Schema.TimeUnit, ev.Time)
+		out.TrueUnit = formats.TrueUnit(m.Schema.TimeUnit, ev.Time)
 	}
 	var found map[string]json.RawMessage
 	_ = json.Unmarshal(flat, &found) // of what is no object there are no fields

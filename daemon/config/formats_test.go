@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/files"
 	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
 
@@ -21,7 +21,7 @@ func TestFormatKeys(t *testing.T) {
 		"r.proto":    `import "in/a.proto"; import "google/protobuf/any.proto"; import "google/type/date.proto"; message R {}`,
 		"in/a.proto": "import \"in/b.proto\";\nimport \"in/a.proto\";", "in/b.proto": "message B {}", "r.desc": "\xff\x00",
 		"bad.proto": `import "../x.proto";`, "gone.proto": `import "gone/x.proto";`, "r.txt": "", "auth": "ann:secret\n",
-		"noauth": "ann", "token": "t0ken\n", "large.avsc": strings.Repeat(" ", maxSchemaFile+1),
+		"noauth": "ann", "token": "t0ken\n", "large.avsc": strings.Repeat(" ", files.MaxWriter+1),
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -109,24 +109,6 @@ models:
 		var bad *strictyaml.FileError
 		if !errors.As(err, &bad) || bad.Problems[0].Key != c.want {
 			t.Errorf("%s, %s: %v, want a problem of %s", c.registry, c.input, err, c.want)
-		}
-	}
-}
-
-// TestImports: the files that a .proto file imports are found wherever their statements are in a line, and in no
-// comment, text or option.
-func TestImports(t *testing.T) {
-	two := []string{"a.proto", "b.proto"}
-	for text, want := range map[string][]string{
-		`syntax = "proto3"; import "a.proto";import public "b.proto"; message R {}`:                                  two,
-		`import weak 'a.proto' ;import "b.proto";`:                                                                   two,
-		"/* import \"no.proto\"; */ import\n\"a.proto\"; // import \"no.proto\";\nimport \"b.proto\";":               two,
-		`option (x) = "import \"no.proto\";"; message import { string import = 1; } import "a.proto";`:               two[:1],
-		"syntax = \"proto3\"; // it's one; import 'no.proto';\nmessage R { string a = 1 [json_name = \"import\"]; }": nil,
-		"": nil, "import": nil, "import \"open": nil,
-	} {
-		if got := importsOf(text); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }

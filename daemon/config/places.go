@@ -3,16 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"github.com/refitd/refitd/daemon/config/files"
 	"github.com/refitd/refitd/daemon/config/strictyaml"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 )
-
-// maxPathBytes is the longest path that systems take (PATH_MAX of Linux).
-const maxPathBytes = 4096
 
 // places checks that no two things are written to the same place: names, directories and topics.
 func (v *validator) places(c *Config) {
@@ -46,11 +43,11 @@ func (v *validator) directories(c *Config) {
 	real := map[string]string{}
 	at := func(key, path string) string {
 		if _, ok := real[path]; !ok {
-			real[path] = realPath(path)
+			real[path] = files.Real(path)
 		}
 		if path != "" && real[path] == "" {
 			v.bad(key, path[:min(len(path), 100)],
-				fmt.Sprintf("the path of a directory, of at most %d bytes", maxPathBytes))
+				fmt.Sprintf("the path of a directory, of at most %d bytes", files.MaxPathBytes))
 		}
 		return real[path]
 	}
@@ -59,11 +56,11 @@ func (v *validator) directories(c *Config) {
 	for i := range c.Models {
 		key, path := fmt.Sprintf("models[%d].publish.store", i), c.Models[i].Publish.Store
 		stores[i] = at(key, path)
-		if how := overlap(stores[i], state); how != "" {
+		if how := files.Overlap(stores[i], state); how != "" {
 			v.bad(key, path, fmt.Sprintf("a directory apart from storage.path: it %s %s", how, c.Storage.Path))
 		}
 		for j := range i {
-			if how := overlap(stores[i], stores[j]); how != "" && stores[i] != stores[j] {
+			if how := files.Overlap(stores[i], stores[j]); how != "" && stores[i] != stores[j] {
 				v.bad(
 					key,
 					path,
@@ -74,7 +71,7 @@ func (v *validator) directories(c *Config) {
 		}
 	}
 	if socket, ok := strings.CutPrefix(c.Web.HealthAddress, unixPrefix); ok && socket != "" &&
-		overlap(at("web.health_address", socket), state) != "" {
+		files.Overlap(at("web.health_address", socket), state) != "" {
 		v.bad("web.health_address", c.Web.HealthAddress, "unix: and a path outside of storage.path")
 	}
 }
@@ -129,61 +126,6 @@ func (v *validator) topics(models []Model) {
 	}
 }
 
-// overlap says how the directory a lies to b, both as realPath returns them; it is empty if they are apart.
-func overlap(a, b string) string {
-	switch {
-	case a == "" || b == "":
-		return ""
-	case a == b:
-		return "is"
-	case within(a, b):
-		return "is inside"
-	case within(b, a):
-		return "contains"
-	}
-	return ""
-}
-
-func within(path, dir string) bool {
-	relative, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(relative)
-}
-
-// maxLinks bounds the symbolic links that are followed one after the other, as systems do.
-const maxLinks = 40
-
-// realPath returns a path as it is without symbolic links, also where its end does not exist yet; it is empty if it is
-// no path.
-func realPath(path string) string {
-	if len(path) > maxPathBytes {
-		return ""
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return ""
-	}
-	for range maxLinks {
-		dir, rest := path, ""
-		for {
-			if found, err := filepath.EvalSymlinks(dir); err == nil {
-				return filepath.Join(found, rest)
-			}
-			if link, err := os.Readlink(dir); err == nil { // to what does not exist yet
-				if !filepath.IsAbs(link) {
-					link = filepath.Join(filepath.Dir(dir), link)
-				}
-				path = filepath.Join(link, rest)
-				break
-			}
-			if dir == filepath.Dir(dir) {
-				return path
-			}
-			dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest)
-		}
-	}
-	return path
-}
-
 // SetStorage replaces storage.path, as --storage.path does. The error says with what the directory collides.
 func (c *Config) SetStorage(dir string) error {
 	dir, err := filepath.Abs(dir)
@@ -204,9 +146,9 @@ var ErrInside = errors.New("config: that is where states or versions are kept")
 
 // Outside returns an error wrapping ErrInside if a file would stand inside storage.path or a publish.store.
 func (c *Config) Outside(path string) error {
-	path = realPath(path)
+	path = files.Real(path)
 	for _, dir := range append(c.stores(), c.Storage.Path) {
-		if dir = realPath(dir); path == dir || within(path, dir) {
+		if dir = files.Real(dir); path == dir || files.Within(path, dir) {
 			return fmt.Errorf("%w: %s is inside %s: name a file outside of it", ErrInside, path, dir)
 		}
 	}

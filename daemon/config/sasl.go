@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/daemon/config/files"
 	"github.com/refitd/refitd/daemon/config/scalar"
 )
 
@@ -53,7 +54,7 @@ func mechanismOf(text string) string {
 }
 
 // ClientSecret reads the secret of the client credentials: it may be renewed.
-func (s *SASL) ClientSecret() (string, error) { return readPrivate(s.ClientSecretFile) }
+func (s *SASL) ClientSecret() (string, error) { return files.ReadPrivate(s.ClientSecretFile) }
 
 func (v *validator) sasl(k *Kafka, loopback bool) {
 	s := &k.SASL

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config/files"
 	"github.com/refitd/refitd/daemon/config/scalar"
 	"github.com/refitd/refitd/daemon/config/strictyaml"
 	"github.com/refitd/refitd/snapshot/format"
@@ -118,20 +119,11 @@ func (v *validator) private(path, name string) string {
 	if v.contents(path, name) {
 		return ""
 	}
-	text, err := readPrivate(name)
+	text, err := files.ReadPrivate(name)
 	if err != nil {
 		v.bad(path, name, "the path of a file that only its owner may read ("+err.Error()+")")
 	}
 	return text
-}
-
-// readPrivate returns the text of a file with a secret in it without the last line end.
-func readPrivate(name string) (string, error) {
-	if err := CheckPrivate(name); err != nil {
-		return "", err
-	}
-	text, err := os.ReadFile(name)
-	return strings.TrimRight(strings.TrimPrefix(string(text), strictyaml.ByteOrderMark), "\r\n"), err
 }
 
 func (v *validator) config(c *Config) {
@@ -262,7 +254,7 @@ func (v *validator) privateKey(key, path string) {
 	if path == "" || v.contents(key, path) {
 		return
 	}
-	if err := CheckPrivate(path); err != nil {
+	if err := files.CheckPrivate(path); err != nil {
 		v.bad(key, path, "the path of a key that only its owner may read ("+err.Error()+")")
 	}
 }

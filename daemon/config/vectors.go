@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/daemon/config/files"
 	"github.com/refitd/refitd/daemon/config/scalar"
 )
 
@@ -23,7 +24,7 @@ func (x *VectorTable) Password() (string, error) {
 	if x.PasswordFile == "" {
 		return "", nil
 	}
-	return readPrivate(x.PasswordFile)
+	return files.ReadPrivate(x.PasswordFile)
 }
 
 var (

@@ -1,15 +1,12 @@
 package config
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"github.com/refitd/refitd/daemon/config/files"
 	"github.com/refitd/refitd/daemon/config/scalar"
 	"github.com/refitd/refitd/daemon/config/strictyaml"
 )
@@ -72,52 +69,11 @@ func (w *Web) listenAdvice() string {
 	case w.ConfigFile == "":
 		return "a loopback address such as 127.0.0.1:9464, or set web.config_file to a file with authentication, or start " +
 			"with --insecure-no-auth"
-	case !authenticates(w.ConfigFile):
+	case !files.Authenticates(w.ConfigFile):
 		return "a loopback address such as 127.0.0.1:9464, or give web.config_file basic_auth_users or " +
 			"client_auth_type: RequireAndVerifyClientCert, or start with --insecure-no-auth"
 	}
 	return ""
-}
-
-// WebFile is what is looked at in an exporter-toolkit file before the toolkit reads it.
-type WebFile struct {
-	TLS struct {
-		ClientAuth string `yaml:"client_auth_type"`
-		CAFile     string `yaml:"client_ca_file"`
-		KeyFile    string `yaml:"key_file"`
-		CA         string `yaml:"client_ca"`
-		Cert       string `yaml:"cert"`
-		CertFile   string `yaml:"cert_file"`
-	} `yaml:"tls_server_config"`
-	Users map[string]string `yaml:"basic_auth_users"`
-}
-
-// ReadWebFile reads an exporter-toolkit file. Its errors quote nothing of it.
-func ReadWebFile(path string) (f WebFile, err error) {
-	src, err := os.ReadFile(path)
-	if err != nil {
-		return f, err
-	}
-	err = yaml.Unmarshal(bytes.TrimPrefix(src, []byte(strictyaml.ByteOrderMark)), &f)
-	if located := yaml.Error(nil); errors.As(err, &located) { // the error itself shows the lines around
-		err = fmt.Errorf("%s: %s", path, strictyaml.Quoted.ReplaceAllString(located.GetMessage(), scalar.Redacted))
-	}
-	return f, err
-}
-
-// AsksForCertificates reports whether clients must have certificates.
-func (f *WebFile) AsksForCertificates() bool { return f.TLS.ClientAuth == "RequireAndVerifyClientCert" }
-
-// HasTLS reports whether the listener is encrypted.
-func (f *WebFile) HasTLS() bool {
-	return f.TLS.Cert != "" || f.TLS.CertFile != "" || f.TLS.KeyFile != ""
-}
-
-// authenticates reports whether an exporter-toolkit file asks clients who they are. One that cannot be read is reported
-// elsewhere.
-func authenticates(file string) bool {
-	f, err := ReadWebFile(file)
-	return err != nil || len(f.Users) > 0 || f.AsksForCertificates()
 }
 
 func (v *validator) web(w *Web) {

@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/updates"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/format"
@@ -85,7 +86,7 @@ func (c *Counts) countFormats(formats []string, records []sketch.Record) {
 
 // checkUnit counts an applied event whose time seems to be of another unit than the schema says.
 func (c *Counts) checkUnit(unit string, r *sketch.Record) {
-	seems := event.TrueUnit(unit, r.Time)
+	seems := formats.TrueUnit(unit, r.Time)
 	if seems == "" {
 		return
 	}

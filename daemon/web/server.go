@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/config/files"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/request"
@@ -171,7 +171,7 @@ func Check(file string) error {
 	if err := toolkit.Validate(file); err != nil || file == "" {
 		return withoutValues(err)
 	}
-	c, err := config.ReadWebFile(file)
+	c, err := files.ReadWeb(file)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func Check(file string) error {
 		if !filepath.IsAbs(key) {
 			key = filepath.Join(filepath.Dir(file), key)
 		}
-		if err := config.CheckPrivate(key); err != nil {
+		if err := files.CheckPrivate(key); err != nil {
 			return fmt.Errorf("tls_server_config: key_file: %w", err)
 		}
 	}
@@ -228,7 +228,7 @@ func (s *Server) encrypts() bool {
 	if s.ConfigFile == "" {
 		return false
 	}
-	f, err := config.ReadWebFile(s.ConfigFile)
+	f, err := files.ReadWeb(s.ConfigFile)
 	return err != nil || f.HasTLS()
 }
 
@@ -237,7 +237,7 @@ func (s *Server) asksForPasswords() bool {
 	if s.ConfigFile == "" {
 		return false
 	}
-	f, err := config.ReadWebFile(s.ConfigFile)
+	f, err := files.ReadWeb(s.ConfigFile)
 	return err == nil && len(f.Users) > 0
 }
 

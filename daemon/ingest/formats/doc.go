@@ -9,6 +9,7 @@
 //   - compare.go: whether a registry still has the schemas that the state has
 //   - file.go: a copy of the schemas next to the state
 //   - outline.go, subject.go: what a schema has, for those who ask
+//   - unit.go: whether a time seems to be of another unit than the schema says
 //
 // [Schemas] is safe for concurrent use: each method takes its lock, which nobody holds while a registry is asked. It
 // starts no goroutine; its client of a registry does, until [Schemas.Close]. A decoder belongs to one goroutine.

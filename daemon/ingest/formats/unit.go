@@ -1,4 +1,4 @@
-package event
+package formats
 
 // The years in which events of a log happen: a time of another unit lies in them.
 const (
