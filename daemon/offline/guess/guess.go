@@ -176,14 +176,14 @@ func oddWhy(c *dataset.Column) string {
 	return fmt.Sprintf("; rows with something else, %d such as %s, are refused", c.Odd, quoted(c.OddText))
 }
 
-// oneRow refuses a file of one row. One of JSON may have its rows in a member.
+// oneRow refuses a file of JSON with one row, which may have its rows in a member.
 func oneRow(p *dataset.Profile, columns []*dataset.Column) error {
-	if p.Rows != 1 || p.Total > 1 {
+	if p.Rows != 1 || p.Total > 1 || p.Format != dataset.JSONL {
 		return nil
 	}
 	text := "offline: it has one row: there is nothing to learn"
 	for _, c := range columns {
-		if p.Format == dataset.JSONL && c.Lists > 0 && c.Path == nil {
+		if c.Lists > 0 && c.Path == nil {
 			text += fmt.Sprintf("; if its rows are in %q, jq -c '.%s[]' writes each as a line", c.Name, offline.PathOf(c.Name))
 			break
 		}
@@ -329,8 +329,8 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf("lists of %d different names",
 			len(classes))
 	case distinct <= fewClasses && c.Lists == 0:
-		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), symbolsOf(c, c.Values()), fmt.Sprintf("%d different names%s",
-			distinct, sameLetters(c.Values()))
+		s.Task, s.Classes = string(event.Multiclass), symbolsOf(c, c.Values())
+		g.labelWhy = fmt.Sprintf("%d different names%s", distinct, sameLetters(c.Values()))
 	default:
 		return &report.ExitError{
 			Code: report.ExitUsage,

@@ -36,7 +36,9 @@ func TestInitOfOddCells(t *testing.T) {
 			t.Errorf("%s does not have %q", says, want)
 		}
 	}
-	for name, text := range map[string]string{"units": oddFile("EUR", "2024-01-02", "1"), "a label": oddFile("1", "2024-01-02", "0/1"), "a hole": oddFile("NA", "", "1"),
+	for name, text := range map[string]string{
+		"units":   oddFile("EUR", "2024-01-02", "1"),
+		"a label": oddFile("1", "2024-01-02", "0/1"), "a hole": oddFile("NA", "", "1"),
 		"an infinity": oddFile("inf", "2024-01-02", "1"), "a fault": oddFile("#REF!", "2024-01-02", "1")} {
 		if !sameEvents(t, offlinetest.WriteFile(t, strings.ReplaceAll(name, " ", "-")+".csv", text), "clicked") {
 			t.Errorf("no configuration of %s", name)
