@@ -401,8 +401,12 @@ func (g *guess) twoLabels(c *dataset.Column) {
 	no, yes := c.Values()[0], c.Values()[1] // numbers by size
 	why := "which is the larger"
 	means := func(name string, words []string) bool { return slices.Contains(words, strings.ToLower(name)) }
+	numbers, values := c.HeadNumbers(), c.HeadValues()
+	of := func(name string) float64 { return numbers[slices.Index(values, name)] }
 	switch {
-	case c.Numbers == c.Present:
+	case of(no) < of(yes):
+	case of(yes) < of(no):
+		no, yes = yes, no
 	case means(no, likelyYes), means(yes, likelyNo) && !means(yes, likelyYes):
 		no, yes, why = yes, no, "by its meaning"
 	case means(yes, likelyYes), means(no, likelyNo):
