@@ -62,8 +62,9 @@ func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 	default:
 		rows.names = slices.Clone(cells)
 		for i, name := range rows.names {
-			rows.names[i] = strings.Trim(name, byteOrderMark+" ")
+			rows.names[i] = strings.Trim(name, " ")
 		}
+		rows.names[0] = strings.TrimPrefix(rows.names[0], byteOrderMark) // a second one, of a program behind another
 	}
 	c.columns = len(rows.names)
 	return rows, distinctNames(rows.names)

@@ -22,6 +22,9 @@ var noJSON = []struct {
 	{regexp.MustCompile(`^\s*\{[^}]*$`), "an object that does not end in its line, as jq -c . writes it"},
 }
 
+// jsonText matches text in JSON, which may have anything in it.
+var jsonText = regexp.MustCompile(`"(\\.|[^"\\])*"`)
+
 // maxFaultBytes is how much of a line is looked at.
 const maxFaultBytes = 64 << 10
 
@@ -30,7 +33,7 @@ func explain(r *event.Rejection, line []byte) *event.Rejection {
 	if r.Reason != event.NotJSON && r.Reason != event.TrailingData || len(line) > maxFaultBytes {
 		return r
 	}
-	line = bytes.TrimSpace(line)
+	line = jsonText.ReplaceAllLiteral(bytes.TrimSpace(line), []byte(`""`))
 	for i := range noJSON {
 		if noJSON[i].has.Match(line) {
 			return &event.Rejection{Reason: r.Reason, Field: r.Field, Expected: r.Expected, Got: noJSON[i].what}

@@ -357,7 +357,9 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 }
 
 // shapeOf says what a file of a format looks like.
-var shapeOf = map[Format]string{JSONL: "; each line has one object, as jq -c . writes them, or jq -c '.[]' those of a list"}
+var shapeOf = map[Format]string{
+	JSONL: "; each line has one object, as jq -c . writes them, or jq -c '.[]' those of a list",
+}
 
 func newProfile(format Format) *Profile {
 	return &Profile{Format: format, byName: make(map[string]*Column)}

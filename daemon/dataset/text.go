@@ -201,7 +201,7 @@ var textKinds = []struct{ begin, what, remedy string }{
 }
 
 // vowpalLine matches a line of Vowpal Wabbit: a label, and names behind a bar that touches its namespace.
-var vowpalLine = regexp.MustCompile(`^[+-]?\d+(\.\d+)?( [^|,;\t]*)?\|[A-Za-z]*(:\d+)? [^|]`)
+var vowpalLine = regexp.MustCompile(`^[+-]?\d+(\.\d+)?( [^|,;\t]*)?\|[A-Za-z]\w*(:[\d.]+)? [^|]`)
 
 // noRows says of the beginning of a text why it holds no rows, "" if it may.
 func noRows(begin []byte) string {

@@ -186,9 +186,18 @@ func (g *guess) identityUse(c *column) (use, why string) {
 	case c.Whole == n && c.Steps == n-1:
 		return leftOut, "it counts the rows"
 	case c.distinct == n && c.isName != notByName:
-		return leftOut, fmt.Sprintf("%d different values in %d rows: no name comes back", c.distinct, n)
+		return leftOut, c.noNameWhy()
 	}
 	return "", ""
+}
+
+// noNameWhy says that a column has no names, and what it may be instead.
+func (c *column) noNameWhy() string {
+	why := fmt.Sprintf("%d different values in %d rows: no name comes back", c.distinct, c.Present)
+	if 2*c.Numbers > c.Present && c.Numbers < c.Present {
+		why += fmt.Sprintf("; %d of them are numbers, and the others would have to be empty", c.Numbers)
+	}
+	return why
 }
 
 // nameUse decides between names and numbers.
@@ -205,7 +214,7 @@ func (g *guess) nameUse(c *column) (use, why string) {
 	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
 		return leftOut, fmt.Sprintf("text of up to %d bytes", c.MaxBytes)
 	case c.distinct > n/2 && c.distinct > fewNumbers && c.isName == notByName:
-		return leftOut, fmt.Sprintf("%d different values in %d rows: no name comes back", c.distinct, n)
+		return leftOut, c.noNameWhy()
 	}
 	return "", ""
 }

@@ -146,14 +146,14 @@ func oddWhy(c *dataset.Column) string {
 	return fmt.Sprintf("; rows with something else, %d such as %s, are refused", c.Odd, quoted(c.OddText))
 }
 
-// oneRow refuses a file of one row. One of JSON may have its rows in a member.
+// oneRow refuses a file of JSON with one row, which may have its rows in a member.
 func oneRow(p *dataset.Profile, columns []*dataset.Column) error {
-	if p.Rows != 1 || p.Total > 1 {
+	if p.Rows != 1 || p.Total > 1 || p.Format != dataset.JSONL {
 		return nil
 	}
 	text := "offline: it has one row: there is nothing to learn"
 	for _, c := range columns {
-		if p.Format == dataset.JSONL && c.Lists > 0 && c.Path == nil {
+		if c.Lists > 0 && c.Path == nil {
 			text += fmt.Sprintf("; if its rows are in %q, jq -c '.%s[]' writes each as a line", c.Name, offline.PathOf(c.Name))
 			break
 		}
@@ -299,8 +299,8 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf("lists of %d different names",
 			len(classes))
 	case distinct <= fewClasses && c.Lists == 0:
-		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), symbolsOf(c, c.Values()), fmt.Sprintf("%d different names%s",
-			distinct, sameLetters(c.Values()))
+		s.Task, s.Classes = string(event.Multiclass), symbolsOf(c, c.Values())
+		g.labelWhy = fmt.Sprintf("%d different names%s", distinct, sameLetters(c.Values()))
 	default:
 		return &report.ExitError{
 			Code: report.ExitUsage,
@@ -371,8 +371,12 @@ func (g *guess) twoLabels(c *dataset.Column) {
 	no, yes := c.Values()[0], c.Values()[1] // numbers by size
 	why := "which is the larger"
 	means := func(name string, words []string) bool { return slices.Contains(words, strings.ToLower(name)) }
+	numbers, values := c.HeadNumbers(), c.HeadValues()
+	of := func(name string) float64 { return numbers[slices.Index(values, name)] }
 	switch {
-	case c.Numbers == c.Present:
+	case of(no) < of(yes):
+	case of(yes) < of(no):
+		no, yes = yes, no
 	case means(no, likelyYes), means(yes, likelyNo) && !means(yes, likelyYes):
 		no, yes, why = yes, no, "by its meaning"
 	case means(yes, likelyYes), means(no, likelyNo):

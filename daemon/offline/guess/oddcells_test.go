@@ -1,9 +1,12 @@
 package guess
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/refitd/refitd/daemon/offline/offlinetest"
 )
@@ -36,7 +39,9 @@ func TestInitOfOddCells(t *testing.T) {
 			t.Errorf("%s does not have %q", says, want)
 		}
 	}
-	for name, text := range map[string]string{"units": oddFile("EUR", "2024-01-02", "1"), "a label": oddFile("1", "2024-01-02", "0/1"), "a hole": oddFile("NA", "", "1"),
+	for name, text := range map[string]string{
+		"units":   oddFile("EUR", "2024-01-02", "1"),
+		"a label": oddFile("1", "2024-01-02", "0/1"), "a hole": oddFile("NA", "", "1"),
 		"an infinity": oddFile("inf", "2024-01-02", "1"), "a fault": oddFile("#REF!", "2024-01-02", "1")} {
 		if !sameEvents(t, offlinetest.WriteFile(t, strings.ReplaceAll(name, " ", "-")+".csv", text), "clicked") {
 			t.Errorf("no configuration of %s", name)
@@ -69,7 +74,8 @@ func TestInitOfTwoLabels(t *testing.T) {
 		{"👎", "👍"}: "👍 counts as 1, by its meaning", {"FALSCH", "WAHR"}: "WAHR counts as 1, by its meaning",
 		{"lost", "kept"}: "kept counts as 1, by its meaning", {"a", "b"}: "a counts as 1, the rarer of them",
 		{"0", "100"}: "100 counts as 1, which is the larger", {"2", "1"}: "2 counts as 1, which is the larger",
-		{"-1", "+1"}: "+1 counts as 1, which is the larger", {"+1", "0"}: "it is 0 or 1, or false or true",
+		{"100%", "20%"}: "100% counts as 1, which is the larger",
+		{"-1", "+1"}:    "+1 counts as 1, which is the larger", {"+1", "0"}: "it is 0 or 1, or false or true",
 	} {
 		var b strings.Builder
 		b.WriteString("user,label\n")
@@ -83,6 +89,23 @@ func TestInitOfTwoLabels(t *testing.T) {
 		if !sameEvents(t, offlinetest.WriteFile(t, "x.csv", b.String()), "label") {
 			t.Errorf("no configuration of %q", pair)
 		}
+	}
+	var file bytes.Buffer
+	type row struct {
+		User  string `parquet:"user"`
+		Label string `parquet:"label"`
+	}
+	w := parquet.NewGenericWriter[row](&file)
+	for i := range 300 {
+		if _, err := w.Write([]row{{fmt.Sprint("u", i%7), []string{"0", "1", "1"}[i%3]}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, m := guesses(t, "x.parquet", file.String(), Options{}); m.Schema.Positive != "1" {
+		t.Errorf("digits that are text in Parquet: %q counts as 1", m.Schema.Positive)
 	}
 	var b strings.Builder
 	for i := range 300 {

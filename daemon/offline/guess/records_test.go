@@ -57,8 +57,28 @@ var cellKinds = map[string]func(r *rand.Rand, i int) string{
 	"holes": func(r *rand.Rand, _ int) string {
 		return []string{"", "2.5", "nan", "NA", `\N`, "7", "-1e2"}[r.IntN(7)]
 	},
-	"names with NA": func(r *rand.Rand, _ int) string { return []string{"NA", "DE", "FR", `\N`, "None"}[r.IntN(5)] },
-	"large numbers": func(r *rand.Rand, _ int) string { return fmt.Sprint(76_561_197_960_265_728 + int64(r.IntN(50))) },
+	"names with NA": func(r *rand.Rand, _ int) string {
+		return []string{"NA", "DE", "FR", `\N`, "None"}[r.IntN(5)]
+	},
+	"large numbers": func(r *rand.Rand, _ int) string {
+		return fmt.Sprint(76_561_197_960_265_728 + int64(r.IntN(50)))
+	},
+	"money":      func(r *rand.Rand, _ int) string { return fmt.Sprintf("$%d,%03d.50", 1+r.IntN(9), r.IntN(1000)) },
+	"Swiss":      func(r *rand.Rand, _ int) string { return fmt.Sprintf("%d'%03d", 1+r.IntN(9), r.IntN(1000)) },
+	"per cent":   func(r *rand.Rand, _ int) string { return fmt.Sprintf("%d %%", r.IntN(100)) },
+	"brackets":   func(r *rand.Rand, _ int) string { return []string{"(1.5)", "2.5", "7", "−3"}[r.IntN(4)] },
+	"German day": func(_ *rand.Rand, i int) string { return fmt.Sprintf("%d.1.2024 10:%02d", 1+i/60, i%60) },
+	"mail times": func(_ *rand.Rand, i int) string {
+		return fmt.Sprintf("Mon, 01 Jan 2024 %02d:%02d:00 GMT", i/60, i%60)
+	},
+	"days of two orders": func(_ *rand.Rand, i int) string { return fmt.Sprintf("%d/%d/2024", 1+i/60, 1+i%12) },
+	"old times":          func(_ *rand.Rand, i int) string { return fmt.Sprintf("1955-01-%02d 10:00:00", 1+i/60) },
+	"one odd cell": func(_ *rand.Rand, i int) string {
+		if i == 77 {
+			return "tbd"
+		}
+		return fmt.Sprintf("%d.5", i*37%1000)
+	},
 	"odd text": func(r *rand.Rand, _ int) string {
 		return []string{"x \"y\"", "two, words", "ü", "1,5", "-0"}[r.IntN(5)]
 	},
