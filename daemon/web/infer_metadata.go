@@ -72,7 +72,7 @@ func (s *Server) allServed() bool {
 type modelReadyAnswer struct {
 	Name      string `json:"name"`  // of the model
 	Ready     bool   `json:"ready"` // the version, or a champion, can be loaded
-	*answered        // of a version that can
+	*identity        // of a version that can; the live model has none
 }
 
 // modelReady answers whether the champion, or the version of the path, can infer.
@@ -89,8 +89,10 @@ func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
 		status = http.StatusServiceUnavailable
 	} else {
 		w.Header().Set(versionHeader, v.header)
-		at := v.answered()
-		answer.Ready, answer.answered = true, &at
+		answer.Ready = true
+		if at := v.answered(); at.Live == nil {
+			answer.identity = &identity{at.Model, at.Version, at.Digest}
+		}
 	}
 	return request.Answer(w, status, answer)
 }
