@@ -165,7 +165,7 @@ var verbs = []struct {
 	},
 	{"completion", nil}, // text for a shell, and for man
 	{"man", nil},
-	{"version", nil},
+	{"version", []line{{"summary", report.Program{}, "without --bom"}}},
 }
 
 // commandLine returns the verbs that the command line has, from the structs of flags in cmd/refitd.

@@ -27,7 +27,7 @@ type fitCmd struct {
 	Kernel   string         `enum:",auto,anova,homogeneous"              default:"" placeholder:"KERNEL"     help:"anova (distinct features) or homogeneous; default by fields."`
 	Augment  bool           `                                                                                help:"Add a constant feature, which gives a homogeneous kernel linear terms."`
 	Penalty  string         `enum:",l1,l1l2,l1linf"                      default:"" placeholder:"l1linf"     help:"Penalty on the output weights: l1, l1l2 or l1linf."`
-	Lambda   string         `                                                       placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight; auto (default) tries several."`
+	Lambda   string         `                                                       placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight, or as 0.1max a fraction of the least that leaves no interactions; auto (default) tries several."`
 	MaxBasis *int           `                                                       placeholder:"20"         help:"Largest number of basis vectors."`
 	Refit    string         `enum:",auto,{refits}"                       default:"" placeholder:"REFIT"      help:"{refitsText}, the default where it applies."`
 	Solver   string         `enum:",hybrid,fista,stochastic,svrg,newton" default:"" placeholder:"hybrid"     help:"Solver: hybrid, fista, stochastic, svrg or newton."`
@@ -77,7 +77,7 @@ func (c *fitCmd) Run(a *app) error {
 	if o.Model, err = c.model(); err != nil {
 		return err
 	}
-	if o.Lambdas, err = c.lambdas(o.Model); err != nil {
+	if o.Lambdas, o.OfMax, err = c.lambdas(o.Model); err != nil {
 		return err
 	}
 	if c.MaxSteps < 0 {
@@ -158,26 +158,31 @@ func (c *fitCmd) model() (*config.Model, error) {
 	return m, nil
 }
 
-// lambdas returns the strengths of --lambda. auto empties the model's.
-func (c *fitCmd) lambdas(m *config.Model) ([]float64, error) {
+// lambdas returns the strengths of --lambda, and which of them are fractions of λ_max. auto empties the model's.
+func (c *fitCmd) lambdas(m *config.Model) (list []float64, ofMax []bool, err error) {
 	switch c.Lambda {
 	case "":
-		return nil, nil
+		return nil, nil, nil
 	case config.Auto:
 		m.Train.Lambda = 0
-		return nil, nil
+		return nil, nil, nil
 	}
-	var list []float64
+	refuse := func(format string, args ...any) error {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--lambda",
+			Err: fmt.Errorf("--lambda %s: %w", c.Lambda, fmt.Errorf(format, args...))}
+	}
 	for text := range strings.SplitSeq(c.Lambda, ",") {
-		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil || !(v > 0) || math.IsInf(v, 0) {
-			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--lambda",
-				Err: fmt.Errorf("--lambda %s: %q is not a positive number: write auto or numbers such as 1,3,10",
-					c.Lambda, text)}
+		number, fraction := strings.CutSuffix(strings.TrimSpace(text), "max")
+		v, err := strconv.ParseFloat(number, 64)
+		switch {
+		case err != nil || !(v > 0) || math.IsInf(v, 0):
+			return nil, nil, refuse("%q is not a positive number: write auto, numbers such as 1,3,10, or 0.1max", text)
+		case fraction && m.Train.Algorithm == config.FrankWolfeSVM:
+			return nil, nil, refuse("%s has no largest strength: write numbers such as 1,3,10", m.Train.Algorithm)
 		}
-		list = append(list, v)
+		list, ofMax = append(list, v), append(ofMax, fraction)
 	}
-	return list, nil
+	return list, ofMax, nil
 }
 
 // loadModel returns a model of a configuration file, which the caller may change.

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/offline/fit"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -52,6 +55,29 @@ func TestFitKernelOfLinearModel(t *testing.T) {
 			exit.Code == report.ExitUsage; refused != c.refused ||
 			!refused && err != nil {
 			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestLambdasOfMax: a strength that ends in max is a fraction of λ_max, which a support vector machine has not.
+func TestLambdasOfMax(t *testing.T) {
+	m := func(algorithm string) *config.Model {
+		return &config.Model{Train: config.Train{Algorithm: algorithm}}
+	}
+	c := fitCmd{Lambda: "0.1max, 3,1max"}
+	list, ofMax, err := c.lambdas(m(config.ConditionalGradient))
+	if err != nil || !slices.Equal(list, []float64{0.1, 3, 1}) || !slices.Equal(ofMax, []bool{true, false, true}) {
+		t.Errorf("%s is %v, %v, %v", c.Lambda, list, ofMax, err)
+	}
+	for text, algorithm := range map[string]string{
+		"0max": config.ConditionalGradient, "max": config.ConditionalGradient, "0.1min": config.ConditionalGradient,
+		"0.1max": config.FrankWolfeSVM, "%dmax": config.ConditionalGradient,
+	} {
+		c := fitCmd{Lambda: text}
+		exit := new(report.ExitError)
+		if _, _, err := c.lambdas(m(algorithm)); !errors.As(err, &exit) || exit.Key != "--lambda" ||
+			!strings.Contains(err.Error(), "--lambda "+text) {
+			t.Errorf("%s of %s: %v", text, algorithm, err)
 		}
 	}
 }

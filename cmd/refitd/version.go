@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/export"
+	"github.com/refitd/refitd/daemon/report"
 )
 
 // licences has the SPDX names of the licences of each module that is linked. A test makes it.
@@ -23,7 +24,7 @@ type versionCmd struct {
 // Run prints the version as --version does, or what the program is made of.
 func (c *versionCmd) Run(a *app) error {
 	if !c.BOM {
-		return a.print("refitd " + build.String() + "\n")
+		return a.out.Emit("summary", report.Program{Version: build.Version, Build: build.String()})
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -299,8 +299,8 @@ func TestMistakes(t *testing.T) {
 			`7:13 models[0].schema.time | is missing: write the field with the time of events: derived field "n" is of that | `},
 		{"count with a unit", "[user, item]", "[user, item], derived: [{name: n, kind: count, of: user, unit: day}]",
 			`7:156 models[0].schema.derived[0].unit | of kind count has none | `},
-		{"last without a field", "[user, item]", "[user, item], derived: [{name: n, kind: last, of: user, k: 3}]",
-			`7:117 models[0].schema.derived[0].field | is missing: write one of the categorical fields | `},
+		{"last without a field", "[user, item]", "[user, item, shop], derived: [{name: n, kind: last, of: user, k: 3}]",
+			`7:123 models[0].schema.derived[0].field | is missing: write one of the categorical fields | `},
 		{"last without a number", "[user, item]", "[user, item], derived: [{name: n, kind: last, of: user, field: item}]",
 			`7:117 models[0].schema.derived[0].k | is 0: write a whole number from 1 to 100 | `},
 		{"previous label with a number", "[user, item]", "[user, item], derived: [{name: n, kind: previous_label, of: " +

@@ -14,7 +14,7 @@ type Derived struct {
 	Name  string `json:"name"`            // of the field, which no event has
 	Kind  string `json:"kind"`            // previous_label, time_bin, age, count or last
 	Of    string `json:"of,omitempty"`    // categorical field whose names are the entities; not of a time_bin
-	Field string `json:"field,omitempty"` // last: categorical field whose names are kept
+	Field string `json:"field,omitempty"` // last: categorical field whose names are kept; empty is the other of two
 	Unit  string `json:"unit,omitempty"`  // time_bin: hour, weekday, day or month; age: second, minute, hour, day or week
 	K     int    `json:"k,omitempty"`     // last: events; previous_label of a regression: bins from label_min to label_max
 }
@@ -31,10 +31,16 @@ func (s *Schema) isMulti(d *Derived) bool {
 	return k != nil && k.HasField || d.Kind == string(event.PreviousLabel) && s.Task == string(event.Multilabel)
 }
 
-// takeDerived adds the names of derived fields to the lists that have all fields.
+// takeDerived adds the names of derived fields to the lists that have all fields. Of two categorical fields, the one
+// that is not the entity is that of last names.
 func (s *Schema) takeDerived() {
+	given := s.Categorical
 	for i := range s.Derived {
 		d := &s.Derived[i]
+		if at := slices.Index(given, d.Of); d.Field == "" && len(given) == 2 && at >= 0 &&
+			d.Kind == string(event.Last) {
+			d.Field = given[1-at]
+		}
 		if s.isMulti(d) {
 			s.Multi = append(slices.Clip(s.Multi), d.Name)
 		} else {

@@ -158,3 +158,22 @@ func TestDerived(t *testing.T) {
 		t.Errorf("%+v, %v", multilabel, problems)
 	}
 }
+
+// TestLastOfTheOtherField: of two categorical fields, a derived field of last names is of the one that is no entity, as
+// if that was written.
+func TestLastOfTheOtherField(t *testing.T) {
+	with := func(derived string) *Config {
+		c, problems := parse(t, strings.Replace(smallest, "[user, item]", "[user, item], derived: ["+derived+"]", 1))
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		return c
+	}
+	for of, field := range map[string]string{"user": "item", "item": "user"} {
+		given := with("{name: seen, kind: last, of: " + of + ", field: " + field + ", k: 3}")
+		if c := with("{name: seen, kind: last, of: " + of + ", k: 3}"); c.Hash() != given.Hash() ||
+			c.Models[0].Schema.Derived[0].Field != field {
+			t.Errorf("last names of %s are %+v", of, c.Models[0].Schema.Derived)
+		}
+	}
+}

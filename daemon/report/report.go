@@ -101,6 +101,15 @@ func (e *Emitter) Emit(kind string, line Line) error {
 	return nil
 }
 
+// Program ends version.
+type Program struct {
+	Version string `json:"version"` // of this program
+	Build   string `json:"build"`   // the same with the commit and the version of Go
+}
+
+// WriteText prints the build, as --version does.
+func (p Program) WriteText(w io.Writer) error { return say(w, "refitd %s\n", p.Build) }
+
 // Empty is a summary without fields.
 type Empty struct{}
 

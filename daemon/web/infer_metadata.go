@@ -68,10 +68,11 @@ func (s *Server) allServed() bool {
 	return true
 }
 
-// modelReadyAnswer says whether a version of a model can infer.
+// modelReadyAnswer says whether a version of a model can infer. The identity is an addition to the protocol.
 type modelReadyAnswer struct {
-	Name  string `json:"name"`  // of the model
-	Ready bool   `json:"ready"` // the version, or a champion, can be loaded
+	Name      string `json:"name"`  // of the model
+	Ready     bool   `json:"ready"` // the version, or a champion, can be loaded
+	*identity        // of a version that can; the live model has none
 }
 
 // modelReady answers whether the champion, or the version of the path, can infer.
@@ -80,7 +81,7 @@ func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	status := http.StatusOK
+	answer, status := modelReadyAnswer{Name: cache.Name}, http.StatusOK
 	v, err := s.chosen(r)
 	if _, bad := errors.AsType[*request.Error](err); bad { // no version has such a number
 		return err
@@ -88,8 +89,12 @@ func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
 		status = http.StatusServiceUnavailable
 	} else {
 		w.Header().Set(versionHeader, v.header)
+		answer.Ready = true
+		if at := v.answered(); at.Live == nil {
+			answer.identity = &identity{at.Model, at.Version, at.Digest}
+		}
 	}
-	return request.Answer(w, status, modelReadyAnswer{cache.Name, err == nil})
+	return request.Answer(w, status, answer)
 }
 
 // modelMetadata answers with the input and output tensors of the champion, or of the version of the path.

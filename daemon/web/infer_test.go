@@ -155,14 +155,20 @@ func TestInferenceProtocol(t *testing.T) {
 		t.Errorf("server metadata %+v", server)
 	}
 	var ready struct {
-		Name  string
-		Ready bool
+		Name    string
+		Ready   bool
+		Model   string
+		Version int64
+		Digest  string
 	}
-	if b.want(http.StatusOK, &ready, "GET", "/v2/models/ratings/ready", nil); ready.Name != "ratings" || !ready.Ready {
+	if b.want(http.StatusOK, &ready, "GET", "/v2/models/ratings/ready", nil); ready.Name != "ratings" || !ready.Ready ||
+		ready.Model != "ratings" || ready.Version != 1 || !strings.HasPrefix(ready.Digest, "sha256:") {
 		t.Errorf("ready %+v", ready)
 	}
-	if b.want(http.StatusServiceUnavailable, &ready, "GET", "/v2/models/ratings/versions/9/ready", nil); ready.Ready {
-		t.Errorf("a version that does not exist is ready")
+	ready.Version = 0
+	if b.want(http.StatusServiceUnavailable, &ready, "GET", "/v2/models/ratings/versions/9/ready", nil); ready.Ready ||
+		ready.Version != 0 {
+		t.Errorf("a version that does not exist is ready: %+v", ready)
 	}
 	b.want(http.StatusNotFound, nil, "GET", "/v2/models/none/ready", nil)
 	b.want(http.StatusBadRequest, nil, "GET", "/v2/models/ratings/versions/0/ready", nil)

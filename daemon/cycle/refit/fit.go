@@ -2,6 +2,7 @@ package refit
 
 import (
 	"context"
+	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
@@ -84,6 +85,11 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	}
 	j.Choices.MainOnly, _ = variational.ChooseInteractions(j, nil)
 	unit := convex.LambdaUnit(j.Rows.Problem)
+	if slices.Contains(in.OfMax, true) {
+		if in.Lambdas, err = fractionsOfMax(ctx, j, &in, settings); err != nil {
+			return nil, err
+		}
+	}
 	var linear *solver.Model
 	// Steps of several λ interleave; linear is the last model without basis vectors of any.
 	onStep := func(c *task.Candidate) {

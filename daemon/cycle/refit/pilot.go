@@ -3,6 +3,7 @@ package refit
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/gate"
@@ -181,6 +182,23 @@ func fitPathBy(ctx context.Context, j *task.Task, a solver.Algorithm, in *task.F
 	o.Warm = &solver.Warm{Model: best.Result.Model, Dual: best.Result.Dual}
 	whole, err := convex.PathBy(ctx, j, j.Rows.Problem, []float64{best.Lambda}, s, o, onStep)
 	return convex.OrOfPart(ctx, j, best, calls, whole, err)
+}
+
+// fractionsOfMax returns the given strengths per 10,000 rows, also those that are fractions of λ_max, above which no
+// basis vector enters.
+func fractionsOfMax(ctx context.Context, j *task.Task, in *task.FitInput, s solver.Settings) ([]float64, error) {
+	s.Rough = false // what was asked for is a share of this number
+	top, err := solver.LambdaMax(ctx, j.Rows.Problem, s)
+	if err != nil {
+		return nil, err
+	}
+	lambdas, unit := slices.Clone(in.Lambdas), convex.LambdaUnit(j.Rows.Problem)
+	for i, of := range solver.FractionsOf(top, in.Lambdas) {
+		if in.OfMax[i] {
+			lambdas[i] = of / unit
+		}
+	}
+	return lambdas, nil
 }
 
 // fitLambdas returns the strengths to try in an offline fit.

@@ -42,6 +42,7 @@ type Options struct {
 	Seed        uint64        `kong:"-"` // of the split and of the training
 	// per 10,000 rows of weight; empty takes that of the model, or several below λ_max
 	Lambdas  []float64        `kong:"-"`
+	OfMax    []bool           `kong:"-"` // those of Lambdas that are fractions of λ_max; nil for none
 	Now      func() time.Time `kong:"-"`
 	Progress *progress.Meter  `kong:"-"` // nil shows none
 }
@@ -84,6 +85,7 @@ func Run(ctx context.Context, o Options, out *report.Emitter) error {
 		Valid:    parts.valid,
 		Tables:   parts.known,
 		Lambdas:  o.Lambdas,
+		OfMax:    o.OfMax,
 		Workers:  o.Model.Train.Threads,
 		MaxSteps: o.MaxSteps,
 		Thorough: o.Thorough || o.Path != "",
@@ -225,8 +227,9 @@ func linearMetrics(ctx context.Context, in task.FitInput, fit *refit.FitOutcome,
 	m.Train.Kernel, m.Train.Augment, m.Train.Refit, m.Train.MaxBasis, m.Train.Linear = "anova", "false", "output", 0,
 		linearRidge
 	m.Resolve()
-	m.Train.FeatureMap = ""                                 // which is not linear
-	in.Model, in.OnStep, in.Lambdas = &m, nil, []float64{1} // λ weighs the basis vectors only, and this model has none
+	m.Train.FeatureMap = "" // which is not linear
+	// λ weighs the basis vectors only, and this model has none
+	in.Model, in.OnStep, in.Lambdas, in.OfMax = &m, nil, []float64{1}, nil
 	linear, err := refit.Fit(ctx, in)
 	if task.IsInterrupted(err) {
 		return nil, nil

@@ -1,9 +1,11 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -54,6 +56,35 @@ func TestFitChoosesOnValidation(t *testing.T) {
 		"snapshot.payload_digest") {
 		t.Errorf("another run with 2 threads: digest %v, first %v", offlinetest.Get(again, "snapshot.payload_digest"),
 			offlinetest.Get(summary, "snapshot.payload_digest"))
+	}
+}
+
+// TestFitFractionsOfMax: a strength that is a fraction of λ_max says so by what enters: nothing above all of it, basis
+// vectors below.
+func TestFitFractionsOfMax(t *testing.T) {
+	path := offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(400, 1, offlinetest.Quadrant))
+	o := fitOptions(t, dataset.LIBSVM, "", path)
+	o.Model.Train.MaxBasis, o.Thorough = 2, true
+	o.Lambdas, o.OfMax = []float64{1.01, 0.1, 3}, []bool{true, true, false}
+	largest := make(map[float64]float64) // k by λ
+	for _, l := range fitLines(t, o) {
+		if l["type"] == "step" {
+			lambda := offlinetest.Number(t, l, "lambda")
+			largest[lambda] = max(largest[lambda], offlinetest.Number(t, l, "k"))
+		}
+	}
+	if len(largest) != 3 {
+		t.Fatalf("tried %v", largest)
+	}
+	if _, given := largest[3]; !given {
+		t.Errorf("3 is none of %v", largest)
+	}
+	top := slices.Max(slices.Collect(maps.Keys(largest)))
+	tenth := slices.MinFunc(slices.Collect(maps.Keys(largest)), func(a, b float64) int {
+		return cmp.Compare(math.Abs(a-top/10.1), math.Abs(b-top/10.1))
+	})
+	if largest[top] != 0 || largest[tenth] == 0 || math.Abs(tenth*10.1/top-1) > 1e-9 {
+		t.Errorf("basis vectors by λ: %v, want none at 1.01 of λ_max and some at 0.1", largest)
 	}
 }
 

@@ -18,6 +18,7 @@ type FitInput struct {
 	Valid   []event.Event
 	Tables  *tables.Set // joined to the events, for the version; nil without tables
 	Lambdas []float64   // per 10,000 rows; empty chooses them from λ_max
+	OfMax   []bool      // those of Lambdas that are fractions of λ_max instead; nil for none
 	Workers int
 	// MaxSteps bounds the basis vectors tried per λ; 0 does not.
 	MaxSteps int
