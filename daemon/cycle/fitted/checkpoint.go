@@ -268,8 +268,8 @@ func (ch *Fitted) WriteCheckpoint(w io.Writer) error {
 	return nil
 }
 
-// Restore builds a champion from its snapshot and from what WriteCheckpoint wrote of it. The error says what does not fit; the
-// caller then starts without a champion, and the next refit makes one.
+// Restore builds a champion from its snapshot and from what WriteCheckpoint wrote of it. The error says what does not
+// fit; the caller then starts without a champion, and the next refit makes one.
 func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, error) {
 	var k Checkpoint
 	from := gob.NewDecoder(bytes.NewReader(keep))
