@@ -277,5 +277,6 @@ func (r *solve) finish(ctx context.Context) *Result {
 	if res.GapKind == Certified {
 		r.conclusion()
 	}
-	return res
+	own := *res // a pointer into the solve would keep all its scratch as long as the result
+	return &own
 }

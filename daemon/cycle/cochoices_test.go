@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -45,8 +46,8 @@ func TestListsFollowTheLastChoices(t *testing.T) {
 	c, events := newCycle(t, m), groupChoices(6000)
 	ch := mustRefit(t, c, choicesSample(events))
 	c.Install(ch)
-	keep, err := ch.Checkpoint()
-	if err != nil {
+	var keep bytes.Buffer
+	if err := ch.WriteCheckpoint(&keep); err != nil {
 		t.Fatal(err)
 	}
 	version, err := scorer.NewModel(ch.Contents(m))
@@ -98,7 +99,7 @@ func TestListsFollowTheLastChoices(t *testing.T) {
 		t.Errorf("of ten names after three of group 3, %d are of it", n)
 	}
 	ch.Version.Version = version.Manifest().Version
-	again, err := fitted.Restore(m, version, keep)
+	again, err := fitted.Restore(m, version, keep.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -162,15 +163,15 @@ func TestPopularityOfVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	ch.Version.Version = manifest.Version
-	keep, err := ch.Checkpoint()
-	if err != nil {
+	var keep bytes.Buffer
+	if err := ch.WriteCheckpoint(&keep); err != nil {
 		t.Fatal(err)
 	}
 	version, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := fitted.Restore(m, version, keep)
+	again, err := fitted.Restore(m, version, keep.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}

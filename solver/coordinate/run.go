@@ -418,5 +418,6 @@ func (r *run) finish(status solver.Status) (*solver.Result, error) {
 	if res.Objective > 0 {
 		res.GapRelative = 1
 	}
-	return res, nil
+	own := *res // a pointer into the run would keep all its scratch as long as the result
+	return &own, nil
 }

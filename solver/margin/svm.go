@@ -281,7 +281,8 @@ func (f *fit) finish(ctx context.Context) *solver.Result {
 	if r.Status == solver.Stalled && !f.s.Rough && r.Gap <= f.s.Tolerance*r.Objective && ctx.Err() == nil {
 		r.Status = solver.Converged
 	}
-	return r
+	own := *r // a pointer into the fit would keep all its scratch as long as the result
+	return &own
 }
 
 // DualObjective is the GapBound of a gap to the value of a dual solution.

@@ -5,15 +5,17 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/floats/scalar"
+	"gonum.org/v1/gonum/lapack/gonum"
 )
 
 // TestSolve: a times the solution is the right side, whatever is above the diagonal, and what is not positive definite
 // leaves the right side.
 func TestSolve(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{1, 2, 7, 100} {
+	for _, n := range []int{1, 2, 7, 12, 100} {
 		a, want := make([]float64, n*n), make([]float64, n)
 		for range n {
 			row := make([]float64, n)
@@ -34,8 +36,14 @@ func TestSolve(t *testing.T) {
 				lower[i*n+j] = rng.NormFloat64()
 			}
 		}
+		factor, same := slices.Clone(lower), slices.Clone(x)
 		if !Solve(lower, x) {
 			t.Fatalf("%d: not solved", n)
+		}
+		var lapack gonum.Implementation
+		lapack.Dpotrf(blas.Lower, n, factor, n)
+		if lapack.Dpotrs(blas.Lower, n, 1, factor, n, same, 1); !slices.Equal(x, same) {
+			t.Errorf("%d: not to the bit what gonum solves", n)
 		}
 		for i := range n {
 			if got := floats.Dot(a[i*n:i*n+n], x); !scalar.EqualWithinAbs(got, want[i], 1e-9) {
@@ -79,5 +87,24 @@ func TestDowndate(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// BenchmarkSolve solves for the parts of a mixture. An operation is one system.
+func BenchmarkSolve(b *testing.B) {
+	const n = 12
+	rng := rand.New(rand.NewPCG(5, 6))
+	a, x := make([]float64, n*n), make([]float64, n)
+	for i := range a {
+		a[i] = rng.NormFloat64()
+	}
+	for i := range n {
+		a[i*n+i] += 20
+	}
+	factor := make([]float64, n*n)
+	for b.Loop() {
+		copy(factor, a)
+		x[0] = 1
+		Solve(factor, x)
 	}
 }

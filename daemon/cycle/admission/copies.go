@@ -44,9 +44,9 @@ type copies struct {
 	fields  *givenFields
 	keys    []uint32 // of the last events that counted; their oldest is at next once there are copiesMemory
 	next    int
-	count   map[uint32]uint16 // events of a key in keys
-	flooded recent[uint16]    // keys of which copies were left out, with the events of them that counted
-	single  int               // keys that came once
+	count   keyCounts      // events of a key in keys
+	flooded recent[uint16] // keys of which copies were left out, with the events of them that counted
+	single  int            // keys that came once
 	isNew   [copiesWindow]bool
 	events  int // of all
 	news    int // in isNew
@@ -56,7 +56,7 @@ type copies struct {
 func newCopies(schema *event.Schema) *copies { return newCopiesOf(givenFieldsOf(schema)) }
 
 func newCopiesOf(fields *givenFields) *copies {
-	return &copies{fields: fields, count: make(map[uint32]uint16), flooded: newRecent[uint16](copiesMarked)}
+	return &copies{fields: fields, flooded: newRecent[uint16](copiesMarked)}
 }
 
 // givenFields are what copies of an event have in common: its time and the fields that it came with. What comes in
@@ -87,33 +87,29 @@ func givenFieldsOf(s *event.Schema) *givenFields {
 	return f
 }
 
-// key returns the key of an event.
+// key returns the key of an event. Names and the start are hashed with the seed: nobody else can say which events have
+// one key.
 func (f *givenFields) key(ev *event.Event) uint32 {
-	var h maphash.Hash
-	h.SetSeed(f.seed)
-	maphash.WriteComparable(&h, ev.Time)
-	end := func() { h.WriteByte(0xff) } // in no UTF-8
+	h := rows.MixHash(maphash.String(f.seed, ""), uint64(ev.Time), 0)
 	for _, i := range f.categorical {
-		h.WriteString(ev.Categorical[i])
-		end()
+		h = rows.MixHash(h, maphash.String(f.seed, ev.Categorical[i]), 0)
 	}
 	for _, i := range f.numeric {
-		maphash.WriteComparable(&h, math.Float64bits(ev.Numeric[i]))
+		h = rows.MixHash(h, math.Float64bits(ev.Numeric[i]), 0)
 	}
 	for _, i := range f.multi {
+		h = rows.MixHash(h, uint64(len(ev.Multi[i])), 0)
 		for _, name := range ev.Multi[i] {
-			h.WriteString(name)
-			end()
+			h = rows.MixHash(h, maphash.String(f.seed, name), 0)
 		}
-		end()
 	}
-	return uint32(h.Sum64())
+	return uint32(h)
 }
 
 // take takes up an event and reports whether it is a copy in a flood.
 func (c *copies) take(ev *event.Event) bool {
 	key := c.fields.key(ev)
-	known := c.count[key]
+	known := c.count.of(key)
 	before := known > 0
 	at := &c.isNew[c.events%copiesWindow]
 	c.events++
@@ -163,17 +159,73 @@ func (c *copies) remember(key uint32) {
 
 // add adds one event of a key, or takes it away.
 func (c *copies) add(key uint32, n int) {
-	of := c.count[key]
-	if of == 1 {
+	of := c.count.add(key, n)
+	if n > 0 && of == 2 || n < 0 && of == 0 {
 		c.single--
-	}
-	of = uint16(int(of) + n)
-	if c.count[key] = of; of == 0 {
-		delete(c.count, key)
 	}
 	if of == 1 {
 		c.single++
 	}
+}
+
+// keyCounts counts events of keys, which are hashes: a table with linear probing, at most half full. A map took
+// three times as long.
+type keyCounts struct {
+	table []keyCount // a power of two
+	used  int
+}
+
+// keyCount has no events where it is free.
+type keyCount struct{ key, events uint32 }
+
+// place returns where a key is, or would be.
+func (k *keyCounts) place(key uint32) uint32 {
+	mask := uint32(len(k.table) - 1)
+	at := key & mask
+	for k.table[at].events > 0 && k.table[at].key != key {
+		at = (at + 1) & mask
+	}
+	return at
+}
+
+// of returns the events of a key.
+func (k *keyCounts) of(key uint32) uint16 {
+	if len(k.table) == 0 {
+		return 0
+	}
+	return uint16(k.table[k.place(key)].events)
+}
+
+// add adds n events of a key, which has so many where n is negative, and returns how many it has then.
+func (k *keyCounts) add(key uint32, n int) uint32 {
+	if 2*(k.used+1) > len(k.table) && k.of(key) == 0 {
+		old := k.table
+		k.table = make([]keyCount, max(16, 2*len(old)))
+		for _, of := range old {
+			if of.events > 0 {
+				k.table[k.place(of.key)] = of
+			}
+		}
+	}
+	at := k.place(key)
+	of := &k.table[at]
+	if of.events == 0 {
+		of.key = key
+		k.used++
+	}
+	if of.events = uint32(int(of.events) + n); of.events > 0 {
+		return of.events
+	}
+	k.used--
+	// Entries after it that would not be found any more move up (Knuth, volume 3, section 6.4, algorithm R).
+	mask := uint32(len(k.table) - 1)
+	for next := (at + 1) & mask; k.table[next].events > 0; next = (next + 1) & mask {
+		if home := k.table[next].key & mask; (next-home)&mask >= (next-at)&mask {
+			k.table[at], at = k.table[next], next
+		}
+	}
+	k.table[at] = keyCount{}
+	return 0
 }
 
 // IsFlooded reports whether copies are left out at present.

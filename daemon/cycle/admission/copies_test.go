@@ -53,7 +53,7 @@ func TestCopies(t *testing.T) {
 			learned := 0
 			for i := range 5000 {
 				kind := sent(i)
-				isNew := c.count[c.fields.key(of(kind))] == 0
+				isNew := c.count.of(c.fields.key(of(kind))) == 0
 				switch isCopy := c.take(of(kind)); {
 				case isCopy && isNew:
 					t.Fatalf("%s, %s: a new event is taken for a copy", name, flood)
@@ -113,8 +113,48 @@ func TestFloodsAreRemembered(t *testing.T) {
 		c.take(at(10_000 + i))
 	}
 	key := c.fields.key(at(1500))
-	if n, ok := c.flooded.get(uint64(key)); !ok || n != 1 || c.count[key] != 0 {
-		t.Errorf("%d events counted, known: %t, remembered: %d", n, ok, c.count[key])
+	if n, ok := c.flooded.get(uint64(key)); !ok || n != 1 || c.count.of(key) != 0 {
+		t.Errorf("%d events counted, known: %t, remembered: %d", n, ok, c.count.of(key))
+	}
+}
+
+// TestKeyCounts: keys, many of which have one home, are counted as by a map.
+func TestKeyCounts(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	var counts keyCounts
+	want := make(map[uint32]uint32)
+	for i := range 20_000 {
+		key, n := uint32(r.IntN(40))<<16|uint32(r.IntN(1+i/10)), 1
+		if want[key] > 0 && r.IntN(2) == 0 {
+			n = -1
+		}
+		want[key] = uint32(int(want[key]) + n)
+		if got := counts.add(key, n); got != want[key] {
+			t.Fatalf("%d events of key %x, want %d", got, key, want[key])
+		}
+		if want[key] == 0 {
+			delete(want, key)
+		}
+		if other := uint32(r.IntN(40))<<16 | uint32(r.IntN(1+i/10)); uint32(counts.of(other)) != want[other] {
+			t.Fatalf("%d events of key %x, want %d", counts.of(other), other, want[other])
+		}
+	}
+	if counts.used != len(want) || counts.used < 1000 {
+		t.Errorf("%d keys, want %d", counts.used, len(want))
+	}
+}
+
+// BenchmarkCopies takes up events of two names that do not come again. An operation is one event.
+func BenchmarkCopies(b *testing.B) {
+	c := newCopies(&event.Schema{Categorical: make([]string, 2)})
+	ev, names := event.Event{Weight: 1, Categorical: make([]string, 2)}, make([]string, 1000)
+	for i := range names {
+		names[i] = fmt.Sprint("name-", i)
+	}
+	for b.Loop() {
+		ev.Time++
+		ev.Categorical[0], ev.Categorical[1] = names[ev.Time%1000], names[ev.Time%777]
+		c.take(&ev)
 	}
 }
 
@@ -127,9 +167,9 @@ func TestCopiesForEver(t *testing.T) {
 		ev.Numeric[0] = float64(i)
 		c.take(&ev)
 	}
-	if used := int(heap() - before); used > copiesMemory*copyEntryBytes || len(c.count) > copiesMemory ||
+	if used := int(heap() - before); used > copiesMemory*copyEntryBytes || c.count.used > copiesMemory ||
 		c.single < copiesMemory-50 {
-		t.Errorf("%d events take %d bytes, counted are %d", len(c.count), used, copiesMemory*copyEntryBytes)
+		t.Errorf("%d events take %d bytes, counted are %d", c.count.used, used, copiesMemory*copyEntryBytes)
 	}
 	for range copiesMemory + copiesWindow {
 		c.take(&ev)

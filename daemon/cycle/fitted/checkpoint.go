@@ -2,9 +2,11 @@ package fitted
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -219,20 +221,27 @@ type Checkpoint struct {
 	Vectors       []*vectors.Prior
 }
 
-// CheckpointFormat defines the file: a reader refuses any other.
-const CheckpointFormat = 1
+// CheckpointFormat defines the file: a reader refuses later ones. Of format 1 the posteriors are in the first message.
+const CheckpointFormat = 2
 
-// Checkpoint returns the part of a champion that its snapshot does not hold: precisions, covariances and baselines.
-func (ch *Fitted) Checkpoint() ([]byte, error) {
+// keptState is the message of one posterior, nil for none. gob holds a message in memory while it is written: all of
+// them in one took several times as much as they do.
+type keptState struct{ State *posterior.State }
+
+// states are where the posteriors of a checkpoint go, in the order of their messages.
+func (k *Checkpoint) states() []**posterior.State {
+	return []**posterior.State{&k.Posterior, &k.Gaussian, &k.Clean, &k.CleanGaussian}
+}
+
+// WriteCheckpoint writes the part of a champion that its snapshot does not hold: precisions, covariances and baselines.
+func (ch *Fitted) WriteCheckpoint(w io.Writer) error {
 	k := Checkpoint{
-		Format:    CheckpointFormat,
-		Version:   ch.Version.Version,
-		Lambda:    ch.Lambda,
-		Posterior: ch.Posterior,
-		Gaussian:  ch.Gaussian,
-		Horizon:   ch.Horizon,
-		Map:       ch.Vocabulary.Map,
-		MapRidge:  ch.MapRidge,
+		Format:   CheckpointFormat,
+		Version:  ch.Version.Version,
+		Lambda:   ch.Lambda,
+		Horizon:  ch.Horizon,
+		Map:      ch.Vocabulary.Map,
+		MapRidge: ch.MapRidge,
 	}
 	if ch.Posterior != nil && ch.Posterior.Group != nil {
 		k.Convex = ch.Convex
@@ -240,26 +249,41 @@ func (ch *Fitted) Checkpoint() ([]byte, error) {
 	k.HeldOut, k.Link, k.Precisions, k.Dual, k.Scale = ch.HeldOut, ch.Link, ch.Precisions, ch.Dual, ch.Scale
 	k.Factor, k.Vectors = ch.Factor, ch.Vectors
 	k.Popular, k.PopularOnly = ch.Popular, ch.PopularOnly
-	if ch.WithoutHoldout != nil {
-		k.Clean, k.CleanGaussian = ch.WithoutHoldout.Posterior, ch.WithoutHoldout.Gaussian
-	}
 	if ch.Means != nil {
 		k.Global, k.ByName, k.Majority, k.Frequencies = ch.Means.Global, ch.Means.ByName, ch.Means.Majority,
 			ch.Means.Frequencies
 	}
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(&k); err != nil {
-		return nil, fmt.Errorf("cycle: keep version %d: %w", ch.Version.Version, err)
+	states := []*posterior.State{ch.Posterior, ch.Gaussian, nil, nil}
+	if ch.WithoutHoldout != nil {
+		states[2], states[3] = ch.WithoutHoldout.Posterior, ch.WithoutHoldout.Gaussian
 	}
-	return b.Bytes(), nil
+	to := gob.NewEncoder(w)
+	err := to.Encode(&k)
+	for _, s := range states {
+		err = cmp.Or(err, to.Encode(keptState{s}))
+	}
+	if err != nil {
+		return fmt.Errorf("cycle: keep version %d: %w", ch.Version.Version, err)
+	}
+	return nil
 }
 
-// Restore builds a champion from its snapshot and from what Keep returned for it. The error says what does not fit; the
-// caller then starts without a champion, and the next refit makes one.
+// Restore builds a champion from its snapshot and from what WriteCheckpoint wrote of it. The error says what does not
+// fit; the caller then starts without a champion, and the next refit makes one.
 func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, error) {
 	var k Checkpoint
-	if err := gob.NewDecoder(bytes.NewReader(keep)).Decode(&k); err != nil {
+	from := gob.NewDecoder(bytes.NewReader(keep))
+	if err := from.Decode(&k); err != nil {
 		return nil, fmt.Errorf("cycle: kept posterior: %w", err)
+	}
+	if k.Format == CheckpointFormat {
+		for _, s := range k.states() {
+			var kept keptState
+			if err := from.Decode(&kept); err != nil {
+				return nil, fmt.Errorf("cycle: kept posterior: %w", err)
+			}
+			*s = kept.State
+		}
 	}
 	return revive(m, model, &k)
 }
@@ -268,8 +292,8 @@ func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, erro
 // levels, without which updates of levels begin with the next refit.
 func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, error) {
 	manifest, c := model.Manifest(), model.Contents()
-	if k.Format != CheckpointFormat {
-		return nil, fmt.Errorf("cycle: kept posterior of format %d, this build reads %d: %w", k.Format, CheckpointFormat,
+	if k.Format < 1 || k.Format > CheckpointFormat {
+		return nil, fmt.Errorf("cycle: kept posterior of format %d, this build reads 1 to %d: %w", k.Format, CheckpointFormat,
 			ErrOtherBuild)
 	}
 	if k.Version != manifest.Version {
@@ -283,7 +307,8 @@ func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, err
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range []*posterior.State{k.Posterior, k.Gaussian, k.Clean, k.CleanGaussian} {
+	for _, s := range k.states() {
+		p := *s
 		if p == nil {
 			continue
 		}

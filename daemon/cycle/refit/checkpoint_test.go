@@ -55,8 +55,8 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 		Gaussian: variational.PrecisionsAnew,
 		Refits:   2,
 	}
-	keep, err := ch.Checkpoint()
-	if err != nil {
+	var keep bytes.Buffer
+	if err := ch.WriteCheckpoint(&keep); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err = fitted.Restore(m, opened, keep); err != nil {
+	if again, err = fitted.Restore(m, opened, keep.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	if len(again.Golden) != len(opened.Contents().Golden) {
@@ -87,22 +87,31 @@ func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Eve
 		ch.Posterior != nil && ch.Posterior.Group != nil && !reflect.DeepEqual(again.Convex, ch.Convex) {
 		t.Error("the revived champion differs")
 	}
-	if _, err := fitted.Restore(m, opened, keep[:len(keep)/2]); err == nil {
+	if _, err := fitted.Restore(m, opened, keep.Bytes()[:keep.Len()/2]); err == nil {
 		t.Error("half a posterior is accepted")
 	}
-	if _, err := fitted.Restore(other, opened, keep); err == nil {
+	if _, err := fitted.Restore(other, opened, keep.Bytes()); err == nil {
 		t.Error("another configuration is accepted")
 	}
-	var k fitted.Checkpoint
-	if err := gob.NewDecoder(bytes.NewReader(keep)).Decode(&k); err != nil {
-		t.Fatal(err)
+	encoded := func(format int) []byte { // in one message, as format 1 is
+		var k fitted.Checkpoint
+		if err := gob.NewDecoder(bytes.NewReader(keep.Bytes())).Decode(&k); err != nil {
+			t.Fatal(err)
+		}
+		k.Format, k.Posterior, k.Gaussian = format, ch.Posterior, ch.Gaussian
+		if w := ch.WithoutHoldout; w != nil {
+			k.Clean, k.CleanGaussian = w.Posterior, w.Gaussian
+		}
+		var b bytes.Buffer
+		if err := gob.NewEncoder(&b).Encode(&k); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
 	}
-	k.Format++
-	var later bytes.Buffer
-	if err := gob.NewEncoder(&later).Encode(&k); err != nil {
-		t.Fatal(err)
+	if before, err := fitted.Restore(m, opened, encoded(1)); err != nil || !reflect.DeepEqual(before, again) {
+		t.Errorf("what an earlier build kept is not restored to the same: %v", err)
 	}
-	if _, err := fitted.Restore(m, opened, later.Bytes()); !errors.Is(err, fitted.ErrOtherBuild) {
+	if _, err := fitted.Restore(m, opened, encoded(fitted.CheckpointFormat+1)); !errors.Is(err, fitted.ErrOtherBuild) {
 		t.Errorf("a posterior of a later format: %v", err)
 	}
 	return again

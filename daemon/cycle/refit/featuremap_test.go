@@ -1,6 +1,7 @@
 package refit_test
 
 import (
+	"bytes"
 	"math"
 	"reflect"
 	"testing"
@@ -54,15 +55,15 @@ func TestFeatureMapIsPublished(t *testing.T) {
 		if fm := published.Schema().FeatureMap; (fm != nil) == linear {
 			t.Fatalf("linear %t: published with a map: %t", linear, fm != nil)
 		}
-		keep, err := ch.Checkpoint()
-		if err != nil {
+		var keep bytes.Buffer
+		if err := ch.WriteCheckpoint(&keep); err != nil {
 			t.Fatal(err)
 		}
 		manifest := published.Manifest()
 		if manifest.ConfigHash != m.Hash() {
 			t.Fatal("another configuration")
 		}
-		again, err := fitted.Restore(m, published, keep)
+		again, err := fitted.Restore(m, published, keep.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}

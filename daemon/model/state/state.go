@@ -293,9 +293,9 @@ func (s *State) Witness() error {
 
 // Keep stores the precisions and covariances of a champion, so that a restart continues where it stopped.
 func (s *State) Keep(ch *fitted.Fitted) error {
-	b, err := ch.Checkpoint()
-	if err = errors.Join(err, failpoint.At(failpoint.DaemonKeep)); err == nil {
-		err = durable.WriteFile(filepath.Join(s.Dir, config.PosteriorFile), 0o600, durable.Bytes(b))
+	err := failpoint.At(failpoint.DaemonKeep)
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(s.Dir, config.PosteriorFile), 0o600, ch.WriteCheckpoint)
 	}
 	if err != nil {
 		return ingest.StateError(fmt.Errorf("model: keep the posterior: %w", err), s.Dir)

@@ -188,9 +188,12 @@ func sweepAll(ctx context.Context, j *task.Task, stage *task.VariationalFit, t *
 		} else if err != nil {
 			return nil, 0, err
 		}
-		last = state.Clone()
+		if done+1 == n {
+			return state, n, nil
+		}
+		last = state.Clone() // an interrupted sweep leaves state between two
 	}
-	return last, n, nil
+	return nil, 0, nil
 }
 
 // allRows are the rows of a sample together: training, select and gate rows, over a vocabulary that has the names of
