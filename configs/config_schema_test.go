@@ -49,7 +49,7 @@ var scalars = map[reflect.Type]object{
 		{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "number"}, {"exclusiveMinimum", 0}}}},
 	},
 	reflect.TypeFor[config.CatchUp](): {
-		{"anyOf", []any{object{{"const", "learn_all"}}, object{{"$ref", "#/$defs/duration"}}}},
+		{"anyOf", []any{object{{"enum", []any{"auto", "learn_all"}}}, object{{"$ref", "#/$defs/duration"}}}},
 	},
 	reflect.TypeFor[config.Linear]():    {{"type", "string"}, {"pattern", `^(none|ridge:[0-9.]+([eE][-+]?[0-9]+)?)$`}},
 	reflect.TypeFor[config.ClassName](): {{"type", []string{"string", "integer", "number", "boolean"}}},

@@ -136,10 +136,19 @@ daemon/export
 	consumer/event daemon/config daemon/cycle/rows sketch snapshot snapshot/format snapshot/publish
 daemon/faults
 daemon/ingest
-	consumer consumer/event consumer/event/avro consumer/event/framing consumer/event/jsonschema consumer/event/protobuf
-	consumer/registry daemon/choices daemon/cluster daemon/config daemon/crash daemon/cycle daemon/cycle/encode
-	daemon/cycle/rows daemon/cycle/tables daemon/cycle/updates daemon/ingest/pasts daemon/report sketch snapshot/backoff
-	snapshot/durable snapshot/failpoint snapshot/format
+	consumer consumer/event consumer/event/framing daemon/choices daemon/cluster daemon/config daemon/crash daemon/cycle
+	daemon/cycle/encode daemon/cycle/rows daemon/cycle/tables daemon/cycle/updates daemon/ingest/binding
+	daemon/ingest/formats daemon/ingest/negatives daemon/ingest/pasts daemon/report sketch snapshot/failpoint
+	snapshot/format
+daemon/ingest/binding
+	consumer consumer/event daemon/config sketch
+daemon/ingest/formats
+	consumer/event consumer/event/avro consumer/event/framing consumer/event/jsonschema consumer/event/protobuf
+	consumer/registry daemon/config daemon/report sketch snapshot/backoff snapshot/durable
+daemon/ingest/ingesttest
+	consumer daemon/config
+daemon/ingest/negatives
+	consumer/event daemon/config daemon/cycle daemon/cycle/encode daemon/cycle/rows sketch
 daemon/ingest/pasts
 	consumer/event daemon/config daemon/cycle/rows daemon/cycle/tables sketch
 daemon/logs
@@ -149,10 +158,10 @@ daemon/memory
 	solver/posterior solver/posterior/online solver/posterior/sweep
 daemon/model
 	consumer consumer/event daemon/announce daemon/cluster daemon/config daemon/crash daemon/curves daemon/cycle
-	daemon/cycle/admission daemon/cycle/fitted daemon/ingest daemon/memory daemon/model/metrics daemon/model/part
-	daemon/model/read daemon/model/role daemon/model/state daemon/model/train daemon/model/versions daemon/notify
-	daemon/quality daemon/report daemon/scoring daemon/vectors daemon/web daemon/web/statuspage sketch snapshot
-	snapshot/durable snapshot/publish
+	daemon/cycle/admission daemon/cycle/fitted daemon/ingest daemon/ingest/formats daemon/memory daemon/model/metrics
+	daemon/model/part daemon/model/read daemon/model/role daemon/model/state daemon/model/train daemon/model/versions
+	daemon/notify daemon/quality daemon/report daemon/scoring daemon/vectors daemon/web daemon/web/statuspage sketch
+	snapshot snapshot/durable snapshot/publish
 daemon/model/metrics
 	consumer/event daemon/config daemon/cycle/drift daemon/cycle/fitted daemon/cycle/guard daemon/deadletter
 	daemon/durations daemon/ingest daemon/report daemon/scoring daemon/shard
@@ -162,15 +171,17 @@ daemon/model/part
 	consumer daemon/config daemon/model/metrics daemon/report
 daemon/model/read
 	consumer consumer/event consumer/event/framing daemon/choices daemon/config daemon/crash daemon/curves daemon/cycle
-	daemon/cycle/fitted daemon/deadletter daemon/ingest daemon/ingest/pasts daemon/model/part daemon/model/role
-	daemon/model/state daemon/report daemon/scoring daemon/traces daemon/web/statuspage sketch snapshot snapshot/backoff
-	snapshot/durable
+	daemon/cycle/fitted daemon/deadletter daemon/ingest daemon/ingest/formats daemon/ingest/negatives
+	daemon/ingest/pasts daemon/model/part daemon/model/role daemon/model/state daemon/report daemon/scoring
+	daemon/traces daemon/web/statuspage sketch snapshot snapshot/backoff snapshot/durable
 daemon/model/role
 	consumer daemon/cluster daemon/config daemon/cycle daemon/cycle/rows daemon/cycle/updates daemon/ingest
-	daemon/memory daemon/model/part daemon/model/state daemon/publish daemon/report daemon/shard sketch snapshot/durable
+	daemon/ingest/binding daemon/memory daemon/model/part daemon/model/state daemon/publish daemon/report daemon/shard
+	sketch snapshot/durable
 daemon/model/state
-	consumer daemon/config daemon/crash daemon/cycle daemon/cycle/fitted daemon/ingest daemon/model/part daemon/report
-	daemon/space daemon/statedir sketch snapshot snapshot/durable snapshot/failpoint snapshot/format snapshot/publish
+	consumer daemon/config daemon/crash daemon/cycle daemon/cycle/fitted daemon/ingest daemon/ingest/binding
+	daemon/model/part daemon/report daemon/space daemon/statedir sketch snapshot snapshot/durable snapshot/failpoint
+	snapshot/format snapshot/publish
 daemon/model/train
 	daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/admission daemon/cycle/encode daemon/cycle/fitted
 	daemon/cycle/schedule daemon/cycle/updates daemon/durations daemon/ingest daemon/model/metrics daemon/model/part
@@ -183,8 +194,9 @@ daemon/model/versions
 daemon/notify
 	daemon/curves snapshot snapshot/backoff snapshot/durable snapshot/publish
 daemon/offline
-	consumer/event daemon/config daemon/cycle/tables daemon/dataset daemon/export daemon/ingest daemon/ingest/pasts
-	daemon/progress daemon/report sketch snapshot snapshot/durable snapshot/format snapshot/objects snapshot/publish
+	consumer/event daemon/config daemon/cycle/tables daemon/dataset daemon/export daemon/ingest daemon/ingest/binding
+	daemon/ingest/formats daemon/ingest/pasts daemon/progress daemon/report sketch snapshot snapshot/durable
+	snapshot/format snapshot/objects snapshot/publish
 daemon/offline/backtest
 	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/drift daemon/cycle/encode
 	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/schedule

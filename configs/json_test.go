@@ -83,6 +83,7 @@ var verbs = []struct {
 	{"check event", []line{{"event", report.MappedEvent{}, "each model"}, {"summary", report.CheckSummary{}, "last"}}},
 	{"replay", []line{{"summary", report.ReplaySummary{}, ""}}},
 	{"run", []line{{"ready", report.Ready{}, "first"}, {"version", report.Version{}, "each version, promoted or kept"},
+		{"catching_up", report.CatchingUp{}, "each second while a model is far behind its log, and when it no longer is"},
 		{"halt", report.Halt{}, "each partition that stops"}, {"summary", report.RunSummary{}, "last"}}},
 	{
 		"state verify",

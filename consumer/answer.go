@@ -23,13 +23,17 @@ func (a *Answer) response() *partitionResponse {
 func (a *Answer) outOfRange() bool { return kafka.Error(a.Code) == kafka.OffsetOutOfRange }
 
 // Odd says what of an answer is to be believed only after a second answer on another connection, or nothing: holes,
-// batches out of place, and logs that start above the offset, or are said not to have it.
-func (a *Answer) Odd() string {
+// batches out of place or in another order than in seen, and logs that start above the offset, or are said not to have
+// it.
+func (a *Answer) Odd(seen *Numbers) string {
 	if a.outOfRange() {
 		return "the log does not have the offset"
 	}
-	return a.response().odd(a.From, false).text
+	return a.response().odd(a.From, a.From, seen).text
 }
+
+// Noted takes up in seen what is believed after a second answer.
+func (a *Answer) Noted(seen *Numbers) { seen.noteAll(a.Records, a.From) }
 
 // ConfirmedBy reports whether a second answer to the same question says of all that a has what a says.
 func (a *Answer) ConfirmedBy(b *Answer) bool {

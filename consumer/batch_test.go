@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"hash/crc32"
+	"math"
 	"testing"
 
 	"github.com/klauspost/compress/s2"
@@ -70,6 +71,7 @@ func (b rawBatch) seal(records []byte) []byte {
 	binary.BigEndian.PutUint64(out[27:], uint64(b.baseTime))
 	binary.BigEndian.PutUint64(out[35:], uint64(b.maxTime))
 	binary.BigEndian.PutUint64(out[43:], uint64(b.producer))
+	binary.BigEndian.PutUint32(out[53:], math.MaxUint32) // not numbered
 	binary.BigEndian.PutUint32(out[57:], uint32(len(b.records)))
 	binary.BigEndian.PutUint32(out[17:], crc32.Checksum(out[21:], castagnoli))
 	return out

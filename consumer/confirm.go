@@ -32,11 +32,12 @@ type oddity struct {
 	text  string
 	at    int64 // offset that is not as expected
 	sound int   // bytes of records before it
+	again bool  // what was read before does not fit: that, or this, is not what the log has
 }
 
-// odd looks at the headers of an answer to a fetch from an offset. compared is true if the fingerprint finds a first
-// batch that was moved down.
-func (a *partitionResponse) odd(from int64, compared bool) oddity {
+// odd looks at the headers of an answer to a fetch from an offset. What is below unread was read before: then the
+// fingerprint finds a first batch that was moved down. What is not odd of the rest is noted in seen.
+func (a *partitionResponse) odd(from, unread int64, seen *Numbers) oddity {
 	if a.code != 0 { // an offset that is out of range is asked about by outOfRange
 		return oddity{}
 	}
@@ -66,20 +67,25 @@ func (a *partitionResponse) odd(from int64, compared bool) oddity {
 		case !first && h.base < next:
 			o.text = fmt.Sprintf("a batch begins at %d, below the end %d of the one before", h.base, next)
 			return o
-		case first && !compared && h.base < from:
+		case first && unread == from && h.base < from:
 			o.text = fmt.Sprintf("the first batch begins at %d, below the offset %d that was asked for", h.base, from)
 			return o
 		case h.next() > a.high:
 			o.text = fmt.Sprintf("a batch ends at %d, above the high watermark %d", h.next()-1, a.high)
 			return o
 		}
+		if h.base >= unread {
+			if o.text, o.again = seen.unlike(&h); o.text != "" {
+				return o
+			}
+			seen.note(&h)
+		}
 		next, rest = max(next, h.next()), after
 	}
 }
 
 // agreed returns how many bytes of a's records are in the same offsets in b, an answer to the same question. ok is
-// false if the next batches of both differ, or are above both high watermarks. CRCs may differ: compaction writes
-// batches anew.
+// false if the next batches of both differ, or are above both high watermarks.
 func (a *partitionResponse) agreed(b *partitionResponse) (same int, ok bool) {
 	high := max(a.high, b.high)
 	for one, two := a.records, b.records; ; {
@@ -96,11 +102,17 @@ func (a *partitionResponse) agreed(b *partitionResponse) (same int, ok bool) {
 			return len(a.records) - len(one), true // scan refuses it
 		}
 		if g, err := parseHeader(second); err != nil || g.base != h.base || g.lastDelta != h.lastDelta ||
-			h.next() > high {
+			h.next() > high || g.crc != h.crc && !h.compacts(&g) {
 			return len(a.records) - len(one), false
 		}
 		one, two = restOne, restTwo
 	}
+}
+
+// compacts reports whether another batch may be what compaction has made of h in the mean time: one with fewer records, or
+// with a note that it was there.
+func (h *header) compacts(other *header) bool {
+	return other.count < h.count || other.count == h.count && other.attributes^h.attributes == attrHorizon
 }
 
 // errContradicted: two answers differ, and nothing says which one is right.
@@ -115,7 +127,8 @@ func (c *Consumer) confirm(ctx context.Context, questions []question, answers []
 	for i := range answers {
 		a := &answers[i]
 		if q := find(questions, a); q != nil {
-			if o := a.odd(q.at(), q.check != nil); o.kind != "" {
+			o := a.odd(q.at(), q.from, &q.p.numbers)
+			if o.kind != "" {
 				doubts, odd, which = append(doubts, *q), append(odd, o), append(which, a)
 			}
 		}
@@ -168,6 +181,12 @@ func (c *Consumer) settle(q *question, a *partitionResponse, o oddity, second []
 		}
 	default:
 		if same, ok = a.agreed(b); ok && same > o.sound {
+			q.p.numbers.noteAll(a.records[o.sound:same], q.from)
+			if o.again {
+				c.opts.Logger.Warn("what was read does not fit what follows", "note",
+					"a second answer on another connection has the same: refitd verify compares all of it",
+					"topic", a.topic, "partition", a.partition, "offset", o.at, "reason", o.text)
+			}
 			a.records = a.records[:same]
 			a.high, a.stable = max(a.high, b.high), max(a.stable, b.stable) // that cover the records
 			return true
@@ -179,6 +198,9 @@ func (c *Consumer) settle(q *question, a *partitionResponse, o oddity, second []
 		a.unconfirmed = fmt.Errorf("%s: %w", o.text, errContradicted)
 	} else if a.unconfirmed == nil {
 		a.unconfirmed = fmt.Errorf("%s, which a second answer does not show", o.text)
+	}
+	if same > o.sound {
+		q.p.numbers.noteAll(a.records[o.sound:same], q.from)
 	}
 	if a.records = a.records[:same]; same > 0 {
 		a.unconfirmed = nil // the rest is asked for with the next fetch

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -432,13 +433,17 @@ func (c *Consumer) listed(ctx context.Context, when int64) (map[TopicPartition]i
 
 // partitions lists those of the topics that are this consumer's.
 func (c *Consumer) partitions(ctx context.Context) (parts []TopicPartition, err error) {
-	topics, err := c.source.topics(ctx)
+	topics, err := c.source.topics(ctx, c.source.client)
+	if err != nil {
+		return nil, err
+	}
+	unlike, err := c.source.unlike(ctx, topics)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range topics {
-		if t.Error != nil {
-			return nil, fmt.Errorf("topic %s: %w", t.Name, t.Error)
+		if err := cmp.Or(t.Error, unlike[t.Name]); err != nil {
+			return nil, fmt.Errorf("topic %s: %w", t.Name, err)
 		}
 		for _, p := range t.Partitions {
 			if tp := (TopicPartition{t.Name, int32(p.ID)}); c.opts.owns(tp) {

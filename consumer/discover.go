@@ -48,7 +48,7 @@ var errNoLeader = errors.New("no leader is elected")
 
 // refresh looks for partitions and leaders once.
 func (c *Consumer) refresh(ctx context.Context) error {
-	topics, err := c.source.topics(ctx)
+	topics, err := c.source.topics(ctx, c.source.client)
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,18 @@ func (c *Consumer) refresh(ctx context.Context) error {
 			}
 		}
 	}
+	unlike := make(map[string]error)
+	if len(fresh) > 0 { // how many partitions there are decides where one starts
+		if unlike, err = c.source.unlike(ctx, topics); err != nil {
+			return err
+		}
+	}
 	for _, t := range topics {
 		if parts := fresh[t.Name]; len(parts) > 0 {
+			if err := unlike[t.Name]; err != nil {
+				errs = append(errs, err)
+				continue
+			}
 			if err := c.place(ctx, parts); err != nil {
 				errs = append(errs, err)
 				continue
@@ -98,7 +108,7 @@ func (c *Consumer) refresh(ctx context.Context) error {
 
 // leaderOf returns the broker that leads a partition: -1, and false, where it is not among the live ones.
 func leaderOf(p kafka.Partition) (broker int32, ok bool) {
-	if p.Leader.Host == "" {
+	if p.Leader.Host == "" || p.Leader.ID < 0 {
 		return -1, false
 	}
 	return int32(p.Leader.ID), true

@@ -22,7 +22,8 @@ type partition struct {
 	applied int64 // the sink has stored everything below
 	until   int64 // nothing from here on is wanted; math.MaxInt64 reads on
 	last    fingerprint
-	check   bool   // last is to be compared before anything else is applied
+	check   bool // last is to be compared before anything else is applied
+	numbers Numbers
 	seq     uint64 // of the response of the Share that it was last read from
 	end     int64  // high watermark, -1 before the first answer
 	stable  int64  // last stable offset, -1 before the first answer
@@ -81,6 +82,7 @@ type PartitionStatus struct {
 	LastStable    int64  // end of what read_committed may see, -1 before the first fetch
 	Lag           int64  // HighWatermark - Next, 0 before the first fetch
 	Halted        string // the text given to OnHalt, or empty
+	Paused        string // why its sink takes nothing for now, or empty
 }
 
 // Status may be called at any time from any goroutine. Partitions are in the order of topic and number.
@@ -105,6 +107,7 @@ func (c *Consumer) Status() Status {
 			HighWatermark: p.end,
 			LastStable:    p.stable,
 			Halted:        p.halted,
+			Paused:        p.pause.reason,
 		}
 		if p.end >= 0 {
 			ps.Lag = max(p.end-p.applied, 0)

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/twmb/franz-go/pkg/sasl"
 )
 
@@ -102,15 +104,42 @@ func (s *source) drop() {
 	}
 }
 
-// topics returns the topics of the options. The transport answers from a copy that is at most metadataAge old.
-func (s *source) topics(ctx context.Context) ([]kafka.Topic, error) {
+// topics returns the topics of the options. The transport answers from a copy that is at most metadataAge old. A topic
+// whose partitions are not numbered from 0 on has an error.
+func (s *source) topics(ctx context.Context, by *kafka.Client) ([]kafka.Topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
-	m, err := s.client.Metadata(ctx, &kafka.MetadataRequest{Topics: s.opts.Topics})
+	m, err := by.Metadata(ctx, &kafka.MetadataRequest{Topics: s.opts.Topics})
 	if err := s.answered(err); err != nil {
 		return nil, err
 	}
+	for i := range m.Topics {
+		t := &m.Topics[i]
+		for number, p := range t.Partitions { // they are in order
+			if t.Error == nil && p.ID != number {
+				t.Error = fmt.Errorf("%w: it has a partition %d in place of %d", errFrame, p.ID, number)
+			}
+		}
+	}
 	return m.Topics, nil
+}
+
+// unlike returns by name why topics do not have as many partitions as a second answer, on another connection, says.
+func (s *source) unlike(ctx context.Context, topics []kafka.Topic) (map[string]error, error) {
+	second, err := s.topics(ctx, s.witness)
+	if err != nil {
+		return nil, err
+	}
+	has, out := make(map[string]int, len(second)), make(map[string]error)
+	for _, t := range second {
+		has[t.Name] = len(t.Partitions)
+	}
+	for _, t := range topics {
+		if n := len(t.Partitions); t.Error == nil && n != has[t.Name] {
+			out[t.Name] = fmt.Errorf("topic %s has %d partitions, or %d: %w", t.Name, n, has[t.Name], errContradicted)
+		}
+	}
+	return out, nil
 }
 
 // listAtOnce is how many offsets are asked for at a time: kafka-go makes a request, and perhaps a connection, for each
@@ -135,25 +164,26 @@ func (s *source) offsets(ctx context.Context, by *kafka.Client, parts []TopicPar
 
 func (s *source) listOffsets(ctx context.Context, by *kafka.Client, out map[TopicPartition]int64,
 	parts []TopicPartition, when int64, level kafka.IsolationLevel) error {
-	req := &kafka.ListOffsetsRequest{IsolationLevel: level, Topics: make(map[string][]kafka.OffsetRequest)}
+	req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: int8(level)}
 	for _, p := range parts {
-		req.Topics[p.Topic] = append(req.Topics[p.Topic],
-			kafka.OffsetRequest{Partition: int(p.Partition), Timestamp: when})
+		req.Topics = append(req.Topics, listoffsets.RequestTopic{Topic: p.Topic, Partitions: []listoffsets.RequestPartition{
+			{Partition: p.Partition, CurrentLeaderEpoch: -1, Timestamp: when}}})
 	}
-	res, err := by.ListOffsets(ctx, req)
+	// kafka.Client.ListOffsets panics on an answer about a partition that was not asked about.
+	m, err := by.Transport.RoundTrip(ctx, s.addr, req)
 	if err := s.answered(err); err != nil {
 		return err
 	}
-	for topic, list := range res.Topics {
-		for _, p := range list {
-			tp := TopicPartition{topic, int32(p.Partition)}
-			if p.Error != nil {
-				return fmt.Errorf("offsets of %s: %w", tp, p.Error)
+	for _, t := range m.(*listoffsets.Response).Topics {
+		for _, p := range t.Partitions {
+			tp := TopicPartition{t.Topic, p.Partition}
+			if _, twice := out[tp]; twice || !slices.Contains(parts, tp) {
+				return fmt.Errorf("offsets of %s: %w: it is not what was asked", tp, errFrame)
 			}
-			out[tp] = p.LastOffset
-			if when == kafka.FirstOffset {
-				out[tp] = p.FirstOffset
+			if p.ErrorCode != 0 {
+				return fmt.Errorf("offsets of %s: %w", tp, kafka.Error(p.ErrorCode))
 			}
+			out[tp] = p.Offset
 		}
 	}
 	for _, p := range parts {
@@ -201,10 +231,17 @@ func (s *source) committed(ctx context.Context, parts []TopicPartition) (map[Top
 	if res.Error != nil {
 		return nil, res.Error
 	}
+	asked := make(map[TopicPartition]bool, len(parts))
+	for _, tp := range parts {
+		asked[tp] = true
+	}
 	out := make(map[TopicPartition]int64, len(parts))
 	for topic, list := range res.Topics {
 		for _, p := range list {
 			tp := TopicPartition{topic, int32(p.Partition)}
+			if !asked[tp] {
+				return nil, fmt.Errorf("%s: %w: it is not what was asked", tp, errFrame)
+			}
 			if p.Error != nil {
 				return nil, fmt.Errorf("%s: %w", tp, p.Error)
 			}

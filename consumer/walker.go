@@ -22,6 +22,7 @@ const (
 	attrLogAppendTime = 0x08
 	attrTransactional = 0x10
 	attrControl       = 0x20
+	attrHorizon       = 0x40 // compaction has kept a marker or a tombstone, until a time
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -42,11 +43,14 @@ func (e *batchError) Unwrap() error { return e.err }
 // header is the decoded part of a batch header that the walker needs.
 type header struct {
 	base       int64
+	crc        uint32
 	lastDelta  int32
 	attributes uint16
 	baseTime   int64
 	maxTime    int64
 	producer   int64
+	epoch      int16 // of the producer
+	sequence   int32 // of the first record among those of the producer, -1 if it does not number them
 	count      int32
 }
 
@@ -82,11 +86,14 @@ func checkCRC(batch []byte) error {
 func parseHeader(batch []byte) (h header, err error) {
 	h = header{
 		base:       int64(binary.BigEndian.Uint64(batch)),
+		crc:        binary.BigEndian.Uint32(batch[17:]),
 		attributes: binary.BigEndian.Uint16(batch[21:]),
 		lastDelta:  int32(binary.BigEndian.Uint32(batch[23:])),
 		baseTime:   int64(binary.BigEndian.Uint64(batch[27:])),
 		maxTime:    int64(binary.BigEndian.Uint64(batch[35:])),
 		producer:   int64(binary.BigEndian.Uint64(batch[43:])),
+		epoch:      int16(binary.BigEndian.Uint16(batch[51:])),
+		sequence:   int32(binary.BigEndian.Uint32(batch[53:])),
 		count:      int32(binary.BigEndian.Uint32(batch[57:])),
 	}
 	switch {

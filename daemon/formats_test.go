@@ -47,7 +47,8 @@ func TestRegistryAway(t *testing.T) {
 	})
 	daemontest.Within(t, daemontest.Patience, "ready to name the schema", func() bool {
 		code, ready := daemontest.Get(t, base+"/-/ready")
-		return code != http.StatusOK && strings.Contains(ready, "schema 7")
+		return code != http.StatusOK && strings.Contains(ready, "schema 7") &&
+			strings.Contains(ready, `"paused":[{"topic":"ratings","partition":`)
 	})
 	away.Store(false)
 	applied := func(n int) func() bool {

@@ -237,13 +237,8 @@ func (s *Store) offer(l *ledger.Account, place int32, r *Record) error {
 		}
 		return nil
 	}
-	e := reservoir.MakeEntry(
-		rank,
-		r.id,
-		place,
-		uint32(codec.RowBytes(l.Topic, r.group, r.Payload)),
-		uint32(s.costOf(r.Payload)),
-	)
+	e := reservoir.MakeEntry(rank, r.id, place, uint32(codec.RowBytes(l.Topic, r.group, r.Payload)),
+		uint32(s.costOf(r.Payload)))
 	if old := res.Find(r.id); old != nil {
 		s.duplicates++
 		newer, err := s.replaces(key, l, r)

@@ -25,7 +25,7 @@ func TestLargeCut(t *testing.T) {
 	for _, partitions := range []int{600, 10_000} {
 		store, dir := storeOf(t, 1)
 		c := snapshottest.TestContents(snapshottest.Small)
-		c.Meta.Cut = snapshottest.LargeCut(partitions)
+		c.Meta.Cut = largeCut(partitions)
 		began := time.Now()
 		m, err := store.Publish(t.Context(), "m", c)
 		snapshottest.Must(t, err)
@@ -95,7 +95,7 @@ func TestSmallAndEndlessCuts(t *testing.T) {
 	t.Parallel()
 	store, dir := storeOf(t, 0)
 	c := snapshottest.TestContents(snapshottest.Small)
-	c.Meta.Cut = snapshottest.LargeCut(50)
+	c.Meta.Cut = largeCut(50)
 	m, err := store.Publish(t.Context(), "m", c)
 	if err != nil || m.CutFile != nil || len(m.Cut) != 50 {
 		t.Errorf("50 partitions: %+v, %v", m.CutFile, err)
@@ -103,7 +103,7 @@ func TestSmallAndEndlessCuts(t *testing.T) {
 	if _, err := os.Stat(at(dir, "1", format.CutFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a small cut has a file: %v", err)
 	}
-	c.Meta.Cut = snapshottest.LargeCut(120_000)
+	c.Meta.Cut = largeCut(120_000)
 	if _, err := store.Publish(t.Context(), "m", c); !errors.Is(err, disk.ErrContents) ||
 		!strings.Contains(err.Error(), "fewer partitions") {
 		t.Errorf("120,000 partitions: %v", err)

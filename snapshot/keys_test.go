@@ -89,7 +89,7 @@ func TestSignedBitFlipsRefused(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
 	_, dir, keys := publishSigned(t, 1)
-	files, trust := snapshottest.ReadStored(t, dir), verify.Trust{Keys: keys}
+	files, trust := readStored(t, dir), verify.Trust{Keys: keys}
 	open := func() error {
 		m, err := trust.Load("m", pointer.Pointer{Version: 1}, files.Read)
 		if err != nil && m != nil && m.Contents().Basis != nil && !errors.Is(err, disk.ErrGolden) {

@@ -37,7 +37,7 @@ func TestOutputsAreLimited(t *testing.T) {
 			}
 			clipped := 0
 			for range 2 {
-				for _, in := range snapshottest.RandomInputs(4, 200) {
+				for _, in := range randomInputs(4, 200) {
 					clipped += checkLimited(t, free, limited, &in, limit)
 				}
 				free, limited = afterDelta(t, free, *delta), afterDelta(t, limited, *delta)

@@ -95,7 +95,7 @@ func TestBrowserIsTheLibrary(t *testing.T) {
 	snapshottest.Must(t, err)
 	var events []map[string]any
 	var want [][]float64
-	for _, in := range snapshottest.RandomInputs(5, 200) {
+	for _, in := range randomInputs(5, 200) {
 		if p, err := m.Predict(&in); err == nil {
 			events, want = append(events, m.Schema().ToMap(&in)), append(want, p.Outputs)
 		}

@@ -174,11 +174,11 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		reseal(t, filepath.Join(ruled, "m"), change)
 		ask(expectedRefusal{Name: name, Store: ruled, Alias: pointer.Latest, Says: newer(name)})
 	}
-	file, err := format.EncodeTables(snapshottest.Catalogue().Tables)
+	file, err := format.EncodeTables(catalogue().Tables)
 	snapshottest.Must(t, err)
 	for name, change := range resealedTables(file) {
 		tabled := t.TempDir()
-		_, err := publish.NewStore(tabled).Publish(t.Context(), "m", snapshottest.Catalogue())
+		_, err := publish.NewStore(tabled).Publish(t.Context(), "m", catalogue())
 		snapshottest.Must(t, err)
 		reseal(t, filepath.Join(tabled, "m"), change)
 		ask(expectedRefusal{Name: name, Store: tabled, Alias: pointer.Latest, Says: newer(name)})

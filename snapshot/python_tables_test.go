@@ -90,7 +90,7 @@ func conditions(tables []*format.Table) []map[string]any {
 // changedRows are changes of tables, by table and name, of which some take rows away.
 func changedRows(rng *rand.Rand, tables []*format.Table) (rows []*format.TableRow) {
 	for at, t := range tables {
-		for _, r := range snapshottest.TableRows(rng, t, at, 10) { // i0 to i9 ascend
+		for _, r := range tableRows(rng, t, at, 10) { // i0 to i9 ascend
 			switch rng.IntN(4) {
 			case 0:
 				rows = append(rows, r)
@@ -157,7 +157,7 @@ func newer(name string) string {
 // TestTopKOverAColumn: the best name of a field that tables say is the first of the whole list.
 func TestTopKOverAColumn(t *testing.T) {
 	t.Parallel()
-	m, err := scorer.NewModel(snapshottest.Catalogue())
+	m, err := scorer.NewModel(catalogue())
 	snapshottest.Must(t, err)
 	for _, field := range []string{"genre", "stock", "brand", "origin", "brand of b"} {
 		field, conditions, _ := strings.Cut(field, " of ")

@@ -188,12 +188,12 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		e = e.of(t, m, 50)
 		e.rankedAndExplained(t, m)
 		list = append(list, e)
-		m, e = publishAs(s.String()+"-tables", snapshottest.WithTables(snapshottest.TestContents(s)))
+		m, e = publishAs(s.String()+"-tables", withTables(snapshottest.TestContents(s)))
 		list = append(list, e.tabled(t, m))
 	}
-	for name, c := range map[string]*format.Contents{"catalogue": snapshottest.Catalogue(),
-		"filters":      snapshottest.Filters(),
-		"trees-tables": snapshottest.WithTables(snapshottest.WithTrees(snapshottest.TestContents(snapshottest.Small)))} {
+	for name, c := range map[string]*format.Contents{"catalogue": catalogue(),
+		"filters":      filters(),
+		"trees-tables": withTables(snapshottest.WithTrees(snapshottest.TestContents(snapshottest.Small)))} {
 		m, e := publishAs(name, c)
 		list = append(list, e.tabled(t, m))
 	}
@@ -222,7 +222,7 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		Link: format.OrdinalLink, Kernel: format.ANOVA, K: 3, Linear: true, Mapped: ""}, true), 0.75)
 	folds["co-choices"] = withCoChoices(snapshottest.Foldable(snapshottest.Shape{Task: format.Binary,
 		Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true))
-	folds["tables"] = snapshottest.WithTables(withCoChoices(snapshottest.Foldable(snapshottest.Shape{Task: format.Binary,
+	folds["tables"] = withTables(withCoChoices(snapshottest.Foldable(snapshottest.Shape{Task: format.Binary,
 		Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)))
 	for name, c := range folds {
 		m, e := publishAs("fold-"+name, c)
@@ -297,8 +297,8 @@ func oddContents() map[string]*format.Contents {
 		"cut":        cut,
 		"co-choices": withCoChoices(snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic,
 			Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})),
-		"list-weights":  snapshottest.WithWeights(snapshottest.Shapes[0], []string{format.WeightSqrt}),
-		"list-means":    snapshottest.WithWeights(snapshottest.Shapes[0], []string{format.WeightMean}),
+		"list-weights":  withWeights(snapshottest.Shapes[0], []string{format.WeightSqrt}),
+		"list-means":    withWeights(snapshottest.Shapes[0], []string{format.WeightMean}),
 		"some-optional": some,
 		"none-optional": none,
 	}
@@ -333,7 +333,7 @@ func (e expectedModel) of(t *testing.T, m *scorer.Model, n int) expectedModel {
 	for _, odd := range []map[string]any{{}, {"user": 3}, {"user": 5, "item": 1006, "tags": []any{7, "a"}}, {"user": 1.5},
 		{"user": true},
 		{"tags": "a"}, {"tags": 7}, {"tags": []any{1.5}}, {"tags": []any{nil}},
-		{"tags": snapshottest.LongList()}, {number: "1"}, {number: true}, {number: 1e308}, {number: -5}} {
+		{"tags": longList()}, {number: "1"}, {number: true}, {number: 1e308}, {number: -5}} {
 		e.Events = append(e.Events, scoreOf(s, odd, m.Predict))
 	}
 	for i, class := range append([]string{""}, s.Classes...) {

@@ -24,7 +24,7 @@ func TestThousandEvents(t *testing.T) {
 	if n := len(snapshottest.NewForms()); n != 7 {
 		t.Fatalf("%d shapes", n)
 	}
-	events := snapshottest.RandomInputs(3, 1000)
+	events := randomInputs(3, 1000)
 	dir := t.TempDir()
 	for _, s := range snapshottest.NewForms() {
 		for tensors, tolerance := range map[string]float64{format.F64: 1e-9, format.F32: 1e-5} {

@@ -97,7 +97,7 @@ func TestHalfCopiedVersion(t *testing.T) {
 // refused for the price of what is there.
 func TestClaimsDoNotAllocate(t *testing.T) {
 	_, dir := storeOf(t, 1)
-	files := snapshottest.ReadStored(t, dir)
+	files := readStored(t, dir)
 	m, err := format.DecodeManifest(files[disk.ManifestFile])
 	snapshottest.Must(t, err)
 	m.Files[0].Bytes = format.MaxModelBytes

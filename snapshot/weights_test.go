@@ -14,13 +14,13 @@ import (
 // TestListWeights: a name of a list of 1, 2 and 200 names counts 1/n or 1/√n in every model, as the definition has it;
 // a version with weights is of format 6, its payload another one, and one without is as it was.
 func TestListWeights(t *testing.T) {
-	lists := [][]string{{"a"}, {"a", "a"}, {"b", "unseen"}, snapshottest.LongList()}
+	lists := [][]string{{"a"}, {"a", "a"}, {"b", "unseen"}, longList()}
 	for _, s := range snapshottest.Shapes {
 		t.Run(s.String(), func(t *testing.T) {
 			digests := map[string]bool{}
 			for name, weights := range map[string][]string{"none": nil, "mean": {format.WeightMean},
 				"sqrt": {format.WeightSqrt}} {
-				c := snapshottest.WithWeights(s, weights)
+				c := withWeights(s, weights)
 				dir := t.TempDir()
 				manifest, err := publish.NewStore(dir).Publish(t.Context(), "m", c)
 				snapshottest.Must(t, err)

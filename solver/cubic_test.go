@@ -145,41 +145,6 @@ func TestModelNormalize(t *testing.T) {
 	}
 }
 
-// TestAverageCubic checks that the average of models of degree 3 has the mean of their outputs.
-func TestAverageCubic(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
-	const d = 5
-	var models []*Model
-	for k := range 3 {
-		model := NewModel(ANOVA3, d, 1, true)
-		model.NumBasis, model.Basis, model.Weights = k+1, make([]float64, d*(k+1)), make([]float64, k+1)
-		for _, part := range [][]float64{model.Basis, model.Weights, model.Linear, model.Bias} {
-			for i := range part {
-				part[i] = rng.NormFloat64()
-			}
-		}
-		models = append(models, model)
-	}
-	mean, err := Average(models...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := randomRows(rng, 10, d, 1)
-	got, out, work := make([]float64, 1), make([]float64, 1), make([]float64, 2*mean.NumBasis)
-	for i := range x.NumRows() {
-		index, value := x.Row(i)
-		mean.Predict(got, work, index, value)
-		want := 0.0
-		for _, model := range models {
-			model.Predict(out, work, index, value)
-			want += out[0] / 3
-		}
-		if !solvertest.Near(got[0], want, 1e-12, 1e-12) {
-			t.Errorf("o(x_%d) = %v, want %v", i, got[0], want)
-		}
-	}
-}
-
 // BenchmarkActivations reports the time of a kernel value for each entry of a row and basis vector: about the same for
 // all sizes.
 func BenchmarkActivations(b *testing.B) {

@@ -16,7 +16,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -123,12 +123,12 @@ func checkEvent(conf *config.Config, f *eventFlags, a *app) (rejected bool, err 
 func mappedEvent(k *config.Kafka, m *config.Model, r *event.Record) (report.MappedEvent, error) {
 	out := report.MappedEvent{Model: m.Name, Result: "accepted", Fields: []report.MappedField{}}
 	flat, rejection, ev := r.Value, (*event.Rejection)(nil), new(event.Event)
-	schemas, err := ingest.OpenSchemas(k, m, nil)
+	schemas, err := formats.OpenSchemas(k, m, nil)
 	if err != nil {
 		return out, err
 	}
 	defer schemas.Close()
-	if decoder := ingest.NewRecordDecoder(m, schemas); decoder != nil {
+	if decoder := formats.NewRecordDecoder(m, schemas, nil); decoder != nil {
 		if flat, rejection, err = shown(decoder, schemas, r); err != nil {
 			return out, err
 		}
@@ -136,7 +136,7 @@ func mappedEvent(k *config.Kafka, m *config.Model, r *event.Record) (report.Mapp
 			rejection, _ = decoder.DecodeRecord(ev, r)
 		}
 	} else {
-		rejection = ingest.NewDecoder(m).Decode(ev, r.Value, r.Time)
+		rejection = formats.NewDecoder(m).Decode(ev, r.Value, r.Time)
 	}
 	if rejection == nil && m.Schema.Time != "" {
 		out.TrueUnit = event.TrueUnit(m.Schema.TimeUnit, ev.Time)
@@ -161,7 +161,7 @@ func mappedEvent(k *config.Kafka, m *config.Model, r *event.Record) (report.Mapp
 }
 
 // shown returns the JSON form of a record, once the registry has said the schemas of its value and of its key.
-func shown(decoder *event.Mapped, schemas *ingest.Schemas, r *event.Record) ([]byte, *event.Rejection, error) {
+func shown(decoder *event.Mapped, schemas *formats.Schemas, r *event.Record) ([]byte, *event.Rejection, error) {
 	for tries := 0; ; tries++ {
 		flat, rejection, wait := decoder.Show(r)
 		if wait == nil {

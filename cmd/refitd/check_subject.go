@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -27,7 +27,7 @@ func (f *subjectFlags) check(conf *config.Config, a *app) (loses bool, err error
 			Err: errors.New("no registry to ask: give --registry a URL, or set kafka.schema_registry.url")}
 	}
 	for i := range conf.Models {
-		out, err := ingest.CheckSubject(context.Background(), &kafka, &conf.Models[i], f.Subject)
+		out, err := formats.CheckSubject(context.Background(), &kafka, &conf.Models[i], f.Subject)
 		if err != nil {
 			return false, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--subject"}
 		}

@@ -27,7 +27,7 @@ const (
 )
 
 // guarded returns a dial whose connections look at the answers to fetches and about offsets before franz-go does,
-// which believes base offsets, log starts, log ends and errors though no CRC covers them. What would skip records is
+// which believes base offsets, log starts, log ends, offsets of groups and errors though no CRC covers them. What would skip records is
 // asked about on another connection, with a client of the options given. If that contradicts an answer to a fetch, the
 // connection ends: franz-go then fetches the same on a new one. Requests have to name all their partitions
 // (kgo.DisableFetchSessions).
@@ -46,6 +46,7 @@ func guarded(connect dial, options []kgo.Opt, refused func(topic string, partiti
 			living:  living,
 			end:     end,
 			asked:   make(map[int32]kmsg.Request),
+			seen:    make(map[place]*consumer.Numbers),
 		}, nil
 	}
 }
@@ -66,6 +67,7 @@ type guard struct {
 	checked   []byte // that is to be read next
 	left      int    // bytes of the answer behind it that are not looked at
 	witnesses [2]witness
+	seen      map[place]*consumer.Numbers
 }
 
 // A witness asks the broker at the other end of a guard again. It has a connection from its first question on.
@@ -91,6 +93,10 @@ func (g *guard) note(request []byte) {
 		req = kmsg.NewPtrFetchRequest()
 	case kmsg.ListOffsets:
 		req = kmsg.NewPtrListOffsetsRequest()
+	case kmsg.OffsetFetch:
+		req = kmsg.NewPtrOffsetFetchRequest()
+	case kmsg.OffsetForLeaderEpoch:
+		req = kmsg.NewPtrOffsetForLeaderEpochRequest()
 	default:
 		return
 	}
@@ -161,6 +167,8 @@ func (g *guard) next() error {
 		err = g.look(req, whole[correlation:])
 	case *kmsg.ListOffsetsRequest:
 		whole, err = g.settle(req, whole)
+	default:
+		whole, err = g.agree(req, whole)
 	}
 	if err != nil {
 		return err
@@ -199,7 +207,10 @@ func (g *guard) look(req *kmsg.FetchRequest, body []byte) error {
 		for _, p := range partitions {
 			at := place{t.Topic, t.TopicID, p.Partition}
 			if a := answers[at]; a != nil {
-				if text := a.Odd(); text != "" {
+				if g.seen[at] == nil {
+					g.seen[at] = new(consumer.Numbers)
+				}
+				if text := a.Odd(g.seen[at]); text != "" {
 					odd[at] = text
 					t.Partitions = append(t.Partitions, p)
 				}
@@ -226,6 +237,8 @@ func (g *guard) look(req *kmsg.FetchRequest, body []byte) error {
 				g.refused(g.name(at), at.partition, text)
 			}
 			err = errRefused
+		} else {
+			answers[at].Noted(g.seen[at])
 		}
 	}
 	return err

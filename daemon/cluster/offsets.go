@@ -18,8 +18,11 @@ type offset = kmsg.ListOffsetsResponseTopicPartition
 // same of every partition. Else it has of three answers those that are to be believed (consumer.Settled). An error
 // ends the connection, and franz-go asks again on a new one.
 func (g *guard) settle(req *kmsg.ListOffsetsRequest, whole []byte) ([]byte, error) {
+	if req.Version == 0 { // it has lists of offsets; no broker that can be read wants it
+		return nil, fmt.Errorf("the broker is said to know no ListOffsets but version 0: %w", errRefused)
+	}
 	parsed, err := parse(req, whole[correlation:])
-	if err != nil || req.Version == 0 { // version 0 has lists of offsets; no broker that can be read wants it
+	if err != nil {
 		return whole, nil //nolint:nilerr // franz-go says better what is wrong with it
 	}
 	first := parsed.(*kmsg.ListOffsetsResponse)
@@ -64,9 +67,13 @@ func (g *guard) settle(req *kmsg.ListOffsetsRequest, whole []byte) ([]byte, erro
 	if first.IsFlexible() {
 		out = append(out, 0) // no tags
 	}
-	out = first.AppendTo(out)
-	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
-	return out, nil
+	return sized(first.AppendTo(out)), nil
+}
+
+// sized puts the size of an answer in front of it.
+func sized(answer []byte) []byte {
+	binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
+	return answer
 }
 
 // offsets asks by a witness about some partitions of a question. One that is not answered, or with an error, is an

@@ -193,7 +193,7 @@ type Train struct {
 	Seed    uint64 `json:"seed"`
 	Threads int    `json:"threads"` // 0 is GOMAXPROCS; results do not depend on it
 	FoldIn  FoldIn `json:"fold_in"`
-	// learn_all, or how much learning may be left before a model that is behind learns from a share of the events
+	// auto, learn_all, or how much learning may be left before a model that is behind learns from a share of the events
 	CatchUp CatchUp `json:"catch_up"`
 	Cap     Cap     `json:"cap,omitzero"` // of what an entity counts in what is learned from event to event
 
@@ -267,9 +267,6 @@ const tensorsF64 = "f64"
 // defaultCap is Train.Cap.Share unless it is said.
 const defaultCap = 0.01
 
-// defaultCatchUp is Train.CatchUp unless it is said: what a consumer does not notice.
-const defaultCatchUp = time.Second
-
 // defaultEntities is Holdout.Entities unless it is said.
 const defaultEntities = 0.02
 
@@ -294,7 +291,7 @@ func DefaultModel() Model {
 			Loss: Auto, Kernel: Auto, Augment: Switch(Auto), Penalty: "l1linf", Lambda: 0, Linear: 0.5,
 			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2,
 			Features: RawFeatures,
-			FoldIn:   FoldIn{Enabled: true, MaxRows: 20_000}, Cap: Cap{Share: defaultCap}, CatchUp: CatchUp(defaultCatchUp),
+			FoldIn:   FoldIn{Enabled: true, MaxRows: 20_000}, Cap: Cap{Share: defaultCap}, CatchUp: AutoCatchUp,
 		},
 		Evaluate: Evaluate{Window: 20_000},
 		Publish: Publish{

@@ -5,6 +5,9 @@ import "github.com/refitd/refitd/daemon/config/scalar"
 // Auto is the value of a setting that follows from the task and the features.
 const Auto = scalar.Auto
 
+// AutoCatchUp is the train.catch_up of auto.
+const AutoCatchUp = scalar.AutoCatchUp
+
 // The types of single values, as the structs of this package have them.
 type (
 	Duration  = scalar.Duration

@@ -21,6 +21,8 @@ type Web struct {
 	ConfigFile string `json:"config_file"`
 	// second listener for probes, without a password: host:port, or unix: and a path; empty for none
 	HealthAddress string `json:"health_address"`
+	// caught_up: /-/ready is 503 while a model is far behind its log; empty: that is no reason
+	ReadyWhen string `json:"ready_when"`
 	// names that requests may be addressed to, in addition to localhost and addresses
 	AllowedHosts []string `json:"allowed_hosts"`
 
@@ -40,6 +42,9 @@ type Serve struct {
 	// version live scores with what was learned up to a second ago, which nobody signed or judged
 	Live bool `json:"live"`
 }
+
+// ReadyCaughtUp is the value of Web.ReadyWhen under which a model that is far behind its log is not ready.
+const ReadyCaughtUp = "caught_up"
 
 // maxInlineBytes is the largest inline_max: it travels in one record, which few brokers take at this size.
 const maxInlineBytes = 64 << 20
@@ -128,6 +133,7 @@ func (v *validator) web(w *Web) {
 	} else if _, _, err := net.SplitHostPort(w.HealthAddress); w.HealthAddress != "" && err != nil {
 		v.bad("web.health_address", w.HealthAddress, "host:port, such as 127.0.0.1:9465, or unix: and a path")
 	}
+	v.oneOf("web.ready_when", w.ReadyWhen, "", ReadyCaughtUp)
 	v.size("web.max_inflight_bytes", w.MaxInflightBytes, 1<<20, 1<<40)
 	v.whole("web.max_connections", w.MaxConnections, 100, 100_000)
 	for i, host := range w.AllowedHosts {

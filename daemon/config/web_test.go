@@ -70,6 +70,8 @@ func TestSurfaceKeys(t *testing.T) {
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "9465"`, "web.health_address"},
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "unix:"`, "web.health_address"},
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "unix:` + strings.Repeat("x", 200) + `"`, "web.health_address"},
+		{`"127.0.0.1:0"`, `"127.0.0.1:0", ready_when: caught_up`, ""},
+		{`"127.0.0.1:0"`, `"127.0.0.1:0", ready_when: now`, "web.ready_when"},
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", allowed_hosts: ["a:1"]`, "web.allowed_hosts[0]"},
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", allowed_hosts: [a, "*.b"]`, "web.allowed_hosts[1]"},
 		{"publish: {", "serve: {max_events: 1, max_items: 100000}\n    publish: {topic: champions, inline_max: 64MiB, ", ""},

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/format"
 )
@@ -50,7 +51,7 @@ func TestGapsAreExportedAsGaps(t *testing.T) {
 		t.Fatalf("%s, error %v", line, err)
 	}
 	var back event.Event
-	if r := ingest.NewDecoder(m).Decode(&back, line, -1); r != nil {
+	if r := formats.NewDecoder(m).Decode(&back, line, -1); r != nil {
 		t.Fatalf("%v: %s", r, line)
 	}
 	if !bytes.Equal(rows.AppendEvent(nil, &back), rows.AppendEvent(nil, &e)) {
@@ -91,7 +92,7 @@ func TestChoicesAreExported(t *testing.T) {
 			t.Fatalf("%s, error %v", line, err)
 		}
 		var back event.Event
-		if r := ingest.NewDecoder(&m).Decode(&back, line, 0); r != nil ||
+		if r := formats.NewDecoder(&m).Decode(&back, line, 0); r != nil ||
 			!bytes.Equal(rows.AppendEvent(nil, &back), rows.AppendEvent(nil, &e)) {
 			t.Errorf("%s is %+v, was %+v (%v)", line, back, e, r)
 		}
@@ -106,7 +107,7 @@ func TestJSONRowsAreEventsAgain(t *testing.T) {
 			m = tagged("binary")
 			m.Schema.Positive = "UP"
 		}
-		decoder := ingest.NewDecoder(m)
+		decoder := formats.NewDecoder(m)
 		e := event.Event{
 			Label:       1,
 			Weight:      2.5,
@@ -272,7 +273,7 @@ func TestTimesAreOfTheUnit(t *testing.T) {
 			t.Fatal(err)
 		}
 		var back event.Event
-		if r := ingest.NewDecoder(m).Decode(&back, line, -1); r != nil || back.Time != e.Time {
+		if r := formats.NewDecoder(m).Decode(&back, line, -1); r != nil || back.Time != e.Time {
 			t.Errorf("%s: %v, time %d of %s", unit, r, back.Time, line)
 		}
 	}

@@ -14,18 +14,19 @@ import (
 )
 
 // CatchUp is a catch-up under way: a model that is far behind its log stores every event, and learns live from an even
-// share of them. Refits learn from the sample, which does not depend on it.
+// share of them, unless it learns all. Refits learn from the sample, which does not depend on it.
 type CatchUp struct {
 	Began time.Time
 	Read  int64         // records since it began
 	Left  int64         // records below the log ends of the partitions that were read since the start
 	ETA   time.Duration // that the rest takes at the pace so far
+	All   bool          // train.catch_up is learn_all: every event is learned live all the same
 }
 
 // CatchUpStep is what a catch-up does when its owner is called.
 type CatchUpStep uint8
 
-// The steps of a catch-up, in order. The second comes every ten seconds.
+// The steps of a catch-up, in order. The second comes every second.
 const (
 	CatchUpBegins CatchUpStep = iota
 	CatchUpLasts
@@ -35,7 +36,8 @@ const (
 // catchUp decides for each part whether all of its events are learned. It belongs to the goroutine of Take, but for
 // cost and under, which any may read.
 type catchUp struct {
-	bound   time.Duration               // of learning that is left, beyond which a share is learned; 0 learns all
+	bound   time.Duration               // of learning that is left, beyond which a share is learned
+	all     bool                        // learn all: a catch-up is only shown
 	least   int64                       // records that have to be left for one
 	left    map[rows.Position]remainder // of each partition; the offset is 0
 	total   int64                       // sum of left
@@ -62,8 +64,8 @@ const (
 	silence = 10 * time.Second
 	// assumedCost is what an event is taken to cost before any was learned: that of a few names on a slow processor.
 	assumedCost = 10 * time.Microsecond
-	// showEvery is how often a catch-up that lasts is reported. Chosen by hand: a line of log that one waits for.
-	showEvery = 10 * time.Second
+	// showEvery is how often a catch-up that lasts is reported, as ticks are.
+	showEvery = time.Second
 	// endShare is one of how much of what a catch-up begins at is left where it ends. Below it a catch-up would begin
 	// and end with each fetch. Above it what is left is learned at ten times the price. Chosen by hand.
 	endShare = 8
@@ -84,15 +86,16 @@ func isLearned(partition int32, offset int64) bool {
 }
 
 func newCatchUp(m *config.Model) *catchUp {
-	return &catchUp{bound: m.Train.CatchUp.Std(), least: leastBehind, left: make(map[rows.Position]remainder)}
+	c := &catchUp{bound: m.Train.CatchUp.Std(), least: leastBehind, left: make(map[rows.Position]remainder)}
+	if c.all = c.bound == 0; c.all {
+		c.bound = config.AutoCatchUp.Std()
+	}
+	return c
 }
 
 // next takes a part that ends so many records before the end of its partition. It reports whether a share of the part
 // is learned, and returns what was passed over where a catch-up ends before the part.
 func (c *catchUp) next(p *sketch.Part, left int64) (thin bool, ended passed) {
-	if c.bound == 0 {
-		return false, nil
-	}
 	at := rows.Position{Topic: p.Topic, Partition: p.Partition}
 	now := time.Now()
 	if now.Sub(c.swept) > silence/10 {
@@ -110,13 +113,19 @@ func (c *catchUp) next(p *sketch.Part, left int64) (thin bool, ended passed) {
 		c.begin()
 	// lower than where it begins, so that it does not begin again at once
 	case c.passed != nil && (wait <= c.bound/endShare || c.total < c.least/endShare):
-		ended, c.passed = c.passed, nil
+		if !c.all {
+			ended = c.passed
+		}
+		c.passed = nil
 		c.end()
 	}
 	if c.passed == nil {
 		return false, ended
 	}
 	c.progress(p.Next - p.Base)
+	if c.all {
+		return false, nil
+	}
 	from := p.Base
 	if span, ok := c.passed[at]; ok {
 		from = span[0]
@@ -126,7 +135,7 @@ func (c *catchUp) next(p *sketch.Part, left int64) (thin bool, ended passed) {
 }
 
 func (c *catchUp) begin() {
-	now := CatchUp{Began: time.Now(), Left: c.total}
+	now := CatchUp{Began: time.Now(), Left: c.total, All: c.all}
 	c.under.Store(&now)
 	c.show(now, CatchUpBegins)
 }
@@ -149,7 +158,7 @@ func (c *catchUp) progress(records int64) {
 	now.Read, now.Left = now.Read+records, c.total
 	now.ETA = time.Duration(float64(time.Since(now.Began)) * float64(now.Left) / float64(max(1, now.Read)))
 	c.under.Store(&now)
-	if time.Since(c.shown) > showEvery {
+	if time.Since(c.shown) >= showEvery {
 		c.show(now, CatchUpLasts)
 	}
 }
@@ -185,6 +194,22 @@ func (of passed) has(r *sketch.Row, isLater bool) bool {
 
 // CatchUp returns the catch-up that is under way, nil without one.
 func (g *Ingest) CatchUp() *CatchUp { return g.catchUp.under.Load() }
+
+// IsThin reports whether a catch-up is under way in which a share of the events is learned live.
+func (c *CatchUp) IsThin() bool { return c != nil && !c.All }
+
+// String says for people how far it is.
+func (c *CatchUp) String() string {
+	text := fmt.Sprintf("catching up: %d of %s read, %s left", c.Read, report.Count(c.Read+c.Left, "record"),
+		c.ETA.Round(time.Second))
+	if c.IsThin() {
+		text += fmt.Sprintf("; one of %d events is learned live", CatchUpShare)
+	}
+	return text
+}
+
+// PerSecond returns the records that are read a second, from the begin of the catch-up; not finite before the first.
+func (c *CatchUp) PerSecond() float64 { return float64(c.Read) / time.Since(c.Began).Seconds() }
 
 // learnPassed learns from the newest rows of the sample that a catch-up passed over and that the last refit has not
 // seen, as a restart does, for half the time of the bound at most.

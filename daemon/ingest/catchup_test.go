@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -59,7 +60,7 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 		late           float64 // loss of the last events
 	}
 	run := func(bound, relearn time.Duration) (out outcome) {
-		m := ratings(12_000)
+		m := ingesttest.Ratings(12_000)
 		m.Train.CatchUp = config.CatchUp(bound)
 		m.Evaluate.Window = n - behind
 		g, store := newIngest(t, m, "")
@@ -118,7 +119,7 @@ func TestCatchUpOfLaterLabels(t *testing.T) {
 	const n, behind, spacing, delay, ahead = 8000, 6000, 10, 300, 80
 	isClicked := func(i int64) bool { return i%5 == 0 }
 	run := func(bound time.Duration) (state *sketch.State, stages [4]int, held int) {
-		m := clicks(2 * n)
+		m := ingesttest.Clicks(2 * n)
 		m.Sample.MaxBytes, m.Train.CatchUp = 0, config.CatchUp(bound)
 		g, store, _ := observing(t, m)
 		defer store.Close()
@@ -198,35 +199,44 @@ func TestCatchUpOfLaterLabels(t *testing.T) {
 	}
 }
 
-// TestLongCatchUpIsReported: one that lasts says every ten seconds how far it is, with the time that is left.
+// TestLongCatchUpIsReported: one that lasts says every second how far it is, with the rate and the time that is left,
+// also where every event is learned.
 func TestLongCatchUpIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := ratings(100)
-		m.Train.CatchUp = config.CatchUp(time.Second)
-		c := newCatchUp(m)
-		var steps []CatchUpStep
-		var eta []time.Duration
-		c.observe = func(now CatchUp, at CatchUpStep) {
-			steps, eta = append(steps, at), append(eta, now.ETA.Round(time.Second))
-		}
-		for second := range int64(31) { // 50,000 a second
-			next := (second + 1) * 50_000
-			c.next(&sketch.Part{Topic: "t", Base: next - 50_000, Next: next}, max(0, 1_500_000-next))
-			time.Sleep(time.Second)
-		}
-		if want := []CatchUpStep{CatchUpBegins, CatchUpLasts, CatchUpLasts, CatchUpEnds}; !slices.Equal(steps, want) {
-			t.Fatalf("steps %v, want %v", steps, want)
-		}
-		if eta[1] < 15*time.Second || eta[1] > 19*time.Second || eta[3] != 0 {
-			t.Errorf("time that is left: %v", eta)
-		}
-	})
+	for _, bound := range []config.CatchUp{config.AutoCatchUp, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			m := ingesttest.Ratings(100)
+			m.Train.CatchUp = bound
+			c := newCatchUp(m)
+			var steps []CatchUpStep
+			var shown []CatchUp
+			var rates []float64
+			c.observe = func(now CatchUp, at CatchUpStep) {
+				steps, shown, rates = append(steps, at), append(shown, now), append(rates, now.PerSecond())
+			}
+			for second := range int64(31) { // 50,000 a second
+				next := (second + 1) * 50_000
+				thin, ended := c.next(&sketch.Part{Topic: "t", Base: next - 50_000, Next: next}, max(0, 1_500_000-next))
+				if thin != (bound > 0 && len(steps) < 30) || ended != nil && bound == 0 {
+					t.Fatalf("bound %s, second %d: thin %v, passed over %v", bound, second, thin, ended)
+				}
+				time.Sleep(time.Second)
+			}
+			want := append([]CatchUpStep{CatchUpBegins}, slices.Repeat([]CatchUpStep{CatchUpLasts}, 28)...)
+			if want = append(want, CatchUpEnds); !slices.Equal(steps, want) {
+				t.Fatalf("bound %s: steps %v, want %v", bound, steps, want)
+			}
+			eta, rate := shown[10].ETA, rates[10]
+			if eta < 15*time.Second || eta > 19*time.Second || rate < 50_000 || rate > 56_000 || shown[29].ETA != 0 {
+				t.Errorf("bound %s: after ten seconds %s left at %g a second; in the end %s", bound, eta, rate, shown[29].ETA)
+			}
+		})
+	}
 }
 
 // TestSilentPartitionsAreNotBehind: a partition without a part for some time, such as a halted one, is not waited for.
 func TestSilentPartitionsAreNotBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := ratings(100)
+		m := ingesttest.Ratings(100)
 		m.Train.CatchUp = config.CatchUp(time.Second)
 		c := newCatchUp(m)
 		part := func(partition int32, left int64) bool {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 )
 
 // TestConsistentCut (G9): a sample that is taken while events are stored is the one of exactly the records below its
 // cut, row by row, whatever is stored at the same time.
 func TestConsistentCut(t *testing.T) {
 	const parts, n, size = 2, 3000, 50
-	m := ratings(400)
+	m := ingesttest.Ratings(400)
 	logs := [parts]*consumer.Batch{}
 	for p := range logs {
 		logs[p] = batch(rand.New(rand.NewPCG(1, uint64(p))), int32(p), 0, n)

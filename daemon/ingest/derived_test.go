@@ -17,13 +17,14 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/sketch"
 )
 
 // derivedModel has derived fields of users and of items.
 func derivedModel(size int) *config.Model {
-	m := ratings(size)
+	m := ingesttest.Ratings(size)
 	m.Schema.Derived = []config.Derived{
 		{Name: "before", Kind: "previous_label", Of: "user"},
 		{Name: "hour", Kind: "time_bin", Unit: "hour"},

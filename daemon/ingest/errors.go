@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -14,7 +15,7 @@ func StateError(err error, path string) error {
 		return err
 	}
 	e := &report.ExitError{Code: report.ExitState, Path: path}
-	e.Key, e.Err = Translate(err)
+	e.Key, e.Err = binding.Translate(err)
 	switch {
 	case errors.Is(err, sketch.ErrConfig):
 		e.Code = report.ExitUsage

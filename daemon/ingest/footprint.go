@@ -6,8 +6,9 @@ import (
 	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/ingest/formats"
+	"github.com/refitd/refitd/daemon/ingest/negatives"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
-	"github.com/refitd/refitd/sketch"
 )
 
 // assumedPartitions are fetched at a time; more of them share the same buffers by waiting.
@@ -46,20 +47,8 @@ func PastsFootprint(m *config.Model) int64 {
 	return assumedFull * pasts.MaxEntities * int64(pastBytes+pastNameBytes*names)
 }
 
-// What a schema takes for each of its bytes: its text, and a program for each decoder, which a test compares; and what
-// compiling the largest one takes for a moment.
-const (
-	programBytes = 8
-	parsingBytes = 64 * sketch.MaxSchemaBytes
-)
-
 // SchemasFootprint returns the bytes that the schemas of a model's records take. It is 0 where these are JSON.
-func SchemasFootprint(m *config.Model) int64 {
-	if !m.IsFramed() {
-		return 0
-	}
-	return maxSchemasBytes*(1+maxReaders*programBytes) + parsingBytes
-}
+func SchemasFootprint(m *config.Model) int64 { return formats.Footprint(m, maxReaders) }
 
 // What a row of a table takes without its bytes, in the set, its copies for a refit and for what is served, and the
 // index of a version; and how many times its bytes are held. Counted from the types.
@@ -93,7 +82,7 @@ func ChoicesFootprint(m *config.Model) int64 {
 	if m.ChosenField() < 0 {
 		return 0
 	}
-	return candidateBytes*int64(KeptChoices+m.Sample.Size+m.Sample.Holdout.Size) + choices.Footprint(KeptChoices,
+	return candidateBytes*int64(negatives.Kept+m.Sample.Size+m.Sample.Holdout.Size) + choices.Footprint(negatives.Kept,
 		int(m.Input.MaxIDBytes))
 }
 

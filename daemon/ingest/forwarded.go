@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/ingest/negatives"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -34,7 +35,7 @@ func (g *Ingest) Relearn(p *sketch.Part, latest time.Time) (unlearned int64, err
 		return 0, err
 	}
 	if g.again == nil {
-		g.again = payloadsOf(g.model)
+		g.again = negatives.Payloads(g.model)
 	}
 	for i := range p.Records {
 		r := &p.Records[i]
@@ -44,7 +45,7 @@ func (g *Ingest) Relearn(p *sketch.Part, latest time.Time) (unlearned int64, err
 		row := sketch.Row{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset, Payload: r.Payload}
 		panicked, err := learnRow(func() error {
 			return g.again(&row, func(payload []byte, first bool) error {
-				return g.cycle.Relearn(placeOf(&row), payload, first)
+				return g.cycle.Relearn(negatives.PlaceOf(&row), payload, first)
 			})
 		})
 		if err != nil {

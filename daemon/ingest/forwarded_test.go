@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
 // TestLearnForwarded: events that a process reads without learning, and another learns, give the progressive sums of
 // one process that does both; nothing of them is stored there.
 func TestLearnForwarded(t *testing.T) {
-	m := ratings(500)
+	m := ingesttest.Ratings(500)
 	whole := batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 3000)
 	one, _ := newIngest(t, m, "")
 	if err := one.Apply(t.Context(), whole); err != nil {

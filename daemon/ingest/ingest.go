@@ -18,6 +18,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/cycle/updates"
+	"github.com/refitd/refitd/daemon/ingest/binding"
+	"github.com/refitd/refitd/daemon/ingest/formats"
+	"github.com/refitd/refitd/daemon/ingest/negatives"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/sketch"
 )
@@ -76,13 +79,13 @@ type Ingest struct {
 	model        *config.Model
 	absence      event.Absence
 	missing      *event.Missing          // nil without a mapping
-	schemas      *Schemas                // of writers; nil where records are JSON alone
+	schemas      *formats.Schemas        // of writers; nil where records are JSON alone
 	pasts        *pasts.Pasts            // nil without derived fields
 	set          *tables.Set             // nil without tables
 	tables       *tableRows              // of set; nil without tables
 	open         *openEvents             // nil unless labels come later and are learned
 	names        rows.Interner           // of events that a catch-up learns; nil without open
-	choices      *candidates             // nil unless events are choices
+	choices      *negatives.Candidates   // nil unless events are choices
 	filled       bool                    // choices has those of the store
 	forgotten    []string                // fields of which values are forgotten
 	newest       map[rows.Position]int64 // newest event time taken, by partition; the offset is 0
@@ -118,16 +121,16 @@ type decoded struct {
 
 // New is NewReading for records whose schemas, if they have any, are in the state.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	var schemas *Schemas
+	var schemas *formats.Schemas
 	if m.IsFramed() {
-		schemas, _ = NewSchemas(store) // a damaged one is not known, and found by Check
+		schemas, _ = formats.NewSchemas(store) // a damaged one is not known, and found by Check
 	}
 	return NewReading(m, store, c, schemas)
 }
 
 // NewReading returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and
 // nothing is learned. schemas are those of the records, nil where all are JSON.
-func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *Schemas) *Ingest {
+func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *formats.Schemas) *Ingest {
 	g := &Ingest{
 		store:        store,
 		cycle:        c,
@@ -152,23 +155,14 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 	if c != nil {
 		g.observe, g.prescorer, g.open = c.ObserveAll, c.NewBatchScorer(), newOpenEvents(m, c.SaidBytes())
 	}
+	if mapping := m.Mapping(); mapping != nil {
+		g.missing = event.NewMissing(mapping)
+	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		r := &reader{ingest: g, outcomes: newOutcomeDecoder(m, schemas)}
-		mapping, reading := m.Mapping(), readingOf(m, schemas)
-		switch {
-		case mapping != nil && g.missing == nil:
-			g.missing = event.NewMissing(mapping)
-		case mapping == nil && reading != nil:
-			mapping = new(event.Mapping) // fields have their own names
-		}
-		if mapping == nil {
-			d := NewJSONDecoder(m)
+		if r.mapped = formats.NewRecordDecoder(m, schemas, g.missing); r.mapped == nil {
+			d := formats.NewJSONDecoder(m)
 			r.decode, r.borrow = d.Decode, d.Borrow
-		} else {
-			r.mapped = event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, g.missing)
-		}
-		if reading != nil {
-			r.mapped.Read(*reading)
 		}
 		g.readers = append(g.readers, r)
 	}
@@ -176,7 +170,7 @@ func NewReading(m *config.Model, store *sketch.Store, c *cycle.Cycle, schemas *S
 	if g.open != nil {
 		g.names = make(rows.Interner)
 	}
-	g.absence, g.pasts, g.choices = schema.Absence(), pasts.New(m, store), newCandidates(m, KeptChoices)
+	g.absence, g.pasts, g.choices = schema.Absence(), pasts.New(m, store), negatives.New(m, negatives.Kept)
 	if g.set = tables.New(m); c != nil {
 		g.set = c.Tables()
 	}
@@ -193,31 +187,6 @@ func (g *Ingest) Recalled() { g.forgotten = g.store.ForgottenFields() }
 // events are decoded.
 func (g *Ingest) Missing() *event.Missing { return g.missing }
 
-// NewDecoder returns the decoder of a model's events, by their values alone: of a mapping, what it takes from keys and
-// headers is missing.
-func NewDecoder(m *config.Model) event.Decoder {
-	if mapping := m.Mapping(); mapping != nil {
-		return event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
-	}
-	return NewJSONDecoder(m)
-}
-
-// NewJSONDecoder is NewDecoder without the mapping: of events as the schema has them.
-func NewJSONDecoder(m *config.Model) *event.JSON { return event.NewJSON(m.Schema.Event(), limitsOf(m)) }
-
-// limitsOf returns what the model allows an event to be.
-func limitsOf(m *config.Model) event.Limits {
-	limits := event.DefaultLimits()
-	limits.MaxEventBytes = int(m.Input.MaxEventBytes)
-	limits.MaxIDBytes = int(m.Input.MaxIDBytes)
-	limits.MaxMulti = cmp.Or(
-		m.Input.MaxListNames,
-		limits.MaxMulti,
-	) // a model stored by an earlier build has no such key
-	limits.MaxFutureSkew = m.Input.MaxFutureSkew.Std()
-	return limits
-}
-
 // StoreOptions returns the options of the store that keeps a model's sample.
 func StoreOptions(m *config.Model) sketch.Options {
 	o := sketch.Options{
@@ -225,7 +194,7 @@ func StoreOptions(m *config.Model) sketch.Options {
 		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: m.Sample.Holdout.HalfLife.Std(), HoldoutBy: m.Sample.Holdout.By,
 		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "" || len(m.Schema.EventWeights) > 0,
 		ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
-		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
+		Rules: binding.Rules(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
 	}
 	o.MaxCost, o.Cost = int64(m.Sample.MaxBytes), rows.RowBytes
 	if of := &m.Input.Outcomes; of.IsSet() {
@@ -429,7 +398,7 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	g.countPart(j, d)
 	c := &j.counts
 	if g.schemas != nil {
-		p.Schemas = g.schemas.take()
+		p.Schemas = g.schemas.TakeFresh()
 		c.Schemas = len(p.Schemas)
 	}
 	if g.cycle != nil && !j.fed {
@@ -508,7 +477,7 @@ func (g *Ingest) fillChoices() error {
 	if g.choices == nil || g.filled {
 		return nil
 	}
-	if err := g.choices.fill(g.store, g.OnChoice); err != nil {
+	if err := g.choices.Fill(g.store, g.OnChoice); err != nil {
 		return fmt.Errorf("ingest: choices of the state: %w", err)
 	}
 	g.filled = true
@@ -548,6 +517,22 @@ func (g *Ingest) pause(next int64) error {
 		}
 	}
 	return &consumer.PauseError{Next: next, Reason: reason}
+}
+
+// waitFor asks the consumer to offer a record again later: the schema by which it was written is not known. Of a schema
+// that has changed an operator has to decide.
+func (g *Ingest) waitFor(w *event.Wait, next int64) error {
+	if w.Changed {
+		return &consumer.HaltError{Next: next, Reason: w.Why}
+	}
+	reason := w.Why
+	if reason == "" {
+		reason = g.schemas.Trouble()
+	} else {
+		reason = w.ID.String() + " cannot be used: " + reason
+	}
+	return &consumer.PauseError{Next: next, Reason: "the schema of a record is not known: " + reason +
+		" (kafka.schema_registry)"}
 }
 
 // leastInclusion keeps the events that a row is for finite.

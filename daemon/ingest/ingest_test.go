@@ -14,26 +14,9 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
-
-func ratings(size int) *config.Model {
-	m := config.DefaultModel()
-	m.Name, m.Input.Topics = "ratings", []string{"t"}
-	m.Schema = config.Schema{
-		Task:        "ordinal",
-		Label:       "rating",
-		Levels:      5,
-		Time:        "ts",
-		TimeUnit:    "ms",
-		Categorical: []string{"user", "item"},
-	}
-	m.Train.MaxBasis = 8
-	seed := uint64(1)
-	m.Sample.Seed, m.Sample.Size = &seed, size
-	m.Resolve()
-	return &m
-}
 
 // batch returns n records of partition p from base on; every tenth is not JSON.
 func batch(r *rand.Rand, p int32, base int64, n int) *consumer.Batch {
@@ -85,7 +68,7 @@ func newIngest(tb testing.TB, m *config.Model, dir string) (*Ingest, *sketch.Sto
 func TestBatchesDoNotMatter(t *testing.T) {
 	tier.NotUnderRace(t)
 	run := func(size int, again bool) (*sketch.State, string) {
-		g, store := newIngest(t, ratings(500), "")
+		g, store := newIngest(t, ingesttest.Ratings(500), "")
 		whole := batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 3000)
 		for lo := 0; lo < 3000; lo += size {
 			hi := min(lo+size, 3000)
@@ -148,7 +131,7 @@ func TestBadRecordsAreNotSlow(t *testing.T) {
 		bad.Records[i].Value = append([]byte("x"), good.Records[i].Value...)
 	}
 	for name, s := range streams {
-		m := ratings(1_000_000)
+		m := ingesttest.Ratings(1_000_000)
 		c, err := cycle.New(m, time.Now)
 		if err != nil {
 			t.Fatal(err)
@@ -207,9 +190,9 @@ func BenchmarkTake(b *testing.B) {
 	for name, size := range map[string]int{"full": 20_000, "filling": 10_000_000, "shard": 20_000,
 		"catch_up": 20_000} {
 		b.Run(name, func(b *testing.B) {
-			g, store := newIngest(b, ratings(size), b.TempDir())
+			g, store := newIngest(b, ingesttest.Ratings(size), b.TempDir())
 			if name == "shard" {
-				g = New(ratings(size), store, nil)
+				g = New(ingesttest.Ratings(size), store, nil)
 			}
 			r := rand.New(rand.NewPCG(1, 1))
 			const n = 4096

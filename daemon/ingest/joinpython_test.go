@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -31,7 +32,7 @@ func TestPythonJoinIsDuckDBs(t *testing.T) {
 }
 
 func compareJoin(t *testing.T, events, outcomes int) {
-	m := clicks(600)
+	m := ingesttest.Clicks(600)
 	m.Input.Outcomes.Label, m.Sample.Holdout.Size = "v", 200
 	everything := *m
 	everything.Sample.Size, everything.Sample.Holdout.Size, everything.Sample.MaxBytes = 100_000, 100_000, 0

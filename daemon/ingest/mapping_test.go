@@ -9,14 +9,16 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest/binding"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
 // TestMapping: records of a topic that was not made for the schema are counted each in one account, what is filtered is
 // no dead letter, the ones that count give the rows that plain events give, and another mapping begins a new lineage.
 func TestMapping(t *testing.T) {
-	plain := ratings(500)
-	mapped := ratings(500)
+	plain := ingesttest.Ratings(500)
+	mapped := ingesttest.Ratings(500)
 	mapped.Input.Mapping = config.Mapping{
 		Envelope: "debezium",
 		When:     []string{`source.table == "ratings"`},
@@ -26,7 +28,7 @@ func TestMapping(t *testing.T) {
 				Path: "header:user",
 			}, {Name: "ts", Path: "record:timestamp"}, {Name: "item", Path: "key:id"}},
 	}
-	if rulesOf(plain) == rulesOf(mapped) || plain.SampleHash() == mapped.SampleHash() {
+	if binding.Rules(plain) == binding.Rules(mapped) || plain.SampleHash() == mapped.SampleHash() {
 		t.Error("a mapping changes no rules")
 	}
 	var digests [2]string
@@ -80,7 +82,7 @@ func TestMapping(t *testing.T) {
 
 // TestFilteredIsNoDeadLetter: the outbox has room for the records that are rejected alone.
 func TestFilteredIsNoDeadLetter(t *testing.T) {
-	m := ratings(500)
+	m := ingesttest.Ratings(500)
 	m.Input.Mapping.When = []string{`type == "rating"`}
 	o := StoreOptions(m)
 	o.OutboxRows = 2

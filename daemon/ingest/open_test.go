@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -42,7 +43,7 @@ func observingAgain(t *testing.T, m *config.Model, store *sketch.Store) (*Ingest
 // TestOpenEvents: an event is predicted when it is shown, learned when its outcome comes or its window is over,
 // corrected where its label turns, and judged once: whichever of the two came first.
 func TestOpenEvents(t *testing.T) {
-	m := clicks(100)
+	m := ingesttest.Clicks(100)
 	seenAt := func(offset, at int64, id string) *consumer.Batch {
 		return written("seen", offset, "", fmt.Sprintf(`{"id":%q,"user":"u","item":"i","ts":%d}`, id, at))
 	}
@@ -89,7 +90,7 @@ func TestOpenEvents(t *testing.T) {
 
 // TestOpenEventsAgain: after a restart the open rows of the state wait again, and the state is the same as without one.
 func TestOpenEventsAgain(t *testing.T) {
-	m := clicks(4000)
+	m := ingesttest.Clicks(4000)
 	const n, spacing = int64(2000), int64(10)
 	var batches []*consumer.Batch
 	for i := range n {
@@ -144,7 +145,7 @@ func TestOpenEventsAgain(t *testing.T) {
 // restart takes, and how much memory, is logged.
 func TestManyOpenRowsAgain(t *testing.T) {
 	n, step := tier.Size(int64(5000), 125_000), int64(1000)
-	m := clicks(int(2 * n))
+	m := ingesttest.Clicks(int(2 * n))
 	m.Sample.MaxBytes = 1 << 30
 	m.Input.Outcomes.Window = config.Duration(time.Hour)
 	log := func(from int64) (events, outcomes *consumer.Batch) {
@@ -216,7 +217,7 @@ func TestOpenMemory(t *testing.T) {
 	if tier.Asked(tier.Long) {
 		n = 10_000_000
 	}
-	m := clicks(100)
+	m := ingesttest.Clicks(100)
 	m.Input.Outcomes.Window = config.Duration(time.Hour)
 	g, store, _ := observing(t, m)
 	defer store.Close()
@@ -250,7 +251,7 @@ func TestOpenMemory(t *testing.T) {
 // TestHaltedOutcomesHoldNothingBack: a partition in which records were left, and of which nothing came for long, counts
 // no more.
 func TestHaltedOutcomesHoldNothingBack(t *testing.T) {
-	o := newOpenEvents(clicks(10), 0)
+	o := newOpenEvents(ingesttest.Clicks(10), 0)
 	o.noteTime("seen", 100)
 	o.noteTime("clicked", 100)
 	late := &sketch.Part{Topic: "clicked", Partition: 1, Outcomes: true,

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 )
 
 // TestLiveOfLaterLabels: what is learned between refits from labels that come later has the right share of outcomes,
@@ -54,7 +55,7 @@ func TestLiveOfLaterLabels(t *testing.T) {
 		return list
 	}
 	play := func(isLate bool) (live, published, ece float64) {
-		m := clicks(n)
+		m := ingesttest.Clicks(n)
 		m.Input.Outcomes.Window = config.Duration(window * 1e6)
 		if !isLate {
 			m.Input.Outcomes.Window = config.Duration(time.Second)

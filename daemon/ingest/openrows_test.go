@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -65,7 +66,7 @@ type fit struct{ ece, loss float64 }
 // refitOfOpenRows returns how good a refit with open rows is, and one that knows every label.
 func refitOfOpenRows(t *testing.T, seed uint64) (open, best fit) {
 	const n, spacing, window = 24_000, int64(1000), int64(18_000_000)
-	m := clicks(n)
+	m := ingesttest.Clicks(n)
 	m.Input.Outcomes.Window = config.Duration(time.Duration(window) * time.Millisecond)
 	m.Sample.Size, m.Sample.MaxBytes, m.Sample.Holdout.Size = n, 0, 4000
 	m.Train.MaxBasis, m.Train.FoldIn.Enabled = 2, false
@@ -187,7 +188,7 @@ func refitOfOpenRows(t *testing.T, seed uint64) (open, best fit) {
 // judged, and what other partitions say of them counts no more than what was not read. A partition that is read to its
 // end and silent holds nothing back.
 func TestOutcomesThatWait(t *testing.T) {
-	m := clicks(1000)
+	m := ingesttest.Clicks(1000)
 	m.Sample.Holdout.Fraction = 0
 	m.Input.Outcomes.Window = config.Duration(time.Hour)
 	const minute, n = int64(60_000), int64(300)

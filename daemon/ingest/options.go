@@ -4,6 +4,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -12,7 +13,7 @@ import (
 func ConsumerOptions(k *config.Kafka, m *config.Model) (consumer.Options, error) {
 	o := consumer.DefaultOptions()
 	o.Brokers, o.Topics, o.GroupID, o.ClientID = k.BootstrapServers, m.AllTopics(), k.GroupID, k.ClientID
-	o.StartPolicy, o.Advice = consumer.StartPolicy(m.Input.Start), advice
+	o.StartPolicy, o.Advice = consumer.StartPolicy(m.Input.Start), binding.Advice
 	o.FromStart = func(topic string) bool { return m.TableOf(topic) >= 0 }
 	o.MaxWait, o.MaxPartitionBytes, o.Dial = k.FetchMaxWait.Std(), int(k.MaxPartitionFetchBytes), k.Dial
 	var err error

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -28,31 +29,21 @@ type outcomeDecoder struct {
 	decode event.Decoder // of values alone, or
 	mapped *event.Mapped // where the key is elsewhere in the record
 	event  event.Event   // the last one
-	limits event.Limits
-	valued bool // whether outcomes have a value in a field
+	maxID  int           // bytes of a key
+	valued bool          // whether outcomes have a value in a field
 	accept func(value float64) bool
 }
 
 // newOutcomeDecoder returns the decoder of a model's outcomes, nil if it has none.
-func newOutcomeDecoder(m *config.Model, schemas *Schemas) *outcomeDecoder {
+func newOutcomeDecoder(m *config.Model, schemas *formats.Schemas) *outcomeDecoder {
 	o := &m.Input.Outcomes
 	if !o.IsSet() {
 		return nil
 	}
 	of := m.OutcomeModel()
-	d := &outcomeDecoder{config: o, limits: limitsOf(of), valued: o.Label != "", accept: m.AcceptsReward}
-	reading := readingOf(of, schemas)
-	if mapping := of.Mapping(); mapping != nil || reading != nil {
-		if mapping == nil {
-			mapping = new(event.Mapping) // fields have their own names
-		}
-		d.mapped = event.NewMapped(of.Schema.Event(), d.limits, mapping, event.NewMissing(mapping))
-	} else {
-		d.decode = NewJSONDecoder(of)
-	}
-	if reading != nil {
-		reading.Lost = nil // which is of fields of events
-		d.mapped.Read(*reading)
+	d := &outcomeDecoder{config: o, maxID: int(of.Input.MaxIDBytes), valued: o.Label != "", accept: m.AcceptsReward}
+	if d.mapped = formats.NewOutcomeDecoder(of, schemas); d.mapped == nil {
+		d.decode = formats.NewJSONDecoder(of)
 	}
 	return d
 }
@@ -102,7 +93,7 @@ func (d *outcomeDecoder) takeBack(to *sketch.Record, from *consumer.Record) *eve
 			key = []byte(text)
 		}
 	}
-	if len(key) == 0 || len(key) > d.limits.MaxIDBytes || !utf8.Valid(key) {
+	if len(key) == 0 || len(key) > d.maxID || !utf8.Valid(key) {
 		return &event.Rejection{Reason: event.NullValue}
 	}
 	to.Identity, to.Time, to.TakesBack = key, from.Timestamp, true

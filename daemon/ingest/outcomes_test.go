@@ -15,22 +15,9 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
-
-// clicks returns a model of impressions whose clicks come in another topic.
-func clicks(size int) *config.Model {
-	m := config.DefaultModel()
-	m.Name, m.Input.Topics = "clicks", []string{"seen"}
-	m.Input.Outcomes = config.Outcomes{Topics: []string{"clicked"}, Reward: config.RewardFirst,
-		Key: config.OutcomeKey{Impression: "id", Outcome: "of"}, Time: "ts", Window: config.Duration(10 * time.Second)}
-	m.Schema = config.Schema{Task: "binary", Label: "click", Time: "ts", TimeUnit: "ms",
-		Categorical: []string{"user", "item"}, Identity: "id", LabelLater: true}
-	seed := uint64(1)
-	m.Sample.Seed, m.Sample.Size, m.Sample.Holdout.Fraction = &seed, size, 0.2
-	m.Resolve()
-	return &m
-}
 
 // written is a record of a topic, of partition 0.
 func written(topic string, offset int64, key, value string) *consumer.Batch {
@@ -63,7 +50,7 @@ func joinedStore(t *testing.T, m *config.Model) (*Ingest, *sketch.Store) {
 // TestOutcomesAreJoined: in every interleaving events have the labels that their outcomes make, a tombstone takes
 // outcomes back, and what is no outcome is rejected with its reason.
 func TestOutcomesAreJoined(t *testing.T) {
-	m := clicks(1000)
+	m := ingesttest.Clicks(1000)
 	var events, outcomes []*consumer.Batch
 	at := int64(1_700_000_000_000)
 	for i := range int64(20) {
@@ -147,7 +134,7 @@ func TestOutcomesAreJoined(t *testing.T) {
 
 // TestLabelOf: each way to make a label of several outcomes, by the window, whatever the order in which they came.
 func TestLabelOf(t *testing.T) {
-	m := clicks(10)
+	m := ingesttest.Clicks(10)
 	m.Schema.Task = "regression"
 	outcomes := []sketch.Outcome{{Time: 90, Value: 3}, {Time: 200, Value: -1}, {Time: 300, Value: 7},
 		{Time: 10_101, Value: 50}}
@@ -248,7 +235,7 @@ func TestDelays(t *testing.T) {
 
 // TestOutcomesWithoutModel: the JSON form of a model without outcomes is what it was.
 func TestOutcomesWithoutModel(t *testing.T) {
-	b, err := json.Marshal(ratings(10))
+	b, err := json.Marshal(ingesttest.Ratings(10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +246,7 @@ func TestOutcomesWithoutModel(t *testing.T) {
 
 // TestOutcomesOfOtherKeys: where no outcome names an event, nothing is trained: as written, no event had one.
 func TestOutcomesOfOtherKeys(t *testing.T) {
-	m := clicks(100)
+	m := ingesttest.Clicks(100)
 	g, store := joinedStore(t, m)
 	at := int64(1_700_000_000_000)
 	rows := func() int {

@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -27,7 +28,7 @@ func TestQuarantinedRecord(t *testing.T) {
 		t.Run(stage, func(t *testing.T) {
 			dir := t.TempDir()
 			hand := filepath.Join(dir, "in-hand")
-			m := ratings(1000)
+			m := ingesttest.Ratings(1000)
 			var exclusive sync.Mutex
 			start := func() (*Ingest, *sketch.Store) {
 				store, err := sketch.NewMemory(StoreOptions(m))

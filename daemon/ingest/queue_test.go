@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -16,7 +17,7 @@ import (
 // the sums and the counts of batches that are applied one by one.
 func TestTakeIsApply(t *testing.T) {
 	run := func(apply func(g *Ingest, b *consumer.Batch) error, size int) (*sketch.State, string, Counts) {
-		g, store := newIngest(t, ratings(500), "")
+		g, store := newIngest(t, ingesttest.Ratings(500), "")
 		var total Counts
 		notObject := event.Cause{Reason: event.NotObject}
 		g.OnApplied = func(c Counts) {
@@ -65,7 +66,7 @@ func TestTakeIsApply(t *testing.T) {
 // TestTakeFails: an error of storing comes out of a later call, once, and what was taken after that batch is not
 // stored.
 func TestTakeFails(t *testing.T) {
-	g, store := newIngest(t, ratings(500), "")
+	g, store := newIngest(t, ingesttest.Ratings(500), "")
 	applied := 0
 	g.OnApplied = func(Counts) { applied++ }
 	r := rand.New(rand.NewPCG(1, 1))
@@ -87,7 +88,7 @@ func TestTakeFails(t *testing.T) {
 // TestTakeFillsTheOutbox: what waits to be stored counts for the room in the outbox; the part that has none left is cut
 // where it ends.
 func TestTakeFillsTheOutbox(t *testing.T) {
-	m := ratings(500)
+	m := ingesttest.Ratings(500)
 	o := StoreOptions(m)
 	o.OutboxRows = 25
 	store, err := sketch.NewMemory(o)

@@ -103,7 +103,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) (waiting *event.Wait) {
 		}
 	}
 	if waiting == nil && g.schemas != nil {
-		g.schemas.arrived()
+		g.schemas.Arrived()
 	}
 	g.store.Classify(&j.part)
 	if r := g.readers[0]; r.thin && g.open != nil && !j.part.Outcomes {

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -104,7 +105,7 @@ func (g *Ingest) wholeRun(p *sketch.Part, d *decoded, thin bool) (passed int64) 
 		}
 		if thin && !isLearned(p.Partition, r.Offset) {
 			if passed++; g.choices != nil {
-				g.choices.note(&d.events[i])
+				g.choices.Note(&d.events[i])
 			}
 			continue
 		}
@@ -117,7 +118,7 @@ func (g *Ingest) wholeRun(p *sketch.Part, d *decoded, thin bool) (passed int64) 
 			if g.OnChoice != nil && o.Learn {
 				g.OnChoice(o.Event, false)
 			}
-			g.run = g.choices.observations(g.run, o)
+			g.run = g.choices.Observations(g.run, o)
 		} else {
 			g.run = append(g.run, o)
 		}
@@ -167,3 +168,15 @@ func (g *Ingest) derive(j *job, d *decoded) error {
 	}
 	return nil
 }
+
+// Negatives yields names that were not chosen, for a choice at a place of the log. They are drawn uniformly from the
+// last choices, as a consumer draws them. A model whose events have labels has none.
+func (g *Ingest) Negatives(ev *event.Event, at rows.Position) iter.Seq[*event.Event] {
+	if g.choices == nil {
+		return func(func(*event.Event) bool) {}
+	}
+	return g.choices.Alike(ev, at)
+}
+
+// IsFirst reports whether the name of a choice has not been chosen before: no negative that is drawn for it is as new.
+func (g *Ingest) IsFirst(ev *event.Event) bool { return g.choices != nil && !g.choices.Knows(ev) }

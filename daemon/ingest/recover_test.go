@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -18,7 +19,7 @@ import (
 // The first is rejected with its reason after a second try, and kept for the dead-letter topic; the other two are
 // applied. The state is that of an ingest that learns nothing, such as verify's, which knows of the first panic only.
 func TestPanicOnOneRecord(t *testing.T) {
-	m := ratings(1000)
+	m := ingesttest.Ratings(1000)
 	c, err := cycle.New(m, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func TestPanicOnOneRecord(t *testing.T) {
 // TestPanicAhead: an event on which scoring ahead panics is reported once, when it is observed; the process and the
 // other events do not notice.
 func TestPanicAhead(t *testing.T) {
-	m := ratings(1000)
+	m := ingesttest.Ratings(1000)
 	g, store := newIngest(t, m, "")
 	r := rand.New(rand.NewPCG(1, 1))
 	if err := g.Apply(t.Context(), batch(r, 0, 0, 1000)); err != nil {
@@ -146,7 +147,7 @@ func TestPanicAhead(t *testing.T) {
 func TestPanicAtTheStart(t *testing.T) {
 	rows := []sketch.Row{{Topic: "t", Offset: 1}, {Topic: "t", Offset: 2}}
 	for _, cut := range [][]report.Cut{nil, {{Topic: "t", Next: 2}}, {{Topic: "t", Next: 3}}} {
-		if n, err := Relearn(ratings(100), nil, &sketch.Sample{Train: rows}, cut); n != 2 ||
+		if n, err := Relearn(ingesttest.Ratings(100), nil, &sketch.Sample{Train: rows}, cut); n != 2 ||
 			err != nil { // no cycle at all: every call panics
 			t.Errorf("cut %v: %d rows panicked, error %v", cut, n, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/tables"
+	"github.com/refitd/refitd/daemon/ingest/negatives"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -62,7 +63,7 @@ func TakeSample(m *config.Model, store *sketch.Store, behind Behind) (*encode.Sa
 	}
 	out.Events = countsOf(s.Ledger)
 	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
-	if err := withNegatives(m, s, out); err != nil {
+	if err := negatives.Add(m, s, out); err != nil {
 		return nil, fmt.Errorf("ingest: negatives: %w", err)
 	}
 	return out, nil
@@ -153,18 +154,18 @@ func relearnAfter(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []repor
 	panicked int, err error) {
 	Settle(m, s, behind)
 	_, after := splitRows(m, s, cut)
-	slices.SortStableFunc(after, compareTimes)
+	slices.SortStableFunc(after, negatives.CompareTimes)
 	after = after[max(0, len(after)-most):]
-	each := payloadsOf(m)
+	each := negatives.Payloads(m)
 	return relearnRows(after, func(_ int, r *sketch.Row) error {
-		return each(r, func(payload []byte, first bool) error { return c.Relearn(placeOf(r), payload, first) })
+		return each(r, func(payload []byte, first bool) error { return c.Relearn(negatives.PlaceOf(r), payload, first) })
 	})
 }
 
 func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, on bool) (panicked int, err error) {
 	Settle(m, s, nil)
 	before, after := splitRows(m, s, cut)
-	each := payloadsOf(m)
+	each := negatives.Payloads(m)
 	panicked, err = relearnRows(before, func(i int, r *sketch.Row) error {
 		return each(r, func(payload []byte, first bool) error {
 			return c.Recall(payload, first, i >= len(before)-recalled)
@@ -174,7 +175,7 @@ func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut
 		return panicked, err
 	}
 	more, err := relearnRows(after, func(_ int, r *sketch.Row) error {
-		return each(r, func(payload []byte, first bool) error { return c.Relearn(placeOf(r), payload, first) })
+		return each(r, func(payload []byte, first bool) error { return c.Relearn(negatives.PlaceOf(r), payload, first) })
 	})
 	return panicked + more, err
 }
@@ -234,7 +235,7 @@ func afterCut(m *config.Model, s *sketch.Sample, cut []report.Cut) func(r *sketc
 
 // relearnRows has rows learned, oldest first, and counts those that panicked.
 func relearnRows(list []*sketch.Row, row func(i int, r *sketch.Row) error) (panicked int, err error) {
-	slices.SortStableFunc(list, compareTimes)
+	slices.SortStableFunc(list, negatives.CompareTimes)
 	for i := 0; i < len(list) && err == nil; i++ {
 		var failed bool
 		if failed, err = learnRow(func() error { return row(i, list[i]) }); failed {

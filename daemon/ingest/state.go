@@ -1,9 +1,14 @@
 package ingest
 
 import (
+	"strings"
+
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
+
+// PausedPrefix begins the text of a halt in the ledger that ends without an operator.
+const PausedPrefix = "paused: "
 
 // StateOf returns STATE of the contract for a model's store.
 func StateOf(model string, s *sketch.State) report.State {
@@ -15,7 +20,11 @@ func StateOf(model string, s *sketch.State) report.State {
 		out.RejectedByReason = map[string]int64{}
 	}
 	for i := range s.Partitions {
-		out.Partitions = append(out.Partitions, account(&s.Partitions[i]))
+		l := &s.Partitions[i]
+		out.Partitions = append(out.Partitions, account(l))
+		if reason, paused := strings.CutPrefix(l.Halted, PausedPrefix); paused {
+			out.Paused = append(out.Paused, report.Paused{Topic: l.Topic, Partition: l.Partition, Reason: reason})
+		}
 	}
 	for i := range s.Archived {
 		out.Archived = append(out.Archived, account(&s.Archived[i]))

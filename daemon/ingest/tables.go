@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/cycle/tables"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -53,21 +54,10 @@ func newTableRows(g *Ingest, set *tables.Set) *tableRows {
 	t := &tableRows{model: g.model, store: g.store, set: set}
 	for i := range g.model.Tables {
 		of := g.model.Tables[i].Model(g.model)
-		r := &reader{ingest: g, mapped: event.NewMapped(tableSchema(of), limitsOf(of), of.Mapping(), nil)}
-		if reading := readingOf(of, g.schemas); reading != nil {
-			r.mapped.Read(*reading)
-		}
-		t.readers = append(t.readers, r)
+		t.readers = append(t.readers, &reader{ingest: g, mapped: formats.NewTableRecordDecoder(of, g.schemas)})
 	}
 	_ = t.load() // once more at the first record of a table, which returns the error
 	return t
-}
-
-// tableSchema is the schema of the records of a table.
-func tableSchema(of *config.Model) event.Schema {
-	s := of.Schema.Event()
-	s.Flags = true
-	return s
 }
 
 // LoadTables puts the rows that a store has into the set of a model, in place of those that it has.
@@ -324,7 +314,7 @@ func (g *Ingest) takeTable(table int, j *job, records []consumer.Record, halt er
 	j.part.Records = j.part.Records[:len(records)]
 	full, waiting := g.readTable(table, j, records, room)
 	if waiting == nil && g.schemas != nil {
-		g.schemas.arrived()
+		g.schemas.Arrived()
 	}
 	g.store.Classify(&j.part)
 	if waiting != nil { // those before it are stored first
@@ -383,17 +373,6 @@ func (g *Ingest) join(d *decoded, p *sketch.Part) {
 
 // Tables returns the rows of the tables, nil of a model without any.
 func (g *Ingest) Tables() *tables.Set { return g.set }
-
-// NewTableDecoder returns a decoder of the values of a table of m, and the schema of the events that it makes of them:
-// as the topic has them, or without the mapping, whose fields then have their own names.
-func NewTableDecoder(t *config.Table, m *config.Model, mapped bool) (event.Schema, event.Decoder) {
-	of := t.Model(m)
-	if schema := tableSchema(of); mapped {
-		return schema, event.NewMapped(schema, limitsOf(of), of.Mapping(), nil)
-	}
-	schema := tableSchema(of)
-	return schema, event.NewJSON(schema, limitsOf(of))
-}
 
 // FeedTable takes one decoded row as the next offset of a partition of a table, as a backtest does, and stores it.
 func (g *Ingest) FeedTable(topic string, number int32, offset int64, ev *event.Event) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/export"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 )
 
 // TestHeavyEventInTheSample: one event of the largest weight stays in the sample, and counts there as at most √n times
@@ -17,7 +18,7 @@ import (
 func TestHeavyEventInTheSample(t *testing.T) {
 	const n, heavy = 2000, 3
 	for _, size := range []int{400, 10_000} {
-		m := ratings(size)
+		m := ingesttest.Ratings(size)
 		m.Schema.Weight = "w"
 		records := make([]consumer.Record, n)
 		for i := range records {

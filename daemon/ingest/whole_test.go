@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/broker"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest/ingesttest"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -89,15 +90,15 @@ func readWhole(b *testing.B, addr string, topics []string, sink consumer.Sink,
 // all, or from the share of a catch-up with what it learns in the end. Labels come with the events, or later.
 func BenchmarkIngest(b *testing.B) {
 	addr := fillTopics(b)
-	later := clicks(20_000)
+	later := ingesttest.Clicks(20_000)
 	later.Input.Topics, later.Sample.Holdout.Fraction = []string{"t"}, 0.1
 	for _, of := range []struct {
 		name  string
 		model *config.Model
 		bound config.CatchUp
 	}{
-		{"catch_up", ratings(20_000), config.CatchUp(time.Second)},
-		{"learn_all", ratings(20_000), 0},
+		{"catch_up", ingesttest.Ratings(20_000), config.CatchUp(time.Second)},
+		{"learn_all", ingesttest.Ratings(20_000), 0},
 		{"outcomes", later, config.CatchUp(time.Second)},
 		{"outcomes_learn_all", later, 0},
 	} {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/admission"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/read"
@@ -235,7 +235,7 @@ func (s samples) mapping(r *read.Reader) {
 }
 
 // schemas sends what is known of the schemas of records, of a model that reads other formats than JSON.
-func (s samples) schemas(of *ingest.Schemas) {
+func (s samples) schemas(of *formats.Schemas) {
 	if of == nil {
 		return
 	}
@@ -316,7 +316,7 @@ func (s samples) learned(m *Model) {
 	learning := m.cycle
 	s.gauge(gateRejections, float64(learning.Rejections()))
 	behind := 0.0
-	if m.reader.CatchUp() != nil {
+	if m.reader.CatchUp().IsThin() {
 		behind = 1
 	}
 	s.gauge(catchingUp, behind)

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
+	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
@@ -72,5 +74,40 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 	a.versions.StandsUntil(time.Now().Add(-time.Second))
 	if !is(part.CauseExpired, "publish.expires_after") {
 		t.Errorf("an expired version: %v", a.NotReady())
+	}
+}
+
+// TestNotReadyWhileBehind: that a model is far behind its log is no reason, unless web.ready_when says so, also where
+// it learns from all events.
+func TestNotReadyWhileBehind(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, new(locked.Buffer)) // which does not run
+	behind := func() (texts []string) {
+		for _, reason := range p.a.NotReady() {
+			if reason.Cause == part.CauseBehind {
+				texts = append(texts, reason.Text)
+			}
+		}
+		return texts
+	}
+	for _, when := range []string{"", config.ReadyCaughtUp} {
+		p.options.Config.Web.ReadyWhen = when
+		for _, learnsAll := range []bool{false, true} {
+			p.a.reader.CatchUp = func() *ingest.CatchUp {
+				return &ingest.CatchUp{Read: 1, Left: 1_000_000, ETA: time.Minute, All: learnsAll}
+			}
+			texts := behind()
+			if when == "" && len(texts) == 0 {
+				continue
+			}
+			if when == "" || len(texts) != 1 || !strings.Contains(texts[0], "1 of 1000001 records read, 1m0s left") ||
+				strings.Contains(texts[0], "one of 16") == learnsAll {
+				t.Errorf("ready_when %q, learns all %t: not ready for %q", when, learnsAll, texts)
+			}
+		}
+		p.a.reader.CatchUp = func() *ingest.CatchUp { return nil }
+		if texts := behind(); len(texts) != 0 {
+			t.Errorf("ready_when %q, caught up: not ready for %q", when, texts)
+		}
 	}
 }

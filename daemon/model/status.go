@@ -86,8 +86,7 @@ func (m *Model) Status() statuspage.ModelStatus {
 		Standby:     m.role.Waits(),
 	}
 	if c := m.reader.CatchUp(); c != nil {
-		out.CatchingUp = fmt.Sprintf("catching up: %d of %s read, %s left; one of %d events is learned live", c.Read,
-			report.Count(c.Read+c.Left, "record"), c.ETA.Round(time.Second), ingest.CatchUpShare)
+		out.CatchingUp = c.String()
 	}
 	out.Champion, out.Published = m.versions.Serving()
 	out.Judged = m.versions.Judged()
@@ -110,6 +109,7 @@ func (m *Model) Status() statuspage.ModelStatus {
 			End:       p.HighWatermark,
 			Lag:       p.Lag,
 			Halted:    p.Halted,
+			Paused:    p.Paused,
 			Applied:   l.Applied,
 			Rejected:  l.Rejected,
 			Gap:       l.Gap,

@@ -12,7 +12,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
@@ -142,9 +142,9 @@ func readSet(m *config.Model, path string, format dataset.Format, table TableOpt
 	if schema.Time != "" {
 		recordTime = -1 // there is no record whose time an event could be ahead of
 	}
-	decoder := event.Decoder(ingest.NewJSONDecoder(m))
+	decoder := event.Decoder(formats.NewJSONDecoder(m))
 	if format == dataset.JSONL { // values as in the topic
-		decoder = ingest.NewDecoder(m)
+		decoder = formats.NewDecoder(m)
 	}
 	meter.Stage("reading", "bytes", 0)
 	set, err := dataset.Read(

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -45,7 +46,7 @@ func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketc
 		return nil, &report.ExitError{Code: report.ExitModel, Path: path,
 			Err: fmt.Errorf("%w: check --storage.path %s and --model %s", err, dir, model)}
 	case err != nil:
-		key, err := ingest.Translate(err)
+		key, err := binding.Translate(err)
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Path: path, Key: key}
 	}
 	return store, nil

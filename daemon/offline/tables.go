@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/tables"
 	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -48,7 +48,7 @@ func (f TableFiles) ReadTables(m *config.Model) (map[int][]event.Event, error) {
 		if kind != dataset.JSONL {
 			columns.Of = map[string]string{t.Of: t.Key}
 		}
-		schema, decoder := ingest.NewTableDecoder(t, m, kind == dataset.JSONL)
+		schema, decoder := formats.NewTableDecoder(t, m, kind == dataset.JSONL)
 		set, err := dataset.Read(path, dataset.Options{Format: kind, Schema: schema, Columns: columns,
 			Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
 				return decoder.Decode(ev, value, recordTime)

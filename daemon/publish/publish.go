@@ -309,9 +309,7 @@ func (w *Publication) Write(ctx context.Context, ch *fitted.Fitted) error {
 	contents := ch.Contents(p.model)
 	contents.Tensors = tensors
 	contents.Meta.Writer, contents.Meta.Created, contents.Meta.Epoch = Writer, p.now(), p.epoch
-	if after := p.model.Publish.ExpiresAfter.Std(); after > 0 {
-		contents.Meta.Expires = contents.Meta.Created.Add(after)
-	}
+	contents.Meta.Expires = p.Expires(contents.Meta.Created)
 	if p.store == nil {
 		digest, err := format.PayloadDigest(contents)
 		if err != nil {
@@ -354,17 +352,22 @@ func (p *Publisher) End(ctx context.Context, ch *fitted.Fitted) {
 	}
 }
 
+// Expires says until when consumers may use what is published or renewed at a time; zero is for ever.
+func (p *Publisher) Expires(at time.Time) time.Time {
+	after := p.model.Publish.ExpiresAfter.Std()
+	if after <= 0 {
+		return time.Time{}
+	}
+	return at.Add(after)
+}
+
 // Renew renews the champion's alias at the current time: the champion may be used for publish.expires_after from now
 // on. It returns false without a champion, or if the alias is not signed by our keys: Follow sees to that.
 func (p *Publisher) Renew(ctx context.Context) (pointer snapshot.Pointer, done bool, err error) {
 	if p.store == nil || p.champion == nil {
 		return pointer, false, nil
 	}
-	expires := time.Time{}
-	if after := p.model.Publish.ExpiresAfter.Std(); after > 0 {
-		expires = p.now().Add(after)
-	}
-	pointer, err = p.store.Renew(ctx, p.model.Name, Champion, expires)
+	pointer, err = p.store.Renew(ctx, p.model.Name, Champion, p.Expires(p.now()))
 	if errors.Is(err, snapshot.ErrNotFound) || p.store.Keys != nil && isForged(err) {
 		return pointer, false, nil
 	}

@@ -15,6 +15,14 @@ type Halt struct {
 	Reason    string `json:"reason"` // why, for people
 }
 
+// CatchingUp says how far a model is that is far behind its log: once a second, and when it has caught up.
+type CatchingUp struct {
+	Model      string `json:"model"`
+	Behind     int64  `json:"behind"`      // records below the log ends that are not read yet
+	PerSecond  Number `json:"per_second"`  // records read, mean since the begin
+	ETASeconds Number `json:"eta_seconds"` // that the rest takes at that rate
+}
+
 // RunModel is one model in the summary of run.
 type RunModel struct {
 	State            State       `json:"state"`       // at the end

@@ -115,16 +115,10 @@ func (s DiffSummary) WriteText(w io.Writer) error {
 	if s.HeldOut != nil {
 		s.HeldOut.write(w, "held-out events")
 	}
-	return writeMetrics(
-		w,
-		named{fmt.Sprintf("gate, version %d", s.A.Version), s.A.Gate},
+	return writeMetrics(w, named{fmt.Sprintf("gate, version %d", s.A.Version), s.A.Gate},
 		named{fmt.Sprintf("gate, version %d", s.B.Version), s.B.Gate},
-		named{
-			fmt.Sprintf("held out, version %d", s.A.Version),
-			s.A.HeldOut,
-		},
-		named{fmt.Sprintf("held out, version %d", s.B.Version), s.B.HeldOut},
-	)
+		named{fmt.Sprintf("held out, version %d", s.A.Version), s.A.HeldOut},
+		named{fmt.Sprintf("held out, version %d", s.B.Version), s.B.HeldOut})
 }
 
 func someNames(f FieldDiff) string {

@@ -62,13 +62,8 @@ func (p Path) WriteText(w io.Writer) error {
 	for _, lambda := range p.Lambdas() {
 		steps := p.Of(lambda)
 		last := &steps[len(steps)-1]
-		row := []string{
-			plain(lambda),
-			whole(len(steps)),
-			whole(last.K),
-			plain(last.Objective),
-			fmt.Sprintf("%.2f", float64(last.Seconds)),
-		}
+		row := []string{plain(lambda), whole(len(steps)), whole(last.K), plain(last.Objective),
+			fmt.Sprintf("%.2f", float64(last.Seconds))}
 		if metric != "" {
 			best := bestStep(steps)
 			_, value, _ := headline(best.Valid)

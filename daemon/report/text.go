@@ -127,10 +127,8 @@ func (b *Baselines) rows() []named {
 // WriteText prints the table of scores and baselines.
 func (p Progressive) WriteText(w io.Writer) error {
 	rows := []named{{"published, all", p.All.Published}, {"live, all", p.All.Live},
-		{
-			fmt.Sprintf("published, last %d", p.WindowN),
-			p.Window.Published,
-		}, {fmt.Sprintf("live, last %d", p.WindowN), p.Window.Live}}
+		{fmt.Sprintf("published, last %d", p.WindowN), p.Window.Published},
+		{fmt.Sprintf("live, last %d", p.WindowN), p.Window.Live}}
 	if err := writeMetrics(w, slices.Concat(rows, p.Slices.rows(), p.Baselines.rows())...); err != nil {
 		return err
 	}
@@ -162,20 +160,8 @@ func (s State) WriteText(w io.Writer) error {
 	prose(w, "model %s: %s to train on, %d held out, %d bytes, sample %s, configuration %s, lineage %s\n",
 		s.Model, Count(s.Rows.Train, "row"), s.Rows.Holdout, s.SampleBytes, s.SampleDigest, s.ConfigHash, s.Lineage)
 	rows := [][]string{
-		{
-			"topic",
-			"partition",
-			"start",
-			"next",
-			"applied",
-			"rejected",
-			"control",
-			"aborted",
-			"holes",
-			"gap",
-			"rows",
-			"halted",
-		},
+		{"topic", "partition", "start", "next", "applied", "rejected", "control", "aborted", "holes", "gap", "rows",
+			"halted"},
 	}
 	for _, p := range s.Partitions {
 		halted := "no"

@@ -20,6 +20,9 @@ func (h Halt) WriteText(w io.Writer) error {
 		h.Reason)
 }
 
+// WriteText prints nothing: the log says it, less often.
+func (CatchingUp) WriteText(io.Writer) error { return nil }
+
 // WriteText prints the state and the losses of each model.
 func (s RunSummary) WriteText(w io.Writer) error {
 	prose(w, "ran %.1f s, %.0f events/s, %d MiB resident\n", float64(s.Seconds), float64(s.EventsPerSecond),

@@ -46,6 +46,13 @@ type PartitionState struct {
 	Incarnation uint32 `json:"incarnation,omitempty"`
 }
 
+// Paused is a partition that waits: what is behind is read once the reason is gone.
+type Paused struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Reason    string `json:"reason"` // for people
+}
+
 // SampleRows counts the rows of the two samples.
 type SampleRows struct {
 	Train   int64 `json:"train"`   // trained on
@@ -63,6 +70,8 @@ type State struct {
 	SampleDigest     string           `json:"sample_digest"`
 	RejectedByReason map[string]int64 `json:"rejected_by_reason"` // counts by reason of rejection
 	Partitions       []PartitionState `json:"partitions"`         // accounts of all partitions
+	// partitions that wait, as for a schema, and are read on without an operator; absent without any
+	Paused []Paused `json:"paused,omitempty"`
 	// UnderFilledSince has where an erasure or a larger size left room in the sample that has not been filled since;
 	// absent without such room.
 	UnderFilledSince []Cut            `json:"under_filled_since,omitzero"`

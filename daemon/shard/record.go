@@ -132,6 +132,19 @@ func (a instance) followsHead(head uint64) bool {
 	return a.plausible() && (head == 0 || a.follows(head))
 }
 
+// rules reports whether what a trainer wishes in a term takes the place of what the topic has of the last one before it:
+// that of a later term does. One so far above the other that no term can come to it is none, whichever was written first.
+func (a instance) rules(last instance) bool {
+	none := instance{} // of a build that did not say
+	switch {
+	case a == none || last == none:
+		return true
+	case a.compare(last) < 0:
+		return !last.follows(a.Epoch)
+	}
+	return a.follows(last.Epoch)
+}
+
 var errImplausible = errors.New("it has numbers that no shard and no trainer comes to")
 
 // check refuses numbers of a head that cannot be true.

@@ -306,8 +306,7 @@ func (s *Sender) see(r *kgo.Record) {
 		w := new(wishes)
 		if err := decode(r, s.Model, w); err != nil {
 			s.Log.Warn("thresholds passed over", "topic", s.Topic, "error", err)
-		} else if none := (instance{}); w.By == none || w.By.compare(s.trainer) >= 0 {
-			// else of a trainer that another one has replaced
+		} else if w.By.rules(s.trainer) { // else of a trainer that another one has replaced, or of none
 			s.wishes, s.trainer = w, w.By
 		}
 	}
@@ -450,7 +449,10 @@ func (s *Sender) obey() error {
 		}
 		return nil
 	}
-	if s.strange = s.Store.Agrees(w.Settings); s.strange != nil {
+	if s.strange = s.Store.Agrees(w.Settings); s.strange == nil && len(w.Thresholds) != len(s.Store.Thresholds()) {
+		s.strange = fmt.Errorf("%d thresholds: %w", len(w.Thresholds), errImplausible)
+	}
+	if s.strange != nil {
 		s.strange = fmt.Errorf("what the trainer asks for is passed over: %w",
 			unlike(s.strange, s.Key, "at the trainer", "here"))
 		s.Log.Error("trainer is of another sample", "topic", s.Topic, "error", s.strange)
@@ -464,7 +466,8 @@ func (s *Sender) obey() error {
 		return err
 	}
 	s.pace.merged, s.done = w.Merged, mark{Next: next, Passed: passed}
-	if passed := w.Passed[s.Number]; passed.compare(s.by) > 0 { // the state and the topic have lost that there was one
+	// The state and the topic have lost that there was one.
+	if passed := w.Passed[s.Number]; passed.compare(s.by) > 0 && passed.follows(s.by.Epoch) {
 		s.Log.Warn(
 			"trainer has merged a later run than the merge topic has",
 			"note", "all rows are sent again",

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -229,18 +230,32 @@ func (r *Receiver) heed(rec *kgo.Record) error {
 		r.Log.Warn("what a trainer asks for cannot be read", "topic", r.Topic, "error", err)
 		return nil
 	}
-	if w.By.compare(t.seen) > 0 {
-		t.seen, t.host = w.By, w.Host
+	none := instance{}
+	rules := w.By.rules(t.seen)
+	switch {
+	case rules && w.By != none:
+		if t.seen, t.host = w.By, w.Host; w.By != t.by {
+			t.version = w.Version
+		}
 		r.mu.Lock()
 		if r.host = w.Host; w.By.Name == t.name {
 			r.host = ""
 		}
 		r.mu.Unlock()
+	case rules: // of a build that did not say
+	case w.By.compare(t.seen) > 0:
+		r.sent = nil // the topic is to keep what the trainer asks for
+		r.OnDropped(DroppedEpoch)
+		r.Log.Warn("what a trainer asks for dropped", "topic", r.Topic, "offset", rec.Offset, "host", w.Host, "reason",
+			errImplausible)
+		return nil
 	}
-	t.version = max(t.version, w.Version)
-	none := instance{}
 	switch {
-	case t.by == none, w.By == none, w.By == t.by:
+	case t.by == none, w.By == none:
+	case w.By == t.by: // of somebody else who says so, unless it is what was written last
+		if !bytes.Equal(rec.Value, r.sent) {
+			r.sent = nil
+		}
 	case w.By.compare(t.by) < 0: // of a late one: the topic is to keep what this one asks for
 		r.sent = nil
 	default:
@@ -268,7 +283,7 @@ func (r *Receiver) heed(rec *kgo.Record) error {
 // over those of this one.
 func (r *Receiver) outdo(by instance) {
 	t, none := &r.tenure, instance{}
-	if by.compare(t.seen) <= 0 {
+	if by.compare(t.seen) <= 0 || !by.rules(t.seen) {
 		return
 	}
 	t.seen = by

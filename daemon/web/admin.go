@@ -2,10 +2,12 @@ package web
 
 import (
 	"fmt"
-	"github.com/refitd/refitd/daemon/web/request"
-	"github.com/refitd/refitd/daemon/web/statuspage"
 	"net/http"
 	"slices"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web/request"
+	"github.com/refitd/refitd/daemon/web/statuspage"
 )
 
 // readiness is what /-/ready answers.
@@ -27,6 +29,8 @@ type modelReadiness struct {
 	Standby string   `json:"standby,omitempty"` // who trains in place of this process; absent if it does
 	// how far a model is that is behind its log and learns live from a share of the events; absent if it is not
 	CatchingUp string `json:"catching_up,omitempty"`
+	// partitions that wait, as for a schema, and are read on without an operator; absent without any
+	Paused []report.Paused `json:"paused,omitempty"`
 }
 
 // healthy answers that the process runs: neither Kafka, nor the disk, nor a model can make it ill.
@@ -60,6 +64,11 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 		}
 		for _, reason := range m.NotReady {
 			one.Reasons = append(one.Reasons, reason.Text)
+		}
+		for _, p := range m.Partitions {
+			if p.Paused != "" {
+				one.Paused = append(one.Paused, report.Paused{Topic: p.Topic, Partition: p.Partition, Reason: p.Paused})
+			}
 		}
 		if m.Champion != nil {
 			one.Version = &m.Champion.Version

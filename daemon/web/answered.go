@@ -82,10 +82,7 @@ func (s *modelCache) live() (*scorer, error) {
 	case err != nil:
 		return nil, err
 	case m == nil:
-		return nil, request.Refuse(
-			http.StatusNotFound,
-			"version live is not offered: set serve.live: true for this model",
-		)
+		return nil, request.Refuse(http.StatusNotFound, "version live is not offered: set serve.live: true for this model")
 	}
 	v := s.lastLive.Load()
 	if v == nil || v.model != m {

@@ -142,10 +142,8 @@ func (s *Server) showDiff(w http.ResponseWriter, r *http.Request) error {
 	return s.look(r, func() error {
 		d, err := diff.Between(a.model, b.model, fitted.VersionOf)
 		if errors.Is(err, diff.ErrIncomparable) {
-			return request.Refuse(
-				http.StatusConflict,
-				"the versions predict different things or of other fields: they cannot be compared",
-			)
+			return request.Refuse(http.StatusConflict,
+				"the versions predict different things or of other fields: they cannot be compared")
 		}
 		if err != nil {
 			return err

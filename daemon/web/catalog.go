@@ -231,10 +231,8 @@ const versionHeader = "X-Model-Version"
 func versionOf(r *http.Request) (int64, error) {
 	text := r.PathValue("version")
 	if text == liveVersion {
-		return 0, request.Refuse(
-			http.StatusNotFound,
-			"the live model is never published: it has neither manifest nor files, and only scores",
-		)
+		return 0, request.Refuse(http.StatusNotFound,
+			"the live model is never published: it has neither manifest nor files, and only scores")
 	}
 	return parseVersion(text)
 }

@@ -106,11 +106,8 @@ func (s *Store) Publish(ctx context.Context, model string, c *format.Contents, m
 			if err != nil {
 				return fmt.Errorf("%s: %w", ModelSignatureFile, err)
 			}
-			staged = slices.Insert(
-				staged,
-				len(staged)-1,
-				disk.StagedFile{Name: ModelSignatureFile, Content: b},
-			) // the manifest is written last
+			staged = slices.Insert(staged, len(staged)-1,
+				disk.StagedFile{Name: ModelSignatureFile, Content: b}) // the manifest is written last
 		}
 		if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {
 			return err

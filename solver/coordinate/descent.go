@@ -81,10 +81,8 @@ func (d Descent) Check(p *solver.Problem, s solver.Settings) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	kernel, err := solver.KernelOf(
-		s.Kernel.String(),
-		2,
-	) // what the conditional gradient has to say about degree 3 is its own
+	// What the conditional gradient has to say about degree 3 does not count here.
+	kernel, err := solver.KernelOf(s.Kernel.String(), 2)
 	if err != nil || s.Kernel.Degree() == 0 {
 		return fmt.Errorf("%w: Kernel is %v", solver.ErrSettings, s.Kernel)
 	}

@@ -130,15 +130,22 @@ type CatchUp time.Duration
 // learnAll is the CatchUp of 0.
 const learnAll = "learn_all"
 
-// UnmarshalText parses learn_all or a duration.
+// AutoCatchUp is the CatchUp of auto: what a consumer does not notice. Chosen by hand.
+const AutoCatchUp = CatchUp(time.Second)
+
+// UnmarshalText parses auto, learn_all or a duration.
 func (c *CatchUp) UnmarshalText(text []byte) error {
-	if string(text) == learnAll {
+	switch string(text) {
+	case learnAll:
 		*c = 0
+		return nil
+	case Auto:
+		*c = AutoCatchUp
 		return nil
 	}
 	var d Duration
 	if err := d.UnmarshalText(text); err != nil || d <= 0 {
-		return errors.New("is not a time to catch up in: write learn_all, or a duration such as 1s or 1m")
+		return errors.New("is not a time to catch up in: write auto, learn_all, or a duration such as 1s or 1m")
 	}
 	*c = CatchUp(d)
 	return nil

@@ -86,3 +86,23 @@ func TestValuesRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// TestCatchUp: auto, learn_all and durations, of which 0 is none.
+func TestCatchUp(t *testing.T) {
+	for text, want := range map[string]CatchUp{"auto": AutoCatchUp, "learn_all": 0, "1m": CatchUp(time.Minute)} {
+		var c CatchUp = 5
+		if err := c.UnmarshalText([]byte(text)); err != nil || c != want {
+			t.Errorf("%s: %v, %v, want %v", text, c, err, want)
+		}
+		var again CatchUp
+		if err := again.UnmarshalText([]byte(c.String())); err != nil || again != c {
+			t.Errorf("%s is written %s", text, c)
+		}
+	}
+	for _, text := range []string{"0s", "-1s", "all", ""} {
+		var c CatchUp
+		if c.UnmarshalText([]byte(text)) == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}

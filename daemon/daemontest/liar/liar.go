@@ -1,10 +1,10 @@
-// Package liar is a network between a broker and its clients that alters the answers to fetches and to questions for
-// offsets, for tests.
+// Package liar is a network between a broker and its clients that alters answers, for tests.
 package liar
 
 import (
 	"encoding/binary"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -18,6 +18,11 @@ type Network struct {
 	Fetch func(conn int, from int64, p *kmsg.FetchResponseTopicPartition)
 	// Offsets is called with each answer to ListOffsets and the time that was asked for (-2 first, -1 last).
 	Offsets func(conn int, when int64, p *kmsg.ListOffsetsResponseTopicPartition)
+	// Answer is called with each answer of the kinds in Kinds.
+	Answer func(conn int, req kmsg.Request, res kmsg.Response)
+	Kinds  []kmsg.Key
+	// Frame, if not nil, returns what is sent in place of an answer, its size in front included.
+	Frame func(kind kmsg.Key, frame []byte) []byte
 
 	mu      sync.Mutex
 	numbers map[int16]int // connections so far, by kind of question
@@ -82,15 +87,11 @@ func (c *conn) Read(b []byte) (int, error) {
 func (c *conn) note(body []byte) {
 	r := kbin.Reader{Src: body}
 	key, version, id := r.Int16(), r.Int16(), r.Int32()
-	var req kmsg.Request
-	switch kmsg.Key(key) {
-	case kmsg.Fetch:
-		req = kmsg.NewPtrFetchRequest()
-	case kmsg.ListOffsets:
-		req = kmsg.NewPtrListOffsetsRequest()
-	default:
+	if known := append([]kmsg.Key{kmsg.Fetch, kmsg.ListOffsets}, c.network.Kinds...); c.network.Frame == nil &&
+		!slices.Contains(known, kmsg.Key(key)) {
 		return
 	}
+	req := kmsg.RequestForKey(key)
 	req.SetVersion(version)
 	r.NullableString() // client id
 	if req.IsFlexible() {
@@ -120,26 +121,33 @@ func (c *conn) Write(b []byte) (int, error) {
 		if !ok {
 			return len(b), nil
 		}
-		altered := c.alter(body)
-		if _, err := c.Conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(altered))), altered...)); err != nil {
+		kind, altered := c.alter(body)
+		altered = append(binary.BigEndian.AppendUint32(nil, uint32(len(altered))), altered...)
+		if c.network.Frame != nil && kind >= 0 {
+			altered = c.network.Frame(kind, altered)
+		}
+		if _, err := c.Conn.Write(altered); err != nil {
 			return 0, err
 		}
 		c.answers = rest
 	}
 }
 
-func (c *conn) alter(body []byte) []byte {
+// alter returns the kind of an answer, -1 for one that is not known, and what is left of it.
+func (c *conn) alter(body []byte) (kmsg.Key, []byte) {
 	if len(body) < 4 {
-		return body
+		return -1, body
 	}
 	id := int32(binary.BigEndian.Uint32(body))
 	req := c.asked[id]
 	if req == nil {
-		return body
+		return -1, body
 	}
 	delete(c.asked, id)
+	kind := kmsg.Key(req.Key())
 	res, r := req.ResponseKind(), kbin.Reader{Src: append([]byte(nil), body[4:]...)}
-	if res.IsFlexible() {
+	tagged := res.IsFlexible() && kind != kmsg.ApiVersions
+	if tagged {
 		kmsg.SkipTags(&r)
 	}
 	if err := res.ReadFrom(r.Src); err != nil {
@@ -153,11 +161,14 @@ func (c *conn) alter(body []byte) []byte {
 	case *kmsg.ListOffsetsResponse:
 		c.offsets(req.(*kmsg.ListOffsetsRequest), res)
 	}
+	if c.network.Answer != nil && slices.Contains(c.network.Kinds, kind) {
+		c.network.Answer(c.numbers[int16(kind)], req, res)
+	}
 	out := append([]byte(nil), body[:4]...)
-	if res.IsFlexible() {
+	if tagged {
 		out = append(out, 0)
 	}
-	return res.AppendTo(out)
+	return kind, res.AppendTo(out)
 }
 
 func (c *conn) fetch(req *kmsg.FetchRequest, res *kmsg.FetchResponse) {

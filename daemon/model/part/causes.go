@@ -11,6 +11,7 @@ const (
 	CauseNoVersion     = "no_version"    // refits end, and none of them with a version for consumers
 	CauseScoring       = "scoring"       // events are not answered in the topic of scores
 	CauseShards        = "shards"        // rows do not reach the trainer
+	CauseBehind        = "behind"        // far behind its log, with web.ready_when: caught_up
 )
 
 // Causes are all of them, in the order of the constants.
@@ -24,4 +25,5 @@ var Causes = []string{
 	CauseNoVersion,
 	CauseScoring,
 	CauseShards,
+	CauseBehind,
 }

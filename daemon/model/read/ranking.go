@@ -12,7 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/negatives"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web/statuspage"
 	"github.com/refitd/refitd/snapshot"
@@ -56,7 +56,7 @@ type judgedChoice [len(curves.Lists)]int
 
 // NewRanking returns nil for a model whose events have labels.
 func NewRanking(m *config.Model) *Ranking {
-	known := choices.New(m, ingest.KeptChoices)
+	known := choices.New(m, negatives.Kept)
 	if known == nil {
 		return nil
 	}

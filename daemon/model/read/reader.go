@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/role"
@@ -50,9 +51,10 @@ type Reader struct {
 	Tabled   atomic.Int64 // records of tables since the start
 
 	CatchUp       func() *ingest.CatchUp // the one under way, nil without one
+	loggedCatchUp time.Time              // when how far it is was logged last; of the goroutine that reads
 	began         time.Time
 	newest        int64                  // event time applied since the start, milliseconds; of the goroutine that reads
-	schemas       *ingest.Schemas        // of the writers of records; nil where they are JSON
+	schemas       *formats.Schemas       // of the writers of records; nil where they are JSON
 	missing       *event.Missing         // nil without input.mapping
 	loggedMissing bool                   // which fields of it no event has
 	trueUnit      atomic.Pointer[string] // of event times, as it seems, where it is not schema.time_unit; else nil
@@ -80,7 +82,7 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle, crashes *cr
 	if o.Settings.Shard.IsShard() {
 		learning = nil // what its events teach is the trainer's to learn
 	}
-	if r.schemas, err = ingest.OpenSchemas(&o.Config.Kafka, o.Settings, state.Store); err != nil {
+	if r.schemas, err = formats.OpenSchemas(&o.Config.Kafka, o.Settings, state.Store); err != nil {
 		return nil, err
 	}
 	r.schemas.OnLost(r.onLost)
@@ -102,7 +104,7 @@ func New(o *part.Options, state *state.State, learning *cycle.Cycle, crashes *cr
 	}
 	// The ledger says where to read, not the group: its offsets are for others to see.
 	read.Start, read.LastRecord, read.Begin = state.Store.Position, state.LastRecord, r.begin
-	read.OnHalt, read.OnPause, read.OnResume = r.onHalt, r.onHalt, r.onResume
+	read.OnHalt, read.OnPause, read.OnResume = r.onHalt, r.onPause, r.onResume
 	if o.Settings.Input.OnGap == "record" {
 		// Else a gap halts its partition until an operator has looked.
 		read.AcceptGap = state.Store.AcceptGap
@@ -291,14 +293,35 @@ func (r *Reader) onMerged(events map[string]int64) {
 	r.OnStored()
 }
 
-// onCatchUp logs the begin and the end of a catch-up, and how far it is.
+// logCatchUpEvery is how often a catch-up that lasts is logged. Chosen by hand: a line of log that one waits for.
+const logCatchUpEvery = 10 * time.Second
+
+// onCatchUp logs the begin and the end of a catch-up, and how far it is, and prints that once it has a rate.
 func (r *Reader) onCatchUp(c ingest.CatchUp, at ingest.CatchUpStep) {
+	if at != ingest.CatchUpBegins {
+		line := report.CatchingUp{
+			Model:      r.options.Settings.Name,
+			Behind:     c.Left,
+			PerSecond:  report.Number(c.PerSecond()),
+			ETASeconds: report.Seconds(c.ETA),
+		}
+		if err := r.options.Out.Emit("catching_up", line); err != nil {
+			r.log.Error("catch-up not printed", "error", err)
+		}
+	}
 	switch at {
 	case ingest.CatchUpBegins:
-		r.log.Info("catching up: events are stored, and a share is learned live", "one_of", ingest.CatchUpShare,
-			"records_left", c.Left, "key", "train.catch_up")
+		r.loggedCatchUp = time.Now()
+		text, share := "catching up: events are stored, and a share is learned live", ingest.CatchUpShare
+		if c.All {
+			text, share = "catching up", 1
+		}
+		r.log.Info(text, "one_of", share, "records_left", c.Left, "key", "train.catch_up")
 	case ingest.CatchUpLasts:
-		r.log.Info("catching up", "records_read", c.Read, "records_left", c.Left, "eta", c.ETA.Round(time.Second))
+		if time.Since(r.loggedCatchUp) >= logCatchUpEvery {
+			r.loggedCatchUp = time.Now()
+			r.log.Info("catching up", "records_read", c.Read, "records_left", c.Left, "eta", c.ETA.Round(time.Second))
+		}
 	case ingest.CatchUpEnds:
 		r.log.Info("caught up: every event is learned live", "records_read", c.Read, "records_left", c.Left,
 			"took", time.Since(c.Began).Round(time.Millisecond))
@@ -357,14 +380,14 @@ func (r *Reader) AbsentFields() iter.Seq2[string, string] {
 }
 
 // Schemas returns those of the writers of records, nil where they are JSON.
-func (r *Reader) Schemas() *ingest.Schemas { return r.schemas }
+func (r *Reader) Schemas() *formats.Schemas { return r.schemas }
 
 // keepSchemas writes the schemas of the state next to its rows, where a new state finds them.
 func (r *Reader) keepSchemas() {
 	if r.schemas == nil {
 		return
 	}
-	if err := ingest.KeepSchemas(r.state.Store, r.state.Dir); err != nil {
+	if err := formats.KeepSchemas(r.state.Store, r.state.Dir); err != nil {
 		r.log.Warn("schemas not written next to the state",
 			"note", "if that is lost, rebuild asks the registry", "error", err)
 	}
@@ -402,7 +425,12 @@ func (r *Reader) onHalt(topic string, partition int32, offset int64, reason stri
 	}
 }
 
-// onResume takes back what onHalt wrote of a partition that waited for room and has it again.
+// onPause is onHalt of a partition that is read on without an operator.
+func (r *Reader) onPause(topic string, partition int32, offset int64, reason string) {
+	r.onHalt(topic, partition, offset, ingest.PausedPrefix+reason)
+}
+
+// onResume takes back what onPause wrote of a partition that has what it waited for.
 func (r *Reader) onResume(topic string, partition int32) {
 	if err := r.state.Store.Resume(topic, partition); err != nil {
 		r.log.Error("end of a halt not stored", "topic", topic, "partition", partition, "error", err)

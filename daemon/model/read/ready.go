@@ -3,6 +3,7 @@ package read
 import (
 	"fmt"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/web/statuspage"
 )
@@ -14,6 +15,9 @@ func (r *Reader) NotReady() (list []statuspage.Reason) {
 	}
 	if r.Role.Merges() {
 		return list
+	}
+	if c := r.CatchUp(); c != nil && r.options.Config.Web.ReadyWhen == config.ReadyCaughtUp {
+		list = append(list, statuspage.Reason{Cause: part.CauseBehind, Text: c.String() + " (web.ready_when)"})
 	}
 	status := r.consumer.Status()
 	halted := 0

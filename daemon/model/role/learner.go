@@ -41,6 +41,7 @@ type Learner struct {
 	// up to where losses of the state are; of the goroutine that reads the topic, as what follows
 	scored  map[rows.Position]place
 	next    map[rows.Position]place // up to where this run has come
+	steps   map[rows.Position]step  // by which some have
 	keptAt  time.Time
 	unkept  bool // losses have changed
 	learned atomic.Int64
@@ -84,7 +85,7 @@ func NewLearner(o *part.Options, state *state.State, learning *cycle.Cycle) (*Le
 		return nil, err
 	}
 	l := &Learner{options: o, cycle: learning, state: state, onLearned: func() {},
-		scored: make(map[rows.Position]place), next: make(map[rows.Position]place),
+		scored: make(map[rows.Position]place), next: make(map[rows.Position]place), steps: make(map[rows.Position]step),
 		newest: make([]atomic.Int64, m.Shard.Count), keptAt: time.Now()}
 	kept, err := readSums(state.Store.Aux())
 	if err != nil {
@@ -213,6 +214,14 @@ func (l *Learner) onForwarded(_ context.Context, b *shard.Forwarded) {
 func (l *Learner) start(s shard.Stretch, known []report.Cut) place {
 	at := rows.Position{Topic: s.Topic, Partition: s.Partition}
 	have, had := l.next[at]
+	if had && l.isFalseStep(at, have, s) {
+		l.options.Log.Warn("forwarded events go on from an earlier offset", "note", "what was beyond is passed over",
+			"topic", s.Topic, "partition", s.Partition, "offset", s.From, "beyond", have.Next)
+		l.topic.OnDropped(shard.DroppedWord)
+		l.cycle.Recreated(s.Topic, s.Partition)
+		have = place{s.Incarnation, s.From}
+		l.next[at] = have
+	}
 	switch {
 	case had && have.Incarnation < s.Incarnation:
 		// The topic was made anew: offsets begin at 0 again.
@@ -240,6 +249,34 @@ func (l *Learner) start(s shard.Stretch, known []report.Cut) place {
 			"topic", s.Topic, "partition", s.Partition, "offsets", missed)
 	}
 	return have
+}
+
+// A step is one by which a partition came further at once than a shard does in seconds, or to another incarnation.
+type step struct {
+	from  place // and where batches went on from since
+	again bool  // one did
+}
+
+// longStep is the offsets of a step that a shard does not come in seconds. Chosen by hand: a process reads 240,000
+// events a second.
+const longStep = 1 << 20
+
+// isFalseStep reports whether no shard came to where a partition is: two batches went on from where the step there
+// began, and none from where it ended. One may be late, of a process that is over.
+func (l *Learner) isFalseStep(at rows.Position, have place, s shard.Stretch) bool {
+	of, ok := l.steps[at]
+	switch {
+	case !ok || s.To == s.From:
+	case !(place{s.Incarnation, s.To}).before(have):
+		delete(l.steps, at)
+	case s.Incarnation != of.from.Incarnation || s.From != of.from.Next:
+	case of.again:
+		delete(l.steps, at)
+		return true
+	default:
+		l.steps[at] = step{place{s.Incarnation, s.To}, true}
+	}
+	return false
 }
 
 // learn learns events of a stretch from an offset on, and returns the newest time of them.
@@ -296,6 +333,9 @@ func (l *Learner) reach(stretches []shard.Stretch, watermark int64) {
 		if have, had := l.next[at]; had && to.before(have) {
 			continue
 		}
+		if have, had := l.next[at]; had && (have.Incarnation < s.Incarnation || s.To-have.Next > longStep) {
+			l.steps[at] = step{from: have}
+		}
 		l.next[at] = to
 		cut = append(cut, report.Cut{Topic: s.Topic, Partition: s.Partition, Next: s.To})
 	}
@@ -343,7 +383,12 @@ func (l *Learner) plausible(b *shard.Forwarded) error {
 			return fmt.Errorf("it is of %s/%d, which is no partition of shard %d of %d",
 				s.Topic, s.Partition, b.Shard, m.Shard.Count)
 		}
-		if have, ok := l.next[at]; ok && have.Incarnation == s.Incarnation && s.From-have.Next > shard.MaxStretch {
+		have, ok := l.next[at]
+		if !ok { // what is in the state came by the merge topic
+			have.Incarnation = s.Incarnation
+			have.Next, ok = l.state.Store.Position(s.Topic, s.Partition)
+		}
+		if ok && have.Incarnation == s.Incarnation && s.From-have.Next > shard.MaxStretch {
 			return fmt.Errorf("it is of %s/%d from offset %d on, the last one was of %d",
 				s.Topic, s.Partition, s.From, have.Next)
 		}

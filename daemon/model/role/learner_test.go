@@ -194,3 +194,36 @@ func TestHostileForwarded(t *testing.T) {
 	}
 	r.gets(t, 20, 0, forwarded(0, 0, 10, 20))
 }
+
+// TestOneWordStopsNothing: a batch of offsets, or of an incarnation, that a shard could have come to and has not does
+// not have the events after it passed over for as long as that lasts: two batches go on from before, and all after the
+// first is learned. A true step that large is one, whatever comes late.
+func TestOneWordStopsNothing(t *testing.T) {
+	for name, word := range map[string]*shard.Forwarded{
+		"the largest to": {Share: 1, Stretches: []shard.Stretch{{Topic: "r", From: 10, To: shard.MaxStretch}}},
+		"a later from": {Share: 1, Stretches: []shard.Stretch{
+			{Topic: "r", From: shard.MaxStretch, To: shard.MaxStretch + 1}}},
+		"the largest incarnation": {Share: 1, Stretches: []shard.Stretch{
+			{Topic: "r", Incarnation: math.MaxUint32, From: 0, To: 10}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newLiveRig(t, emptyStore(t))
+			r.gets(t, 10, 0, forwarded(0, 0, 0, 10))
+			missed := max(0, word.Stretches[0].From-10)
+			r.gets(t, 10, missed, word)
+			r.gets(t, 10, missed, forwarded(0, 0, 10, 20))
+			r.gets(t, 20, missed, forwarded(0, 0, 20, 30))
+			if r.gets(t, 25, missed, forwarded(0, 0, 30, 35)); r.dropped[shard.DroppedWord] != 1 {
+				t.Errorf("dropped are %v", r.dropped)
+			}
+			if cut, _ := r.cycle.Known(); len(cut) != 1 || cut[0].Next != 35 {
+				t.Errorf("known up to %v", cut)
+			}
+		})
+	}
+	r := newLiveRig(t, emptyStore(t))
+	far := int64(10 + 2*longStep)
+	r.gets(t, 10, 0, forwarded(0, 0, 0, 10))
+	r.gets(t, 15, far-10, forwarded(0, 0, far, far+5), forwarded(0, 0, 10, 20))
+	r.gets(t, 20, far-10, forwarded(0, 0, far+5, far+10), forwarded(0, 0, 20, 30), forwarded(0, 0, 30, 40))
+}

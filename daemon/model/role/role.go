@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/state"
@@ -173,7 +174,7 @@ func keyOf(option string) string {
 	case "Rules":
 		return "schema"
 	}
-	key, _ := ingest.Translate(&sketch.ConfigError{Option: option})
+	key, _ := binding.Translate(&sketch.ConfigError{Option: option})
 	return cmp.Or(key, option)
 }
 
@@ -199,7 +200,7 @@ func receiverOptions(o *part.Options, kafka []kgo.Opt, topic string, count int,
 		Values:    ingest.Values(o.Settings),
 		MaxSkew:   skewOf(o.Settings),
 		Key:       keyOf,
-		Agreement: ingest.Agreement(o.Settings),
+		Agreement: binding.Agreement(o.Settings),
 		Owns: func(number int, topic string, partition int32) bool {
 			return of.Owns(number, partition) && slices.Contains(o.Settings.AllTopics(), topic)
 		},

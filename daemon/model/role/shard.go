@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/state"
 	"github.com/refitd/refitd/daemon/report"
@@ -62,7 +63,7 @@ func newShardRole(o *Options) (*shardRole, error) {
 			Forget:    s.forget,
 			Lag:       o.Lag,
 			Key:       keyOf,
-			Agreement: ingest.Agreement(o.Settings),
+			Agreement: binding.Agreement(o.Settings),
 			Moves:     c.IsGiven(),
 			OnSent: func(pairs int, bytes int64) {
 				o.Metrics.RowsSent.WithLabelValues(name).Add(float64(pairs))

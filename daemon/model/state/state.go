@@ -19,6 +19,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/space"
@@ -89,7 +90,7 @@ func Open(ctx context.Context, o *part.Options) (_ *State, err error) {
 		err = o.CheckState(ctx, dir)
 	}
 	if err == nil {
-		err = ingest.CheckSchema(dir, o.Settings)
+		err = binding.CheckSchema(dir, o.Settings)
 	}
 	if errors.Is(
 		err,

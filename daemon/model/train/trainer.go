@@ -274,7 +274,7 @@ func (t *Trainer) step(ctx context.Context) error {
 		// An operator's wish goes before everything; a scheduled refit waits while a backlog is read, unless the events
 		// have doubled since the last one, and while a pause lasts.
 		(t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) &&
-			(t.reader.CatchUp() == nil || t.schedule.Doubled(applied)) && t.pause.over(time.Now())) {
+			(!t.reader.CatchUp().IsThin() || t.schedule.Doubled(applied)) && t.pause.over(time.Now())) {
 		t.schedule.RefitBegun(applied)
 		t.running = make(chan trained, 1)
 		go func(out chan<- trained) { out <- t.refit(ctx) }(t.running)

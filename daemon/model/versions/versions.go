@@ -450,10 +450,8 @@ func (v *Versions) Failed(err error, attributes ...any) {
 // Emit counts, logs and emits a published version.
 func (v *Versions) Emit(ch *fitted.Fitted) error {
 	version := &ch.Version
-	last := &dated{version: *version, at: time.Now()}
-	if after := v.settings.Publish.ExpiresAfter.Std(); after > 0 {
-		last.expires = last.at.Add(after)
-	}
+	now := time.Now()
+	last := &dated{version: *version, at: now, expires: v.Publisher.Expires(now)}
 	v.judged.Store(last)
 	kind := version.Decision
 	if version.Kind == curves.Update {

@@ -54,10 +54,8 @@ func pathFigure(path *report.Path) *plot.Figure {
 		label string
 		value func(*report.Step) float64
 	}
-	objective := measure{
-		"objective (summed loss and penalty)",
-		func(s *report.Step) float64 { return float64(s.Objective) },
-	}
+	objective := measure{"objective (summed loss and penalty)",
+		func(s *report.Step) float64 { return float64(s.Objective) }}
 	rows := []measure{objective}
 	switch m := path.Steps[0].Valid; {
 	case m == nil:

@@ -37,44 +37,14 @@ type guess struct {
 
 // What names of columns suggest.
 var (
-	likelyLabels = []string{
-		"label",
-		"rating",
-		"ratings",
-		"stars",
-		"score",
-		"target",
-		"outcome",
-		"click",
-		"clicked",
-		"converted",
-		"class",
-		"y",
-	}
-	likelyYes = []string{
-		"up",
-		"yes",
-		"y",
-		"true",
-		"t",
-		"positive",
-		"pos",
-		"good",
-		"win",
-		"won",
-		"click",
-		"clicked",
-		"bought",
-		"churned",
-		"fraud",
-		"spam", "on", "like", "liked", "active", "pass", "passed", "success", "ja", "oui", "sí", "si", "sim", "да",
-		"wahr", "vrai", "verdadero", "👍", "✓", "✔", "☑", "✅",
-	}
-	likelyNo = []string{
-		"no", "n", "not", "false", "f", "negative", "neg", "bad", "loss", "lost", "off", "dislike", "inactive", "fail",
-		"failed", "failure", "none", "nein", "non", "não", "нет", "falsch", "faux", "falso", "ham", "down", "👎", "✗", "✘",
-		"☐", "❌",
-	}
+	likelyLabels = []string{"label", "rating", "ratings", "stars", "score", "target", "outcome", "click", "clicked",
+		"converted", "class", "y"}
+	likelyYes = []string{"up", "yes", "y", "true", "t", "positive", "pos", "good", "win", "won", "click", "clicked",
+		"bought", "churned", "fraud", "spam", "on", "like", "liked", "active", "pass", "passed", "success", "ja", "oui",
+		"sí", "si", "sim", "да", "wahr", "vrai", "verdadero", "👍", "✓", "✔", "☑", "✅"}
+	likelyNo = []string{"no", "n", "not", "false", "f", "negative", "neg", "bad", "loss", "lost", "off", "dislike",
+		"inactive", "fail", "failed", "failure", "none", "nein", "non", "não", "нет", "falsch", "faux", "falso", "ham",
+		"down", "👎", "✗", "✘", "☐", "❌"}
 )
 
 // sentinel is a number that means "no value" in old files, where it is the only one below zero.

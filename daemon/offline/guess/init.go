@@ -223,17 +223,12 @@ func asName(text string) string {
 // yaml writes the configuration.
 func (g *guess) yaml(o *Options) string {
 	var y yamlText
-	servers, topic, why := []string{
-		"127.0.0.1:9092",
-	}, o.Model, "  # where the events will come from; backtest needs none"
+	servers, topic, why := []string{"127.0.0.1:9092"}, o.Model, "  # where the events will come from; backtest needs none"
 	y.line("# yaml-language-server: $schema=%s", config.SchemaID)
 	if o.Topic != "" {
 		servers, topic, why = o.BootstrapServers, o.Topic, ""
-		y.line(
-			"# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:",
-			g.rows,
-			o.Topic,
-		)
+		y.line("# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:",
+			g.rows, o.Topic)
 	} else {
 		name := filepath.Base(o.Data)
 		if g.encoding != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/offline/offlinetest"
 	"github.com/refitd/refitd/daemon/report"
@@ -265,7 +265,7 @@ func compareEvents(t *testing.T, m *config.Model, path string, format dataset.Fo
 		if err != nil {
 			t.Fatal(err)
 		}
-		decoder, recordTime := ingest.NewDecoder(m), int64(0)
+		decoder, recordTime := formats.NewDecoder(m), int64(0)
 		if m.Schema.Time != "" {
 			recordTime = -1
 		}

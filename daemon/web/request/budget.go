@@ -130,10 +130,7 @@ func (f *Inflight) ReadAll() ([]byte, error) {
 		f.turn.Touch()
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, Refuse(
-				http.StatusRequestTimeout,
-				fmt.Sprintf("the body did not arrive within %s", ReadTimeout),
-			)
+			return nil, Refuse(http.StatusRequestTimeout, fmt.Sprintf("the body did not arrive within %s", ReadTimeout))
 		case errors.Is(err, io.EOF):
 			f.length = int64(b.Len())
 		case errors.As(err, new(*http.MaxBytesError)):

@@ -21,10 +21,8 @@ func (f *Inflight) ReadPlain() ([]byte, error) {
 	case coding == "gzip" || coding == "x-gzip" || coding == "" && bytes.HasPrefix(body, gzipMagic):
 		return f.gunzip(body)
 	case coding != "" && coding != "identity":
-		return nil, Refuse(
-			http.StatusUnsupportedMediaType,
-			"the Content-Encoding is "+strconv.Quote(f.coding)+": send gzip or none",
-		)
+		return nil, Refuse(http.StatusUnsupportedMediaType,
+			"the Content-Encoding is "+strconv.Quote(f.coding)+": send gzip or none")
 	}
 	return body, nil
 }

@@ -179,14 +179,9 @@ func lossAlerts(m *ModelStatus, add func(severity, name, model, text string, val
 	}
 	for _, r := range p.Roles() {
 		if e := r.Metrics.EntropyNormalised; r.Model && e != nil && *e > 1 {
-			add(
-				"warning",
-				"RefitdWorseThanBaseRate",
-				m.Name,
+			add("warning", "RefitdWorseThanBaseRate", m.Name,
 				"The probabilities of the %s model are worse than the frequencies of the classes: %.3f times their log loss",
-				r.Title,
-				float64(*e),
-			)
+				r.Title, float64(*e))
 		}
 	}
 }

@@ -137,6 +137,8 @@ type PartitionStatus struct {
 	Gap       int64  `json:"gap"`      // offsets that the broker held no more when they were due
 	Rows      int64  `json:"rows"`     // in the sample
 	Halted    string `json:"halted"`   // why reading stopped for an operator to decide, else empty
+	// why it waits, as for a schema, to be read on without an operator; absent if it does not
+	Paused string `json:"paused,omitempty"`
 }
 
 // Rejections counts records that are no events for one cause.

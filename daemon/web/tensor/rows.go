@@ -139,10 +139,8 @@ func (t *RequestTensor) categorical(rows []snapshot.Input, field int, optional b
 	err := t.names(rows, 1, func(row *snapshot.Input, list []string) { row.Categorical[field] = list[0] })
 	for i := range rows {
 		if err == nil && rows[i].Categorical[field] == "" && !optional {
-			err = request.Rejected(
-				fmt.Sprintf("inputs: row %d", i),
-				&event.Rejection{Reason: event.MissingField, Field: t.Name, Expected: "a name", Got: "nothing"},
-			)
+			err = request.Rejected(fmt.Sprintf("inputs: row %d", i),
+				&event.Rejection{Reason: event.MissingField, Field: t.Name, Expected: "a name", Got: "nothing"})
 		}
 	}
 	return err

@@ -74,12 +74,7 @@ func (r *FoldedRow) Block(b int, h *RowShape) (mean []rowmath.RateLanes, e rowEv
 	all := r.Evidence[b*h.EvidenceSize() : (b+1)*h.EvidenceSize()]
 	cross, basis := h.Linear, h.Linear+h.Linear*h.Coordinates
 	right := basis + h.Coordinates*(h.Coordinates+1)/2
-	return r.Mean[b*h.Size() : (b+1)*h.Size()], rowEvidence{
-		all[:cross],
-		all[cross:basis],
-		all[basis:right],
-		all[right:],
-	}
+	return r.Mean[b*h.Size() : (b+1)*h.Size()], rowEvidence{all[:cross], all[cross:basis], all[basis:right], all[right:]}
 }
 
 // rowEvidence is the evidence of a block of rates, laid out.

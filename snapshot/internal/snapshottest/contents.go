@@ -1,7 +1,6 @@
 package snapshottest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -300,19 +299,6 @@ func WithCrosses(s Shape) *format.Contents {
 	return c
 }
 
-// LargeCut is the cut of partitions of topics with the longest names that Kafka takes.
-func LargeCut(partitions int) []format.Cut {
-	cut := make([]format.Cut, partitions)
-	for i := range cut {
-		cut[i] = format.Cut{
-			Topic:     fmt.Sprintf("%s%03d", strings.Repeat("t", 246), i/100),
-			Partition: int32(i % 100),
-			Next:      1<<52 + int64(i),
-		}
-	}
-	return cut
-}
-
 // chainModel is what deltas are made for.
 type chainModel interface {
 	Manifest() format.Manifest
@@ -322,53 +308,10 @@ type chainModel interface {
 	Column(field int, name string) (int32, bool)
 }
 
-// SomeMaps returns a map of each kind over three fields of different scale.
-func SomeMaps(random *rand.Rand) []*format.FeatureMap {
-	scaling := []format.MapScaling{{Center: 0, Scale: 1}, {Center: 1e9, Scale: 50}, {Center: -3, Scale: 1e-6}}
-	values := make([][]float64, len(scaling))
-	for f, s := range scaling {
-		for range 501 {
-			values[f] = append(values[f], s.Center+s.Scale*random.NormFloat64())
-		}
-	}
-	return []*format.FeatureMap{
-		format.NewFourier(37, 5, scaling),
-		format.NewBins(16, scaling, values),
-		format.NewBins(2, scaling, values),
-		format.NewProducts(scaling),
-	}
-}
-
 // IsRefusal reports whether an error is one of those that Open promises for altered files.
 func IsRefusal(err error) bool {
 	return errors.Is(err, disk.ErrDigest) || errors.Is(err, disk.ErrFormat) || errors.Is(err, disk.ErrNotFound) ||
 		errors.Is(err, disk.ErrName)
-}
-
-// stored is a version in memory, to alter it quickly.
-type stored map[string][]byte
-
-func ReadStored(t *testing.T, dir string) stored {
-	t.Helper()
-	files := stored{}
-	for _, name := range []string{disk.ManifestFile, format.SignatureFile, disk.TensorsFile, disk.VocabularyFile,
-		disk.GoldenFile} {
-		b, err := os.ReadFile(filepath.Join(dir, "m", "1", name))
-		if errors.Is(err, os.ErrNotExist) && name == format.SignatureFile {
-			continue
-		}
-		Must(t, err)
-		files[name] = b
-	}
-	return files
-}
-
-func (f stored) Read(name string, limit int64) ([]byte, error) {
-	b, ok := f[name]
-	if !ok {
-		return nil, os.ErrNotExist
-	}
-	return disk.ReadAtMost(bytes.NewReader(b), name, limit)
 }
 
 // WithLimit returns contents whose outputs are limited.
@@ -480,25 +423,6 @@ func NewForms() (list []Shape) {
 	return list
 }
 
-// RandomInputs are events of the fields of TestContents: names that are known, unknown and absent, and numbers.
-func RandomInputs(seed uint64, n int) []format.Input {
-	rng := rand.New(rand.NewPCG(seed, 6))
-	name := func(names ...string) string { return names[rng.IntN(len(names))] }
-	list := make([]format.Input, n)
-	for i := range list {
-		tags := []string{}
-		for range rng.IntN(4) {
-			tags = append(tags, name("a", "b", "zzz", "naïve \"<\\\u2028"))
-		}
-		list[i] = format.Input{
-			Categorical: []string{name("u1", "u2", "u3", "u9", ""), name("i1", "i2", "i9", "")},
-			Numeric:     []float64{40 + 30*rng.NormFloat64()},
-			Multi:       [][]string{tags},
-		}
-	}
-	return list
-}
-
 // Widen adds n names to the field item.
 func Widen(c *format.Contents, n int) {
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -518,24 +442,4 @@ func Widen(c *format.Contents, n int) {
 	if c.Linear != nil {
 		c.Linear = insert(c.Linear, c.NumOutputs)
 	}
-}
-
-// WithWeights gives the list of a model of TestContents a weight; golden outputs are those by definition.
-func WithWeights(s Shape, weights []string) *format.Contents {
-	c := TestContents(s)
-	c.Schema.MultiWeights, c.Golden = weights, nil
-	for _, in := range append(TestInputs(), format.Input{Categorical: []string{"u1", "i2"}, Numeric: []float64{50},
-		Multi: [][]string{LongList()}}) {
-		c.Golden = append(c.Golden, format.Golden{Input: in, Outputs: SlowOutputs(c, &in)})
-	}
-	return c
-}
-
-// LongList has 200 names, of which two are known and come 50 times each.
-func LongList() []string {
-	list := slices.Repeat([]string{"a", "b", "a", "b"}, 25)
-	for i := range 100 {
-		list = append(list, fmt.Sprint("unseen", i))
-	}
-	return list
 }

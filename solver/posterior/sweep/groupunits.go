@@ -53,10 +53,7 @@ func newUnitPairs(r *Refit) *pairs {
 	if len(groups) != 2 {
 		return nil
 	}
-	if slices.Index(s.Group, groups[0]) > slices.Index(
-		s.Group,
-		groups[1],
-	) { // the side of the first field is swept first
+	if slices.Index(s.Group, groups[0]) > slices.Index(s.Group, groups[1]) { // the side of the first field is swept first
 		groups[0], groups[1] = groups[1], groups[0]
 	}
 	p := &pairs{refit: r}

@@ -286,10 +286,8 @@ func (r *Refit) eachFeature(ctx context.Context, field int, make func() func(j i
 	if !r.apart[field] {
 		return run(0, len(r.state.Field))
 	}
-	r.parallel(
-		len(r.state.Field),
-		func(_, lo, hi int) { _ = run(lo, hi) },
-	) // ctx is the only cause of an error and is asked again here
+	r.parallel(len(r.state.Field),
+		func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
 	return ctx.Err()
 }
 

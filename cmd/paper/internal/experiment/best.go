@@ -214,6 +214,6 @@ func (o *Options) average(ctx context.Context, set *ratingSet, p parts, start va
 		all.sweeps += one.sweeps
 	}
 	var err error
-	all.model, err = solver.Average(models...)
+	all.model, err = averageOf(models...)
 	return all, err
 }

@@ -88,20 +88,8 @@ func (t *Table) Note(elapsed time.Duration, text string) error {
 
 // heads and widths are those of the columns, in order. The losses begin at firstLoss.
 var (
-	heads = [...]string{
-		"time",
-		"events",
-		"ev/s",
-		"lag",
-		"version",
-		"model",
-		"refit",
-		"published",
-		"live",
-		"sgd_bias",
-		"item_mean",
-		"global_mean",
-	}
+	heads = [...]string{"time", "events", "ev/s", "lag", "version", "model", "refit", "published", "live", "sgd_bias",
+		"item_mean", "global_mean"}
 	widths = [...]int{5, 9, 7, 7, 7, 11, 8, 9, 7, 8, 9, 11}
 )
 

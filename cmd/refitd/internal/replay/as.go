@@ -12,7 +12,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -78,7 +78,7 @@ func (o *Options) typed(ctx context.Context) (*typedWriter, error) {
 		}
 		return out, nil
 	}
-	client, err := ingest.NewRegistry(o.Kafka)
+	client, err := formats.NewRegistry(o.Kafka)
 	if err != nil {
 		return nil, err
 	}

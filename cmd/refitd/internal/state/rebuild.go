@@ -16,6 +16,8 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/space"
@@ -46,7 +48,7 @@ type Rebuild struct {
 	dir, staging string
 	made         bool // staging, which has not taken its place yet
 	store        *sketch.Store
-	schemas      *ingest.Schemas // of the writers of records; nil where they are JSON
+	schemas      *formats.Schemas // of the writers of records; nil where they are JSON
 	began        time.Time
 	events       atomic.Int64
 	halted       error
@@ -92,7 +94,7 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 	if err := r.recall(ctx); err != nil { // what was forgotten while the new state was read
 		return err
 	}
-	if err := ingest.KeepSchemas(r.store, r.staging); err != nil {
+	if err := formats.KeepSchemas(r.store, r.staging); err != nil {
 		return ingest.StateError(err, r.staging)
 	}
 	state, err := r.store.State()
@@ -173,7 +175,7 @@ func (r *Rebuild) open(ctx context.Context) error {
 		if _, err := RestoreTo(ctx, r.dir, r.staging, r.Backup, r.Progress, r.Log); err != nil {
 			return err
 		}
-		if err := ingest.CheckSchema(r.staging, r.Model); err != nil {
+		if err := binding.CheckSchema(r.staging, r.Model); err != nil {
 			return errors.Join(ingest.StateError(err, r.Backup), os.RemoveAll(r.staging))
 		}
 	} else if err := statedir.Claim(r.dir, r.staging); err != nil {
@@ -203,7 +205,7 @@ func (r *Rebuild) open(ctx context.Context) error {
 		r.Model.Stored())); err != nil {
 		return ingest.StateError(fmt.Errorf("rebuild: keep the settings: %w", err), r.staging)
 	}
-	if n, err := ingest.TakeSchemas(r.store, r.dir); err != nil {
+	if n, err := formats.TakeSchemas(r.store, r.dir); err != nil {
 		r.Log.Warn("schemas of the old state cannot be read", "note", "the registry is asked", "error", err)
 	} else if n > 0 {
 		r.Log.Info("records are read by the schemas of the old state", "schemas", n)
@@ -268,7 +270,7 @@ func (r *Rebuild) consumer() (*consumer.Consumer, error) {
 			Err: fmt.Errorf("rebuild: %s/%d halted at offset %d: %s", topic, partition, offset, reason)}
 	}
 	if r.schemas == nil {
-		if r.schemas, err = ingest.OpenSchemas(&r.Config.Kafka, r.Model, r.store); err != nil {
+		if r.schemas, err = formats.OpenSchemas(&r.Config.Kafka, r.Model, r.store); err != nil {
 			return nil, err
 		}
 	}

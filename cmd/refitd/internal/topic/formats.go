@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/consumer/event/framing"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/offline/guess"
 	"github.com/refitd/refitd/daemon/report"
@@ -37,7 +37,7 @@ func Look(ctx context.Context, k *config.Kafka, name string, file *event.Writer)
 	if in.Format = s.format; s.format != event.FormatJSON {
 		in.Written, in.FromRegistry = file, k.SchemaRegistry.URL != ""
 	}
-	if s.schemas, err = ingest.OpenSchemas(k, &s.model, nil); err != nil {
+	if s.schemas, err = formats.OpenSchemas(k, &s.model, nil); err != nil {
 		return nil, err
 	}
 	defer s.schemas.Close()
@@ -58,7 +58,7 @@ type sampler struct {
 	records []offline.Record
 	format  string
 	model   config.Model // whose fields are all that records have
-	schemas *ingest.Schemas
+	schemas *formats.Schemas
 	leaves  []event.Leaf
 }
 
@@ -209,7 +209,7 @@ func (s *sampler) read(ctx context.Context) error {
 		return nil
 	}
 	s.fields()
-	decoder := ingest.NewRecordDecoder(&s.model, s.schemas)
+	decoder := formats.NewRecordDecoder(&s.model, s.schemas, nil)
 	kept := s.records[:0]
 	for i := range s.records {
 		r := s.records[i]

@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer/event/avro"
 	"github.com/refitd/refitd/consumer/event/protobuf"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 )
 
 // A form is a format of records.
@@ -59,7 +59,7 @@ func NewWriter(m *config.Model, format string, isFlat bool) (*Writer, error) {
 	if of.Input.Format, of.Input.KeyFormat = event.FormatJSON, ""; isFlat {
 		of.Input.Mapping = config.Mapping{}
 	}
-	w := &Writer{root: root, model: m, decoder: ingest.NewJSONRecordDecoder(&of), form: forms[format]}
+	w := &Writer{root: root, model: m, decoder: formats.NewJSONRecordDecoder(&of), form: forms[format]}
 	w.schema = event.Writer{Format: format, Text: w.form.schema(root)}
 	if compile := w.form.compile; compile != nil {
 		if _, err := compile(&w.schema, nil, nil, len(w.schema.Text)); err != nil { // two names are one to the format

@@ -10,7 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 )
 
 // model returns one with a schema.
@@ -79,7 +79,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			read := *m
 			read.Input.Format, read.Input.Written = format, w.Schema()
-			typed, plain := ingest.NewRecordDecoder(&read, nil), ingest.NewJSONDecoder(m)
+			typed, plain := formats.NewRecordDecoder(&read, nil, nil), formats.NewJSONDecoder(m)
 			written := 0
 			for range 500 {
 				text := object(r, c.labels)

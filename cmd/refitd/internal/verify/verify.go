@@ -14,6 +14,8 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/ingest/binding"
+	"github.com/refitd/refitd/daemon/ingest/formats"
 	"github.com/refitd/refitd/daemon/ingest/pasts"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
@@ -105,7 +107,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 }
 
 func (o *Options) stateError(err error) error {
-	key, err := ingest.Translate(err)
+	key, err := binding.Translate(err)
 	return &report.ExitError{Code: report.ExitState, Err: err, Path: o.Dir, Key: key}
 }
 
@@ -272,7 +274,7 @@ func (v *verification) read(ctx context.Context, store, memory *sketch.Store) (c
 		total += v.state.Partitions[i].Next - v.state.Partitions[i].Start
 	}
 	v.Progress.Stage("reading the log", "records", total)
-	if err := ingest.CopySchemas(memory, store); err != nil { // the log is read by these, whatever a registry says now
+	if err := formats.CopySchemas(memory, store); err != nil { // the log is read by these, whatever a registry says now
 		return false, v.stateError(err)
 	}
 	sink := ingest.New(v.Model, memory, nil)
@@ -420,16 +422,8 @@ func (p *proof) stretch(ctx context.Context, begin, end *sketch.LedgerRow) error
 		p.out.Lost, p.out.Double, p.out.Digest, p.differs = p.out.Lost+lost, p.out.Double+double, digestMismatch, true
 		return nil
 	}
-	attributes := []any{
-		"from",
-		begin.Next,
-		"to",
-		end.Next,
-		"reason",
-		"the log no longer holds every record that was read",
-		"records",
-		end.Records() - p.count.row.Records(),
-	}
+	attributes := []any{"from", begin.Next, "to", end.Next, "reason", "the log no longer holds every record that was read",
+		"records", end.Records() - p.count.row.Records()}
 	if found == gone {
 		reason := fmt.Sprintf("the log starts at offset %d", p.logStart)
 		if end.Gap > begin.Gap {
