@@ -1,12 +1,10 @@
 package admission
 
 import (
-	"hash/maphash"
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // How floods of copies are found. All are chosen by hand, on seventeen kinds of streams: of none but the flood is an
@@ -28,7 +26,7 @@ func CopiesFootprint(m *config.Model) int64 {
 	if !hasCopies(m) {
 		return 0
 	}
-	return copiesMemory*copyEntryBytes + 2*copiesMarked*markedBytes
+	return copiesMemory*copyEntryBytes + 2*copiesMarked*markedBytes + stuckFootprint
 }
 
 // hasCopies reports whether copies are looked for: a model of numbers has no share.
@@ -42,6 +40,7 @@ func hasCopies(m *config.Model) bool {
 // remembered is what the stream has become. O(1) an event.
 type copies struct {
 	fields  *givenFields
+	stuck   *stuck
 	keys    []uint32 // of the last events that counted; their oldest is at next once there are copiesMemory
 	next    int
 	count   map[uint32]uint16 // events of a key in keys
@@ -51,68 +50,27 @@ type copies struct {
 	events  int // of all
 	news    int // in isNew
 	leftOut int // in this flood
+
+	replays bool           // what comes was there before a restart
+	again   map[uint64]int // of a replay: how many more of each key count
 }
 
 func newCopies(schema *event.Schema) *copies { return newCopiesOf(givenFieldsOf(schema)) }
 
 func newCopiesOf(fields *givenFields) *copies {
-	return &copies{fields: fields, count: make(map[uint32]uint16), flooded: newRecent[uint16](copiesMarked)}
-}
-
-// givenFields are what copies of an event have in common: its time and the fields that it came with. What comes in
-// turns, as each shop on each day, has other times. Copies with other labels would teach the more the fewer of the
-// right ones count. Fields that are derived or joined may be others by then.
-type givenFields struct {
-	seed                        maphash.Seed
-	categorical, numeric, multi []int
-}
-
-func givenFieldsOf(s *event.Schema) *givenFields {
-	f := &givenFields{seed: maphash.MakeSeed()}
-	for i := range s.NumGiven() {
-		if s.IsGivenName(i, false) {
-			f.categorical = append(f.categorical, i)
-		}
-	}
-	for i := range s.Numeric {
-		if s.IsGivenNumber(i) {
-			f.numeric = append(f.numeric, i)
-		}
-	}
-	for i := range s.Multi {
-		if s.IsGivenName(i, true) {
-			f.multi = append(f.multi, i)
-		}
-	}
-	return f
-}
-
-// key returns the key of an event.
-func (f *givenFields) key(ev *event.Event) uint32 {
-	var h maphash.Hash
-	h.SetSeed(f.seed)
-	maphash.WriteComparable(&h, ev.Time)
-	end := func() { h.WriteByte(0xff) } // in no UTF-8
-	for _, i := range f.categorical {
-		h.WriteString(ev.Categorical[i])
-		end()
-	}
-	for _, i := range f.numeric {
-		maphash.WriteComparable(&h, math.Float64bits(ev.Numeric[i]))
-	}
-	for _, i := range f.multi {
-		for _, name := range ev.Multi[i] {
-			h.WriteString(name)
-			end()
-		}
-		end()
-	}
-	return uint32(h.Sum64())
+	return &copies{fields: fields, stuck: newStuck(), count: make(map[uint32]uint16),
+		flooded: newRecent[uint16](copiesMarked)}
 }
 
 // take takes up an event and reports whether it is a copy in a flood.
 func (c *copies) take(ev *event.Event) bool {
-	key := c.fields.key(ev)
+	if c.replays {
+		return c.repeats(ev)
+	}
+	key, like := c.fields.keys(ev)
+	if c.stuck.take(like) {
+		return true
+	}
 	known := c.count[key]
 	before := known > 0
 	at := &c.isNew[c.events%copiesWindow]
@@ -131,7 +89,9 @@ func (c *copies) take(ev *event.Event) bool {
 		c.flooded.put(uint64(key), known)
 		return true
 	case before:
+		marked := c.stuck
 		*c = *newCopiesOf(c.fields)
+		c.stuck = marked
 	}
 	c.remember(key)
 	return false
@@ -177,53 +137,6 @@ func (c *copies) add(key uint32, n int) {
 }
 
 // IsFlooded reports whether copies are left out at present.
-func (c *EntityCap) IsFlooded() bool { return c.copies != nil && c.copies.isFlood() }
-
-// Floods are the events of which copies were left out. It does not change.
-type Floods struct {
-	fields *givenFields
-	most   map[uint32]int // events of a key that counted
-}
-
-// Floods returns those that are remembered, nil for none.
-func (c *EntityCap) Floods() *Floods {
-	if c.copies == nil || c.Held[HeldCopy].Load() == 0 {
-		return nil
-	}
-	f := &Floods{fields: c.copies.fields, most: make(map[uint32]int)}
-	for _, marked := range []map[uint64]uint16{c.copies.flooded.before, c.copies.flooded.now} {
-		for key, events := range marked {
-			f.most[uint32(key)] = int(events)
-		}
-	}
-	return f
-}
-
-// Find returns which rows of the parts of a sample do not count: of an event of which copies were left out, as many do
-// as were learned. Those of one event are of any part alike, so that floods fill none, and no event that was learned
-// once is both trained on and held out.
-func (f *Floods) Find(parts ...[][]byte) (copies [][]bool) {
-	type place struct{ part, row int }
-	places := make(map[uint32][]place)
-	copies = make([][]bool, len(parts))
-	var ev event.Event
-	names := make(rows.Interner)
-	for p, payloads := range parts {
-		copies[p] = make([]bool, len(payloads))
-		for i, payload := range payloads {
-			if rows.DecodeEvent(&ev, payload, names) != nil {
-				continue // the refit finds it, too
-			}
-			if key := f.fields.key(&ev); f.most[key] > 0 {
-				places[key] = append(places[key], place{p, i})
-			}
-		}
-	}
-	for key, of := range places {
-		for k := f.most[key]; k < len(of); k++ {
-			at := of[(of[0].row+k)%len(of)] // the same rows in each process, which keys are not
-			copies[at.part][at.row] = true
-		}
-	}
-	return copies
+func (c *EntityCap) IsFlooded() bool {
+	return c.copies != nil && (c.copies.isFlood() || c.copies.stuck.isNow())
 }
