@@ -125,8 +125,8 @@ func (e *ensemble) weigh(events []Observation) (restore func()) {
 	}
 }
 
-// KeepCopies returns what RestoreCopies takes up after a restart, before what it learns again: which events came, and of
-// which copies were left out. It is nil where there is nothing to keep.
+// KeepCopies returns what RestoreCopies takes up after a restart, before what it learns again: which events came, and
+// of which copies were left out. It is nil where there is nothing to keep.
 func (e *ensemble) KeepCopies() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()

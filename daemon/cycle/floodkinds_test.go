@@ -15,8 +15,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// flood is a flood by what its event i is, of the events that were clean. Each may be seen as another event, with an
-// identity of its own.
+// flood is a flood by what its event i is, of the events that were clean. Each may be seen as another event, with
+// another identity.
 type flood struct {
 	name string
 	draw func(clean []event.Event, i int) event.Event
@@ -60,7 +60,9 @@ var floods = []flood{
 	{"a copy of an unknown user", func(clean []event.Event, _ int) event.Event {
 		return withUser(otherLabel(clean, clean[7]), "nobody")
 	}, false},
-	{"a flood that comes twice", func(clean []event.Event, _ int) event.Event { return otherLabel(clean, clean[7]) }, true},
+	{"a flood that comes twice", func(clean []event.Event, _ int) event.Event {
+		return otherLabel(clean, clean[7])
+	}, true},
 	{"three events in turn", func(clean []event.Event, i int) event.Event {
 		return otherLabel(clean, clean[[]int{7, 19, 23}[i%3]])
 	}, false},
@@ -113,7 +115,8 @@ func crowd(seed uint64, n int) []event.Event {
 		for c := range k {
 			z += 0.8 * h[u*k+c] * h[(users+v)*k+c]
 		}
-		events[i] = event.Event{Label: math.Round(min(max(z, 1), 5)), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
+		events[i] = event.Event{Label: math.Round(min(max(z, 1), 5)), Weight: 1, Time: int64(i),
+			Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
 	}
 	return events
 }

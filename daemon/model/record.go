@@ -95,7 +95,7 @@ func restoreCopies(state *state.State, learning *cycle.Cycle, log *slog.Logger) 
 		err = learning.RestoreCopies(b)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("events of earlier runs cannot be read: copies of them are learned", "path", path, "error", err)
+		log.Warn("events of earlier runs cannot be read", "note", "copies of them are learned", "path", path, "error", err)
 	}
 }
 
@@ -105,6 +105,6 @@ func (m *Model) keepCopies(b []byte) {
 		return
 	}
 	if err := durable.WriteFile(filepath.Join(m.state.Dir, config.CopiesFile), 0o600, durable.Bytes(b)); err != nil {
-		m.log.Warn("events that came not kept: after a restart copies of them are learned", "error", err)
+		m.log.Warn("events that came not kept", "note", "a restart learns copies of them", "error", err)
 	}
 }

@@ -23,7 +23,7 @@ func (c *EntityCap) Floods() *Floods {
 	return f
 }
 
-// likeKey sets the keys of events that are alike apart from those of copies.
+// likeKey sets the keys of events that are alike apart from those of copies. Derived: those have 32 bits.
 const likeKey = 1 << 32
 
 // marked returns the keys of which copies were left out, with the events of them that counted.

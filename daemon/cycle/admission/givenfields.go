@@ -38,7 +38,8 @@ func givenFieldsOf(s *event.Schema) *givenFields {
 	return f
 }
 
-// alikeBits are those of a number that events which are alike may differ in: it has three digits without them.
+// alikeBits are those of a number that events which are alike may differ in: it has three digits without them. Chosen by
+// hand.
 const alikeBits = 42
 
 // keys returns the key of an event, and one that events have in common which differ in their time, or in their numbers

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// The name and the version of what is kept of copies.
+// The name and the version of what is kept of copies. Derived: the first version.
 const (
 	keptName    = "copies"
 	keptVersion = 1

@@ -5,10 +5,11 @@ const (
 	stuckMemory    = 1 << 12 // events by which it is known how often fields usually come
 	stuckFactor    = 4       // times as often as usual, as which fields have to come
 	stuckAgain     = 0.25    // share of the events above which it is usual that fields come again at once
-	stuckFootprint = 256<<10 + 2*copiesMarked*markedBytes
+	stuckMarked    = 1 << 9  // keys of events that were left out, at least; twice as many at most
+	stuckFootprint = 160<<10 + 2*stuckMarked*markedBytes
 )
 
-// stuck finds events that are alike but for their time and come again and again, as of a producer with a clock that is
+// stuck finds events that are alike but for their time and come again and again, where a producer with a clock is
 // stuck: more than copiesLeast of the last copiesWindow, and stuckFactor times as many as usual, of a stream where
 // fields seldom come again as soon as that. Those after the first copiesLeast are left out, until as many were as are
 // remembered of copies: this is what the stream has become. O(1) an event.
@@ -23,7 +24,7 @@ type stuck struct {
 }
 
 func newStuck() *stuck {
-	return &stuck{last: newTally(copiesWindow), usual: newTally(stuckMemory), flooded: newRecent[uint16](copiesMarked)}
+	return &stuck{last: newTally(copiesWindow), usual: newTally(stuckMemory), flooded: newRecent[uint16](stuckMarked)}
 }
 
 // take takes up an event by its key and reports whether it is left out.

@@ -64,7 +64,8 @@ func TestNumbersGoOn(t *testing.T) {
 	}
 }
 
-// TestNumbersThatCannotBe: numbers after which there is none, or below 0, are none: those of the store are continued.
+// TestNumbersThatCannotBe: numbers after which no other can come, or below 0, count for nothing. Those of the store are
+// continued.
 func TestNumbersThatCannotBe(t *testing.T) {
 	for _, text := range []string{`{"version":9223372036854775807,"sequence":1}`, `{"version":1,"sequence":-5}`,
 		`{"version":1,"sequence":4611686018427387904}`} {

@@ -20,12 +20,12 @@ var notes = slices.Concat(crash.Files, []string{config.ModelFile, config.Posteri
 	config.CurvesFile, config.NoticesFile, config.AcceptedFile, config.MemberFile,
 	config.CopiesFile, failuresFile})
 
-// largestNote bounds the bytes of a note. Chosen by hand: a thousand notices take two million. The posterior is as large
-// as the model.
+// largestNote bounds the bytes of a note. Chosen by hand: a thousand notices take two million. The posterior is as
+// large as the model.
 const largestNote = 64 << 20
 
-// clearNotes puts aside what is in the place of a note and cannot be one: no file, one that cannot be read, or one that
-// takes more memory than a note. It could be neither read nor replaced, and a pipe would be waited for.
+// clearNotes puts aside what is in the place of a note and cannot be one: no file, one that cannot be read, or one
+// that takes more memory than a note. It could be neither read nor replaced, and a pipe would be waited for.
 func clearNotes(dir string, log *slog.Logger) error {
 	for _, name := range notes {
 		path := filepath.Join(dir, name)
