@@ -38,12 +38,12 @@ func givenFieldsOf(s *event.Schema) *givenFields {
 	return f
 }
 
-// alikeBits are those of a number that events which are alike may differ in: it has three digits without them. Chosen by
-// hand.
+// alikeBits are those of a number that events which are alike may differ in: without them it has three digits. Chosen
+// by hand.
 const alikeBits = 42
 
-// keys returns the key of an event, and one that events have in common which differ in their time, or in their numbers
-// by a thousandth.
+// keys returns the key of an event, and one that events have in common which differ in their time, or in their
+// numbers by a thousandth.
 func (f *givenFields) keys(ev *event.Event) (key, like uint32) {
 	h := f.seed
 	for _, i := range f.categorical {
