@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -87,6 +88,35 @@ func TestDamagedNotes(t *testing.T) {
 	stop()
 	if n := strings.Count(log.String(), "put aside"); n != 9 {
 		t.Errorf("of nine directories %d were put aside:\n%.3000s", n, log.String())
+	}
+	for name, damage := range map[string]func(file string) error{
+		"a file that cannot be read": func(file string) error { return os.Symlink("/proc/self/mem", file) },
+		"a link to nothing":          func(file string) error { return os.Symlink(filepath.Join(dir, "nothing"), file) },
+		"a link to itself":           func(file string) error { return os.Symlink(file, file) },
+		"a huge file": func(file string) error {
+			return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 1<<40))
+		},
+	} {
+		want := 0
+		for _, note := range []string{config.ModelFile, config.PosteriorFile, config.NumbersFile, config.CurvesFile,
+			config.NoticesFile, config.AcceptedFile, config.MemberFile, "deaths.json", "in-hand", "storage-errors"} {
+			if note == config.PosteriorFile && name == "a huge file" {
+				continue // a large model has a large one
+			}
+			file := filepath.Join(dir, note)
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if err := damage(file); err != nil {
+				t.Fatal(err)
+			}
+			want++
+		}
+		_, log, stop := startWith(b, path)
+		stop()
+		if n := strings.Count(log.String(), "put aside"); n != want {
+			t.Errorf("%s: of %d notes %d were put aside:\n%.3000s", name, want, n, log.String())
+		}
 	}
 	if o := b.Run(path); o.Err != nil || o.Summary.Models[0].VersionsPromoted != 1 { // which writes the posterior anew
 		t.Fatalf("%v: %+v", o.Err, o.Summary)

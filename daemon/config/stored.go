@@ -25,6 +25,9 @@ const CurvesFile = "curves.json"
 // NoticesFile is the file, in a state directory, with the notices that were not delivered yet.
 const NoticesFile = "notices.json"
 
+// CopiesFile is the file, in a state directory, with which events came last, so that copies of them are known as such.
+const CopiesFile = "copies.json"
+
 // MemberFile is the file, in a state directory, with the random name under which this state is known to the group and
 // the transactions that score.topic is written with. A copy of the state makes another one.
 const MemberFile = "score-member"

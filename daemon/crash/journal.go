@@ -24,13 +24,13 @@ import (
 
 // Files in the state directory.
 const (
-	handFile     = "in-hand"     // for each stage "topic partition from to" of the records in it, or an empty line
+	HandFile     = "in-hand"     // for each stage "topic partition from to" of the records in it, or an empty line
 	trainingFile = "in-training" // is there while a refit runs
 	deathsFile   = "deaths.json"
 )
 
 // Files are all of them.
-var Files = []string{handFile, trainingFile, deathsFile}
+var Files = []string{HandFile, trainingFile, deathsFile}
 
 // How often the process may die of the same thing.
 const (
@@ -48,7 +48,7 @@ const (
 	stages = iota
 )
 
-// stageBytes is the room that a stage has in a handFile: a topic's name has 249 characters at most.
+// stageBytes is the room that a stage has in a HandFile: a topic's name has 249 characters at most.
 const stageBytes = 512
 
 // Journal is that of one model. Take and Done of a stage belong to one goroutine at a time, Hold and Release to that of
@@ -72,7 +72,7 @@ type Journal struct {
 func Open(dir string, ledger []sketch.LedgerRow, exclusive *sync.Mutex, now time.Time,
 	log *slog.Logger) (_ *Journal, err error) {
 	j := &Journal{dir: dir, log: log, exclusive: exclusive, suspects: make(map[place]suspect)}
-	if j.hand, err = os.OpenFile(filepath.Join(dir, handFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if j.hand, err = os.OpenFile(filepath.Join(dir, HandFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("crash: %w", err)
 	}
 	held, err := io.ReadAll(j.hand)
@@ -119,7 +119,7 @@ func (j *Journal) count(held string, ledger []sketch.LedgerRow, now time.Time) e
 	return j.deaths.write(j.dir)
 }
 
-// parseHeld reads a handFile. What several stages had of one partition is one range.
+// parseHeld reads a HandFile. What several stages had of one partition is one range.
 func parseHeld(text string, ledger []sketch.LedgerRow) (held []suspect) {
 	for stage := range stages {
 		s, ok := parseStage(text[min(stage*stageBytes, len(text)):min((stage+1)*stageBytes, len(text))], ledger)
@@ -257,7 +257,7 @@ func (j *Journal) ForgetTraining() {
 
 // Close notes a clean end. Nothing may be called afterwards.
 func (j *Journal) Close() error {
-	err := errors.Join(j.hand.Close(), os.Remove(filepath.Join(j.dir, handFile)))
+	err := errors.Join(j.hand.Close(), os.Remove(filepath.Join(j.dir, HandFile)))
 	if err != nil {
 		return fmt.Errorf("crash: %w", err)
 	}

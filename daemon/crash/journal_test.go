@@ -190,7 +190,7 @@ func TestTrainingDeaths(t *testing.T) {
 	expect(j, 0, false)
 	j.EndTraining()
 	if files, err := filepath.Glob(filepath.Join(h.dir, "*")); err != nil || len(files) != 1 {
-		t.Errorf("%v %v, want %s alone", files, err, handFile)
+		t.Errorf("%v %v, want %s alone", files, err, HandFile)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestUnreadableNotes(t *testing.T) {
 	for _, held := range []string{"", "\n", "t 0 5 6", "t 0 5 6 7\n", "t zero 5 6\n", "t 0 6 6\n", "\x00\x00\n",
 		"\nt 0 5 6\n"} {
 		h := newHost(t, 1)
-		for name, text := range map[string]string{handFile: held, deathsFile: `{"reading":[{"topic":"t","part`} {
+		for name, text := range map[string]string{HandFile: held, deathsFile: `{"reading":[{"topic":"t","part`} {
 			if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -93,6 +93,7 @@ func (c *Cycle) admit(o *Observation, to *rows.Counted) {
 	if o.Stage != Whole { // several events may be learned at one, none of which is a negative
 		position = rows.Position{}
 	}
+	c.ensemble.cap.EndReplay()
 	c.ensemble.cap.Take(to, o.Event, position)
 	o.counts = to
 }
@@ -122,4 +123,19 @@ func (e *ensemble) weigh(events []Observation) (restore func()) {
 			h.ev.Weight = h.weight
 		}
 	}
+}
+
+// KeepCopies returns what RestoreCopies takes up after a restart, before what it learns again: which events came, and
+// of which copies were left out. It is nil where there is nothing to keep.
+func (e *ensemble) KeepCopies() []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cap.Keep()
+}
+
+// RestoreCopies takes up what KeepCopies returned. An error changes nothing.
+func (e *ensemble) RestoreCopies(b []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cap.Restore(b)
 }

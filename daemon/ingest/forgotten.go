@@ -75,8 +75,8 @@ func (f *Forgotten) Recall(ctx context.Context, store *sketch.Store, at string, 
 	if !store.Unfinished() {
 		return nil
 	}
-	if err := os.Remove(filepath.Join(at, config.PosteriorFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("ingest: %w", err)
+	if err := RemoveLearned(at); err != nil {
+		return err
 	}
 	letters, err := store.DropOutbox(func(*sketch.DeadLetter) bool { return true })
 	if err != nil {
@@ -91,6 +91,16 @@ func (f *Forgotten) Recall(ctx context.Context, store *sketch.Store, at string, 
 	}
 	f.Log.Warn("removed what the state still had of forgotten subjects", "rows", rows, "dead_letters", letters)
 	return store.Purge()
+}
+
+// RemoveLearned removes what a state directory keeps of what was learned.
+func RemoveLearned(dir string) error {
+	for _, name := range []string{config.PosteriorFile, config.CopiesFile} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("ingest: %w", err)
+		}
+	}
+	return nil
 }
 
 // Known reports whether a state has all markers that are kept outside it. What cannot be read the next start says.

@@ -94,6 +94,7 @@ func New(ctx context.Context, o part.Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
+	restoreCopies(m.state, learning, o.Log)
 	live, err := role.NewLearner(&o, m.state, learning)
 	if err != nil {
 		return nil, err
@@ -268,7 +269,11 @@ func (m *Model) Run(ctx context.Context) error {
 	group.Go(func() error { return m.reader.SendDeadLetters(othersCtx) })
 	group.Go(func() error { return m.role.Stand(othersCtx) })
 	group.Go(func() error { m.recordCurves(othersCtx); return nil })
-	return group.Wait()
+	err := group.Wait()
+	if err == nil {
+		m.keepCopies(m.cycle.KeepCopies())
+	}
+	return err
 }
 
 // Announce announces champions and their deltas, where there are topics for them, and sends notifications, until ctx

@@ -2,14 +2,20 @@ package model
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
+	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/model/state"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 const (
@@ -33,7 +39,8 @@ func openCurves(o *part.Options, state *state.State) *curves.Ring {
 func (m *Model) recordCurves(ctx context.Context) {
 	tick := time.NewTicker(recordEvery)
 	defer tick.Stop()
-	kept := time.Now()
+	kept, keptCopies := time.Now(), time.Now()
+	var copies []byte // as they were a minute ago: what came before is stored by now
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -43,6 +50,10 @@ func (m *Model) recordCurves(ctx context.Context) {
 		if ctx.Err() != nil || time.Since(kept) >= keepEvery && m.curves.Moved() {
 			m.keepCurves()
 			kept = time.Now()
+		}
+		if ctx.Err() == nil && time.Since(keptCopies) >= keepEvery {
+			m.keepCopies(copies)
+			copies, keptCopies = m.cycle.KeepCopies(), time.Now()
 		}
 	}
 }
@@ -70,5 +81,30 @@ func (m *Model) keepCurves() {
 	}
 	if err := m.curves.Save(); err != nil {
 		m.log.Warn("curves not kept", "error", err)
+	}
+}
+
+// restoreCopies takes up which events an earlier run has had. Where it cannot be read copies of them are new events.
+func restoreCopies(state *state.State, learning *cycle.Cycle, log *slog.Logger) {
+	if state.Empty {
+		return // it was made anew: all its events are
+	}
+	path := filepath.Join(state.Dir, config.CopiesFile)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = learning.RestoreCopies(b)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("events of earlier runs cannot be read", "note", "copies of them are learned", "path", path, "error", err)
+	}
+}
+
+// keepCopies writes which events there were, unless the disk's reserve is not for them.
+func (m *Model) keepCopies(b []byte) {
+	if b == nil || m.state.Guard.Reason() != "" {
+		return
+	}
+	if err := durable.WriteFile(filepath.Join(m.state.Dir, config.CopiesFile), 0o600, durable.Bytes(b)); err != nil {
+		m.log.Warn("events that came not kept", "note", "a restart learns copies of them", "error", err)
 	}
 }

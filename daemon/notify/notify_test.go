@@ -343,3 +343,34 @@ func TestRunTriesAgain(t *testing.T) {
 		t.Errorf("log:\n%s", text)
 	}
 }
+
+// TestDamagedQueue: what no run has kept in the file neither ends the notices nor holds up those that follow.
+func TestDamagedQueue(t *testing.T) {
+	for name, text := range map[string]string{
+		"a version that is not there yet": `{"version": 1000000000000000, "pending": []}`,
+		"a version below 0":               `{"version": -9223372036854775808, "halted": null}`,
+		"no notice":                       `{"version": 1, "pending": [null]}`,
+		"another type":                    `{"version": 1, "pending": [{"id": "a", "type": "version.lost"}]}`,
+		"a halt of no partition":          `{"version": 1, "pending": [{"id": "a", "type": "partition.halted"}]}`,
+		"an id that is no header":         `{"version": 1, "pending": [{"id": "a\r\nx: y", "type": "version.promoted"}]}`,
+		"lists in lists":                  strings.Repeat("[", 100_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.publish("refit", "promoted")
+			if err := os.WriteFile(b.path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			n := b.open()
+			b.publish("refit", "promoted")
+			n.look(false)
+			if !n.sent(t) {
+				t.Errorf("%d notices wait", len(n.queue.Pending))
+			}
+			got := b.received()
+			if len(got) == 0 || got[len(got)-1] != "version.promoted 2" {
+				t.Errorf("received %q, want version 2", got)
+			}
+		})
+	}
+}

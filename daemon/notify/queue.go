@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
@@ -24,12 +25,15 @@ func (n *Notifier) open() {
 	if err == nil {
 		err = json.Unmarshal(b, &n.queue)
 	}
-	if err == nil && len(n.queue.Pending) > maxPending {
-		err = fmt.Errorf("%d notices, at most %d", len(n.queue.Pending), maxPending)
+	if err == nil {
+		err = n.queue.check()
 	}
 	if err == nil {
 		if n.queue.Halted == nil {
 			n.queue.Halted = make(map[string]bool)
+		}
+		if latest, err := n.Store.Alias(n.Model, snapshot.Latest); err == nil { // a later one would hide those up to it
+			n.queue.Version = min(n.queue.Version, latest.Version)
 		}
 		return
 	}
@@ -44,6 +48,24 @@ func (n *Notifier) open() {
 	}
 	n.keep()
 }
+
+// check refuses what no run has kept.
+func (q *queue) check() error {
+	if len(q.Pending) > maxPending {
+		return fmt.Errorf("%d notices, at most %d", len(q.Pending), maxPending)
+	}
+	for i := range q.Pending {
+		p := &q.Pending[i]
+		known := p.Type == Promoted || p.Type == Rejected || p.Type == Halted && p.Data.Partition != nil
+		if !known || p.ID == "" || strings.ContainsFunc(p.ID, isNoWord) {
+			return fmt.Errorf("notice %d of type %q, id %q", i, p.Type, p.ID)
+		}
+	}
+	return nil
+}
+
+// isNoWord reports whether a character cannot be part of an id, which is the value of a header.
+func isNoWord(r rune) bool { return r <= ' ' || r > '~' }
 
 // add puts a notice at the end of the queue.
 func (n *Notifier) add(notice *Notice) {

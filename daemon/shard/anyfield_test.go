@@ -19,7 +19,7 @@ var extremes = []string{`null`, `-1`, `2147483648`, `4294967295`, `9223372036854
 	`18446744073709551615`, `1e300`, `""`, `"AAAA"`, `"` + strings.Repeat("x", 10_000) + `"`, `[]`, `{}`, `[null]`,
 	`{"-1":{"epoch":1}}`, `{"0":{"epoch":4294967295,"name":"x"}}`, `true`}
 
-// eachExtreme calls f for each value of a JSON object, at any depth, with the objects that have an extreme in its place.
+// eachExtreme calls f for each value of a JSON object, at any depth, with objects that have an extreme in its place.
 func eachExtreme(t *testing.T, object map[string]any, f func(where string, changed [][]byte)) {
 	var walk func(where string, at any, put func(any))
 	walk = func(where string, at any, put func(any)) {

@@ -132,8 +132,8 @@ func (a instance) followsHead(head uint64) bool {
 	return a.plausible() && (head == 0 || a.follows(head))
 }
 
-// rules reports whether what a trainer wishes in a term takes the place of what the topic has of the last one before it:
-// that of a later term does. One so far above the other that no term can come to it is none, whichever was written first.
+// rules reports whether what a trainer wishes in a term takes the place of what the topic has of the last one before:
+// that of a later term does. One so far above the other that no term can come to it is none, whichever was first.
 func (a instance) rules(last instance) bool {
 	none := instance{} // of a build that did not say
 	switch {

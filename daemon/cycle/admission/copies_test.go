@@ -1,13 +1,17 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // TestCopies: what a stream draws again and again is no copy, and floods of events that came before are, of which 512
@@ -53,7 +57,7 @@ func TestCopies(t *testing.T) {
 			learned := 0
 			for i := range 5000 {
 				kind := sent(i)
-				isNew := c.count.of(c.fields.key(of(kind))) == 0
+				isNew := c.count.of(keyOf(c, of(kind))) == 0
 				switch isCopy := c.take(of(kind)); {
 				case isCopy && isNew:
 					t.Fatalf("%s, %s: a new event is taken for a copy", name, flood)
@@ -112,7 +116,7 @@ func TestFloodsAreRemembered(t *testing.T) {
 	for i := range copiesMemory {
 		c.take(at(10_000 + i))
 	}
-	key := c.fields.key(at(1500))
+	key := keyOf(c, at(1500))
 	if n, ok := c.flooded.get(uint64(key)); !ok || n != 1 || c.count.of(key) != 0 {
 		t.Errorf("%d events counted, known: %t, remembered: %d", n, ok, c.count.of(key))
 	}
@@ -167,9 +171,10 @@ func TestCopiesForEver(t *testing.T) {
 		ev.Numeric[0] = float64(i)
 		c.take(&ev)
 	}
-	if used := int(heap() - before); used > copiesMemory*copyEntryBytes || c.count.used > copiesMemory ||
+	if used := int(heap() - before); used > copiesMemory*copyEntryBytes+stuckFootprint || c.count.used > copiesMemory ||
 		c.single < copiesMemory-50 {
-		t.Errorf("%d events take %d bytes, counted are %d", c.count.used, used, copiesMemory*copyEntryBytes)
+		t.Errorf("%d events take %d bytes, counted are %d", c.count.used, used,
+			copiesMemory*copyEntryBytes+stuckFootprint)
 	}
 	for range copiesMemory + copiesWindow {
 		c.take(&ev)
@@ -186,4 +191,139 @@ func heap() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+func keyOf(c *copies, ev *event.Event) uint32 {
+	key, _ := c.fields.keys(ev)
+	return key
+}
+
+// TestStuckProducers: events that are alike but for their time, and come again and again where that is unusual, are
+// learned a few times, whatever comes between; those of a stream where some fields are usual, or in which they come in
+// turns, are all learned.
+func TestStuckProducers(t *testing.T) {
+	schema := &event.Schema{Categorical: []string{"kind"}, Numeric: []string{"x", "y"}}
+	of := func(i, kind int, x float64) *event.Event {
+		return &event.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint(kind)}, Numeric: []float64{x, -x}}
+	}
+	for name, draw := range map[string]func(r *rand.Rand, i int) *event.Event{
+		"numbers":       func(r *rand.Rand, i int) *event.Event { return of(i, 0, r.NormFloat64()) },
+		"many kinds":    func(r *rand.Rand, i int) *event.Event { return of(i, r.IntN(3000), 0) },
+		"in turns":      func(_ *rand.Rand, i int) *event.Event { return of(i, i%2000, 0) },
+		"kinds by rank": func(r *rand.Rand, i int) *event.Event { return of(i, int(math.Exp(12*r.Float64())), 0) },
+		"a twentieth is zero": func(r *rand.Rand, i int) *event.Event {
+			return of(i, 0, r.NormFloat64()*float64(min(1, r.IntN(20))))
+		},
+	} {
+		c, r := newCopies(schema), rand.New(rand.NewPCG(9, 1))
+		for i := range 20_000 {
+			if c.take(draw(r, i)) {
+				t.Fatalf("%s: event %d is left out", name, i)
+			}
+		}
+		if float64(c.stuck.agains) > stuckAgain*stuckMemory {
+			continue // fields that come again at once are usual
+		}
+		at := 100_000
+		for flood, sent := range map[string]func(i int) *event.Event{
+			"one event":      func(i int) *event.Event { return of(20_000+i, 7, 1.5) },
+			"three in turn":  func(i int) *event.Event { return of(30_000+i, 8+i%3, 2.5) },
+			"almost equal":   func(i int) *event.Event { return of(40_000+i, 12, 3.5+1e-9*float64(i)) },
+			"between others": func(i int) *event.Event { return of(50_000+i, 13*(i%2)+i*(1-i%2)+100, 4.5) },
+		} {
+			learned := 0
+			for i := range 4000 {
+				if !c.take(sent(i)) {
+					learned++
+				}
+			}
+			most := 3 * copiesLeast
+			if flood == "between others" {
+				most = 2000 + copiesLeast
+			}
+			if learned > most {
+				t.Errorf("%s, %s: %d are learned", name, flood, learned)
+			}
+			for i := range 3 * copiesWindow {
+				if at++; c.take(draw(r, at)) {
+					t.Fatalf("%s, %s: event %d after it is left out", name, flood, i)
+				}
+			}
+		}
+	}
+}
+
+// TestCopiesOverRestarts: what was kept says of each further event what the run that kept it does, in a flood and after
+// it; of a replay as many events count as were learned. What was kept by others is refused and changes nothing.
+func TestCopiesOverRestarts(t *testing.T) {
+	m := config.DefaultModel()
+	m.Schema = config.Schema{Task: "binary", Label: "y", Categorical: []string{"kind"}, Numeric: []string{"x"}}
+	m.Resolve()
+	schema := m.Schema.Event()
+	open := func() *EntityCap { return NewEntityCap(&m, &schema) }
+	first, r := open(), rand.New(rand.NewPCG(11, 1))
+	var log []*event.Event
+	next := func(i int) *event.Event {
+		switch ev := log[max(0, len(log)-1-i%4000)]; {
+		case i > 12_000 && i < 16_000:
+			return ev // sent again
+		case i > 17_000 && i < 19_000:
+			return &event.Event{Weight: 1, Time: int64(i), Categorical: []string{"stuck"}, Numeric: []float64{1}}
+		}
+		return &event.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint(r.IntN(50))},
+			Numeric: []float64{r.NormFloat64()}}
+	}
+	log = append(log, &event.Event{Weight: 1, Categorical: []string{"0"}, Numeric: []float64{1}})
+	var to, again rows.Counted
+	learned, second := 0, (*EntityCap)(nil)
+	for i := range 24_000 {
+		ev := next(i)
+		log = append(log, ev)
+		if first.Take(&to, ev, rows.Position{}); !to.None {
+			learned++
+		}
+		if second != nil {
+			second.EndReplay()
+			if second.Take(&again, ev, rows.Position{}); to.None != again.None {
+				t.Fatalf("event %d is left out: %t, by the run that began before it: %t", i, to.None, again.None)
+			}
+		}
+		if i%3000 == 500 {
+			second = open()
+			if err := second.Restore(first.Keep()); err != nil {
+				t.Fatal(err)
+			}
+			relearned := 0
+			for _, old := range log[1:] {
+				if second.Take(&again, old, rows.Position{}); !again.None {
+					relearned++
+				}
+			}
+			if relearned > learned+10*copiesLeast || relearned < learned-10*copiesLeast {
+				t.Errorf("at %d: %d events of the replay count, %d were learned", i, relearned, learned)
+			}
+		}
+	}
+	if n := first.Held[HeldCopy].Load(); n < 4000 {
+		t.Errorf("%d copies were left out", n)
+	}
+	before := string(first.Keep())
+	for name, text := range map[string]string{
+		"another build":  strings.Replace(before, `"version":1`, `"version":2`, 1),
+		"another name":   strings.Replace(before, `"copies"`, `"others"`, 1),
+		"another field":  strings.Replace(before, `"kind"`, `"sort"`, 1),
+		"a list cut":     strings.Replace(before, `"again":"`, `"again":"AAAA`, 1),
+		"below 0":        strings.Replace(before, `"left_out":`, `"left_out":-1`, 1),
+		"no JSON":        before[:100],
+		"nothing":        "",
+		"null":           "null",
+		"keys and a bit": strings.Replace(before, `"keys":"`, `"keys":"AAAA`, 1),
+	} {
+		if err := first.Restore([]byte(text)); !errors.Is(err, ErrKept) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if string(first.Keep()) != before {
+		t.Error("what was refused has changed something")
+	}
 }

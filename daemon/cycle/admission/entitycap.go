@@ -113,6 +113,13 @@ func NewEntityCap(m *config.Model, schema *event.Schema) *EntityCap {
 	return c
 }
 
+// EndReplay says that what comes from now on is new.
+func (c *EntityCap) EndReplay() {
+	if c.copies != nil {
+		c.copies.replays, c.copies.again = false, nil
+	}
+}
+
 // shareOf returns the share of each of n entities, 1 where so few names are none.
 func (c *EntityCap) shareOf(n int) float64 { return ShareOfEach(c.share, n) }
 

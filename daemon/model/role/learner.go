@@ -215,7 +215,7 @@ func (l *Learner) start(s shard.Stretch, known []report.Cut) place {
 	at := rows.Position{Topic: s.Topic, Partition: s.Partition}
 	have, had := l.next[at]
 	if had && l.isFalseStep(at, have, s) {
-		l.options.Log.Warn("forwarded events go on from an earlier offset", "note", "what was beyond is passed over",
+		l.options.Log.Warn("forwarded events continue from an earlier offset", "note", "what was beyond is passed over",
 			"topic", s.Topic, "partition", s.Partition, "offset", s.From, "beyond", have.Next)
 		l.topic.OnDropped(shard.DroppedWord)
 		l.cycle.Recreated(s.Topic, s.Partition)
@@ -253,7 +253,7 @@ func (l *Learner) start(s shard.Stretch, known []report.Cut) place {
 
 // A step is one by which a partition came further at once than a shard does in seconds, or to another incarnation.
 type step struct {
-	from  place // and where batches went on from since
+	from  place // and where batches continued from since
 	again bool  // one did
 }
 
@@ -261,7 +261,7 @@ type step struct {
 // events a second.
 const longStep = 1 << 20
 
-// isFalseStep reports whether no shard came to where a partition is: two batches went on from where the step there
+// isFalseStep reports whether no shard came to where a partition is: two batches continued from where the step there
 // began, and none from where it ended. One may be late, of a process that is over.
 func (l *Learner) isFalseStep(at rows.Position, have place, s shard.Stretch) bool {
 	of, ok := l.steps[at]

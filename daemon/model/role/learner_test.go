@@ -196,8 +196,8 @@ func TestHostileForwarded(t *testing.T) {
 }
 
 // TestOneWordStopsNothing: a batch of offsets, or of an incarnation, that a shard could have come to and has not does
-// not have the events after it passed over for as long as that lasts: two batches go on from before, and all after the
-// first is learned. A true step that large is one, whatever comes late.
+// not have the events after it passed over for long. Two batches continue from before, and all after the first is
+// learned. A true step that large is one, whatever comes late.
 func TestOneWordStopsNothing(t *testing.T) {
 	for name, word := range map[string]*shard.Forwarded{
 		"the largest to": {Share: 1, Stretches: []shard.Stretch{{Topic: "r", From: 10, To: shard.MaxStretch}}},

@@ -26,6 +26,9 @@ type Counters struct {
 	confirmed bool // the newest version was published; else its number may be taken again
 }
 
+// mostNumber is above all numbers: of a version each millisecond in a century. The next one has to be one, too.
+const mostNumber = 1 << 42
+
 // readCounters returns what a state remembers. What cannot be read is logged, and the numbers continue from the
 // store's.
 func readCounters(dir string, log *slog.Logger) *Counters {
@@ -36,6 +39,9 @@ func readCounters(dir string, log *slog.Logger) *Counters {
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &n.newest)
+	}
+	if of := n.newest; err == nil && (min(of.Version, of.Sequence) < 0 || max(of.Version, of.Sequence) > mostNumber) {
+		err = fmt.Errorf("version %d, move %d", of.Version, of.Sequence)
 	}
 	if err != nil {
 		n.newest = publish.Numbers{}

@@ -63,3 +63,20 @@ func TestNumbersGoOn(t *testing.T) {
 		t.Errorf("a damaged file: the log says %q", said.String())
 	}
 }
+
+// TestNumbersThatCannotBe: numbers after which no other can come, or below 0, count for nothing. Those of the store are
+// continued.
+func TestNumbersThatCannotBe(t *testing.T) {
+	for _, text := range []string{`{"version":9223372036854775807,"sequence":1}`, `{"version":1,"sequence":-5}`,
+		`{"version":1,"sequence":4611686018427387904}`} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, config.NumbersFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := readCounters(dir, slog.New(slog.DiscardHandler))
+		if got, err := n.Reserve("m", publish.Numbers{Version: 7, Sequence: 8}); err != nil || got.Version != 7 ||
+			got.Sequence != 8 {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}

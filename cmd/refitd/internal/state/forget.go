@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -87,7 +85,7 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	// What the last refit keeps here knows the subject by name. Without it the next run begins with what the rows
 	// teach, which loses nothing:
 	// so it is removed before the marker is written, after which a run would finish the rest.
-	if err := os.Remove(filepath.Join(e.Dir, config.PosteriorFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := ingest.RemoveLearned(e.Dir); err != nil {
 		return s, err
 	}
 	if _, err := store.ForgetSubject(e.Field, []byte(e.Value)); err != nil {
