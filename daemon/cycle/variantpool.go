@@ -36,7 +36,7 @@ var pooledVariant = variant{
 			newton := e.pooled.PrefersNewton()
 			w = e.pooled.Weights(newton, updates.NewPooledSum(made, newton).Has)
 		} else if w != nil {
-			w = w.Among(updates.NewPooledSum(made, w.Newton).Has)
+			w = e.pooledAsDeltas(made, w)
 		}
 		if w == nil {
 			return of
@@ -49,6 +49,19 @@ var pooledVariant = variant{
 		return of
 	},
 	follow: followPooled,
+}
+
+// pooledAsDeltas returns the weights that deltas of the newest update bring, which was made by w.
+func (e *ensemble) pooledAsDeltas(made *candidates, w *mixture.PooledWeights) *mixture.PooledWeights {
+	base, has := &made[mixture.FormFoldIn], updates.NewPooledSum(made, w.Newton).Has
+	vectors := base.Model.NumBasis
+	if w.Factors[0] == 0 {
+		vectors = 0
+	}
+	if !updates.HasFewRows(int(base.Vocab.NumNames()), base.Model.NumOutputs, vectors) {
+		return w.Among(has)
+	}
+	return e.pooled.Weights(w.Newton, func(f mixture.Variant) bool { return e.pooled.Has(f) && has(f) })
 }
 
 // pooledOf are the variants of mixture.PooledForms.
@@ -113,6 +126,9 @@ func (e *ensemble) learnPooled(s *updates.Score, ev *event.Event) (loss float64)
 // fold-in, while there is no update whose variants say it.
 func (e *ensemble) learnPooledLive(foldIn []float64, ev *event.Event) {
 	m := len(foldIn)
+	if l, ok := e.learner.(*experts.FoldIn); ok && !updates.HasFewRows(len(l.Slots.Items), m, e.config.Train.MaxBasis) {
+		return // where factors do not follow, those of learners that are behind nothing mislead
+	}
 	outputs := make([]float64, mixture.NumForms*mixture.Variant(m))
 	for i := range outputs {
 		outputs[i] = math.NaN()

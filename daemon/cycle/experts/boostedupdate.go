@@ -46,6 +46,12 @@ func (l *Boosted) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Mo
 	return model, &out
 }
 
+// Shares returns by how much each ensemble counts. The list is the learner's: read it only.
+func (l *Boosted) Shares() []float64 {
+	l.experts.Weigh()
+	return l.experts.Weights
+}
+
 // Fits returns how often an ensemble was fitted anew.
 func (l *Boosted) Fits() int { return l.fits }
 

@@ -48,7 +48,7 @@ const pooledEvents = 100
 
 // pooledFade is how the weights of classes forget, which follow refits, and trees that are made anew. Chosen by hand;
 // rings, rules, clicks and letter were looked at.
-const pooledFade = 0.995
+const pooledFade = 0.997
 
 // pooledMost bounds the outputs of a form, of which versions have no bound that is as low. Chosen by hand.
 const pooledMost = 20

@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 	"github.com/refitd/refitd/solver/posterior/online"
+	"gonum.org/v1/gonum/floats"
 )
 
 // PosteriorRows are rows of the fold-in in closed form, or of a sum of such: their mean as it is now, scaled as the
@@ -255,17 +256,19 @@ func (r *LinearRows) Rest(d *format.Delta, add func(RowChange)) {
 	}
 }
 
-// treesRows are boosted trees, whole once they were fitted anew, and no rows.
+// treesRows are boosted trees, whole once they were fitted anew or their shares have moved, and no rows.
 type treesRows struct {
 	learner *experts.Boosted
 	made    *fitted.FixedModel // the update
 	fits    int                // of the trees that came last
+	shares  []float64          // of the ensembles there
 	bias    []float64          // with these
 }
 
 // NewTreesRows follows trees that an update was made of just now.
 func NewTreesRows(l *experts.Boosted, made *fitted.FixedModel) *treesRows {
-	return &treesRows{learner: l, made: made, fits: l.Fits(), bias: made.Model.Bias}
+	return &treesRows{learner: l, made: made, fits: l.Fits(), shares: slices.Clone(l.Shares()),
+		bias: made.Model.Bias}
 }
 
 func (*treesRows) Stale() string { return "" }
@@ -273,8 +276,9 @@ func (*treesRows) Stale() string { return "" }
 func (*treesRows) Row(_, _ []float64, _ int, _ string) (exists, whole bool) { return false, true }
 
 func (r *treesRows) Rest(d *format.Delta, _ func(RowChange)) {
-	if n := r.learner.Fits(); n != r.fits {
-		r.fits = n
+	shares := r.learner.Shares()
+	if n := r.learner.Fits(); n != r.fits || floats.Distance(shares, r.shares, math.Inf(1)) > treesMove {
+		r.fits, r.shares = n, slices.Clone(shares)
 		if model, v := r.learner.Freeze(r.made.Vocab, r.made.Model.Kernel); model != nil && model.IsFinite() {
 			d.Trees, r.bias = v.Trees, model.Bias
 		}

@@ -45,9 +45,12 @@ func NewSumPart(rows rowMaker, factor float64, at int, scale float64, trees *for
 // rows. Those of more stay by the factors of the update. Chosen by hand: 32 KiB.
 const mostNumbers = 1 << 12
 
+// HasFewRows reports whether the rows of so many names, with so many outputs and vectors, are few enough for a delta.
+func HasFewRows(names, outputs, vectors int) bool { return names*(outputs+vectors) <= mostNumbers }
+
 // refresh takes up the factors as they are now, unless that takes too many rows. It reports whether all rows change.
 func (r *SumRows) refresh(names int) bool {
-	if names*(len(r.Constant)+r.Vectors) > mostNumbers {
+	if !HasFewRows(names, len(r.Constant), r.Vectors) {
 		return false
 	}
 	constant, factors := r.Current()
