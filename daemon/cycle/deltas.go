@@ -203,8 +203,8 @@ func (c *Cycle) AsksUpdate() bool {
 	return f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors) || c.publisher.behind.Asks()
 }
 
-// HasChanged reports whether consumers lose so much more than they used to that the stream must have changed: a delta is
-// worth more then.
+// HasChanged reports whether consumers lose so much more than they used to that the stream must have changed: a delta
+// is worth more then.
 func (u *publisher) HasChanged() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestDeltasOfASum: after each delta a reader's outputs are the sum of what is live, by the weights as they are then:
-// with trees that were fitted since, with names that came since, and after a whole version of the update and its deltas.
+// with trees that were fitted since, with names that came since, and after a whole version of the update and deltas.
 func TestDeltasOfASum(t *testing.T) {
 	for _, isNumber := range []bool{false, true} {
 		m := branchedModel(isNumber)

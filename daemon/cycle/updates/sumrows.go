@@ -148,7 +148,7 @@ func (r *SumRows) Rest(d *format.Delta, add func(RowChange)) {
 // same. Chosen by hand.
 const treesMove = 0.02
 
-// addTrees puts the trees of a part into a delta where they are others, and returns the factor by which the part counts.
+// addTrees puts the trees of a part into a delta where they are others, and returns the factor by which they count.
 func (p *SumPart) addTrees(d, own *format.Delta) (factor float64) {
 	if own.Trees != nil {
 		p.trees = own.Trees
