@@ -68,7 +68,6 @@ func expectedChains(t *testing.T) (list []expectedChain) {
 	t.Helper()
 	dir, shapes := t.TempDir(), snapshottest.ChainShapes()
 	shapes["catalogue"] = catalogue()
-	shapes["trees"] = snapshottest.WithTrees(snapshottest.TestContents(snapshottest.Small))
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		c, rng, store := shapes[name], rand.New(rand.NewPCG(7, 8)), publish.NewStore(dir)
 		for i := range c.Golden {

@@ -56,6 +56,7 @@ func moodsModel() *config.Model {
 // to the refit before. A reader's outputs are the learner's, and versions say why they have no fold-in.
 func TestUpdateFromNaiveBayes(t *testing.T) {
 	m := moodsModel()
+	m.Without = append(m.Without, pooledVariant.name)
 	c := newCycle(t, m)
 	list := moods(1, 4000)
 	observeAll(c, list[:800])

@@ -19,9 +19,6 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 		own.Refused > 0 || own.Model.Position().Sequence == 0 || stale(own, c, f.Form) != "" {
 		return false
 	}
-	if f.Form == mixture.FormPool && c.publisher.poolMoved(&c.ensemble) {
-		return false
-	}
 	// A blend whose weights have moved, or that has become better than the variant at hand, needs a whole update.
 	if c.ensemble.stackedAsks(f, 1) ||
 		f.Forms[mixture.FormBlend] == nil && c.ensemble.isStackedBetter(mixture.BlendGain) {
@@ -49,11 +46,12 @@ func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
 	m, k := f.Model.NumOutputs(), f.Basis
 	d = &format.Delta{Sequence: f.Model.Position().Sequence + 1, TableRows: known}
 	f.Changes = f.Changes[:0]
-	f.NumbersOf = slices.Grow(f.NumbersOf[:0], len(f.Source.Taken)*(m+k))
+	taken := f.Taken()
+	f.NumbersOf = slices.Grow(f.NumbersOf[:0], len(taken)*(m+k))
 	// All rows of a delta share one piece of memory, which the next delta uses again.
-	numbers := f.NumbersOf[:len(f.Source.Taken)*(m+k)]
+	numbers := f.NumbersOf[:len(taken)*(m+k)]
 	clear(numbers)
-	for _, at := range f.Source.Taken {
+	for _, at := range taken {
 		item := &f.Source.Slots.Items[at]
 		change := updates.RowChange{Field: f.FieldOf(int(item.Field)), Name: item.Name}
 		change.Linear, change.Basis, numbers = numbers[:m:m], numbers[m:m+k:m+k], numbers[m+k:]
@@ -73,7 +71,7 @@ func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
 		if change.Name != "" {
 			f.Place(&change)
 		} else {
-			change.Field = f.Named + int(change.Column-f.Numbers)
+			change.Field, change.Column = f.Named+int(change.Column), f.Numbers+change.Column
 		}
 		f.Changes = append(f.Changes, change)
 	})
@@ -89,7 +87,7 @@ func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
 	if !updates.FiniteDelta(d) {
 		return nil, "the live model is not finite"
 	}
-	if len(d.Columns)+len(known) == 0 && d.Bias == nil && d.Weights == nil && d.MapWeights == nil {
+	if len(d.Columns)+len(known) == 0 && d.Bias == nil && d.Weights == nil && d.MapWeights == nil && d.Trees == nil {
 		return nil, ""
 	}
 	return d, ""
@@ -194,8 +192,7 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 }
 
 // AsksUpdate reports whether consumers should get an update of the live model soon: one in which the parts of a blend
-// count for more or less than in the newest, with other trees, or of another variant that loses much less. Deltas
-// cannot bring any of these.
+// count for more or less than in the newest, or of another variant that loses much less. Deltas cannot bring these.
 func (c *Cycle) AsksUpdate() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,9 +200,15 @@ func (c *Cycle) AsksUpdate() bool {
 	if f == nil {
 		return false
 	}
-	// Trees are asked for again where an update with others was held back.
-	return f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors) ||
-		c.ensemble.treesAsk(c.publisher.published.Load()) || c.publisher.behind.Asks()
+	return f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors) || c.publisher.behind.Asks()
+}
+
+// HasChanged reports whether consumers lose so much more than they used to that the stream must have changed: a delta
+// is worth more then.
+func (u *publisher) HasChanged() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.behind.HasChanged()
 }
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up

@@ -29,4 +29,5 @@ type publisher struct {
 	race       updates.VariantSelector // of what updates are made of
 	rankings   *updates.Rankings       // the same
 	behind     updates.Behind
+	sumFollows bool // deltas bring the factors of a sum: its rows are few
 }

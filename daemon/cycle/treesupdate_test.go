@@ -82,8 +82,8 @@ func TestUpdateFromTrees(t *testing.T) {
 		if !(loss.Sum/loss.N < -0.3) {
 			t.Errorf("trees lose %g less than the refit does, in its mean loss", -loss.Sum/loss.N)
 		}
-		if whole := c.TakeDelta(ch.GateEnded); whole != "" || c.publisher.deltas == nil || c.Delta() != nil {
-			t.Errorf("deltas end: %q, or there is one: %v", whole, c.Delta())
+		if whole := c.TakeDelta(ch.GateEnded); whole != "" || c.Delta() == nil || c.Delta().Trees == nil {
+			t.Errorf("deltas end: %q, or do not bring the trees: %v", whole, c.Delta())
 		}
 		forms := c.ensemble.candidates(false)
 		u := c.update(&forms)

@@ -127,7 +127,9 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 func (u *publisher) chooseGuarded(forms *[mixture.NumForms]updates.Candidate) (first guard.HeldBack) {
 	var barred [mixture.NumForms]bool
 	there := func(f mixture.Variant) bool { return forms[f].Model != nil && !barred[f] }
-	chosen := u.race.Chosen
+	chosen, sum := u.race.Chosen, &forms[mixture.FormPool]
+	u.sumFollows = sum.Model != nil && u.config.Publish.Deltas.Every > 0 &&
+		updates.HasFewRows(int(sum.Vocab.NumNames()), sum.Model.NumOutputs, sum.Model.NumBasis)
 	for {
 		u.chooseVariant(there)
 		f := u.race.Chosen

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
@@ -9,10 +10,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
-	"gonum.org/v1/gonum/floats"
 )
 
-// pooledVariant is the sum of other variants that PooledUpdate fits. Deltas bring rows with the weights that it has.
+// pooledVariant is the sum of other variants that PooledUpdate fits.
 var pooledVariant = variant{
 	name:   "update_pool",
 	doc:    "a sum of the fold-in, Newton's, AdaGrad's, naive Bayes and boosted trees; classes and numbers",
@@ -36,7 +36,7 @@ var pooledVariant = variant{
 			newton := e.pooled.PrefersNewton()
 			w = e.pooled.Weights(newton, updates.NewPooledSum(made, newton).Has)
 		} else if w != nil {
-			w = w.Among(updates.NewPooledSum(made, w.Newton).Has)
+			w = e.pooledAsDeltas(made, w)
 		}
 		if w == nil {
 			return of
@@ -46,40 +46,63 @@ var pooledVariant = variant{
 			return updates.Candidate{}
 		}
 		of.NoFoldIn = "the update is a sum of variants, which has no posterior"
-		if l, ok := treesVariant.learner(e).(*experts.Boosted); ok && next {
-			l.MarkSum(of.Vocab.Trees)
-		}
 		return of
 	},
 	follow: followPooled,
+}
+
+// pooledAsDeltas returns the weights that deltas of the newest update bring, which was made by w.
+func (e *ensemble) pooledAsDeltas(made *candidates, w *mixture.PooledWeights) *mixture.PooledWeights {
+	base, has := &made[mixture.FormFoldIn], updates.NewPooledSum(made, w.Newton).Has
+	vectors := base.Model.NumBasis
+	if w.Factors[0] == 0 {
+		vectors = 0
+	}
+	if !updates.HasFewRows(int(base.Vocab.NumNames()), base.Model.NumOutputs, vectors) {
+		return w.Among(has)
+	}
+	return e.pooled.Weights(w.Newton, func(f mixture.Variant) bool { return e.pooled.Has(f) && has(f) })
 }
 
 // pooledOf are the variants of mixture.PooledForms.
 var pooledOf = [len(mixture.PooledForms)]*variant{&foldInVariant, &newtonVariant, &adagradVariant, &bayesVariant,
 	&treesVariant}
 
-// followPooled returns the encoder of a sum: of rows that its variants have, while trees and weights stay.
+// followPooled returns the encoder of a sum: of what its variants have, by the weights as they are at each delta where
+// rows are few, else by those of the update.
 func followPooled(e *ensemble, v *variant, of *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder {
 	w := made.Pooled
 	sum := updates.NewPooledSum(w.Of, w.Newton)
-	rows := &updates.SumRows{Constant: append([]float64(nil), w.Constant...), Map: made.Model.Map,
-		Named: len(made.Vocab.Names), First: made.Vocab.NumNames(), Vectors: made.Model.NumBasis}
-	rows.Columns = made.Vocab.NumColumns() - int(rows.First)
+	rows := &updates.SumRows{Constant: w.Constant, Map: made.Model.Map, Named: len(made.Vocab.Names),
+		Columns: made.Vocab.NumColumns() - int(made.Vocab.NumNames()), Vectors: made.Model.NumBasis}
+	var forms []int // of the parts, by their places in mixture.PooledForms
 	for i, f := range mixture.PooledForms {
 		part := &w.Of[f]
-		switch {
-		case part.Model == nil || w.Factors[i] == 0:
-			continue
-		case part.Vocab.Trees != nil:
-			floats.AddScaled(rows.Constant, w.Factors[i], part.Model.Bias)
+		if part.Model == nil || w.Factors[i] == 0 {
 			continue
 		}
 		x := pooledOf[i].follow(e, pooledOf[i], of, part)
 		if x == nil {
 			return nil
 		}
-		rows.Parts = append(rows.Parts, updates.SumPart{Rows: x.Rows, Factor: w.Factors[i],
-			At: max(sum.Offsets[f], 0) * made.Model.NumOutputs, Scale: sum.Scale(f)})
+		if part.Model.NumBasis > 0 && rows.Vectors > 0 {
+			rows.Weights = part.Model.Weights
+		}
+		forms = append(forms, i)
+		rows.Parts = append(rows.Parts, updates.NewSumPart(x.Rows, w.Factors[i], max(sum.Offsets[f], 0)*made.Model.NumOutputs,
+			sum.Scale(f), part.Vocab.Trees))
+	}
+	rows.Current = func() (constant, factors []float64) {
+		now := e.pooled.Weights(w.Newton, func(f mixture.Variant) bool {
+			return slices.ContainsFunc(forms, func(i int) bool { return mixture.PooledForms[i] == f })
+		})
+		if now == nil {
+			return nil, nil
+		}
+		for _, i := range forms {
+			factors = append(factors, now.Factors[i])
+		}
+		return now.Constant, factors
 	}
 	return &updates.DeltaEncoder{Learner: v.learner(e), Source: e.namesOf(of), Rows: rows}
 }
@@ -99,6 +122,35 @@ func (e *ensemble) learnPooled(s *updates.Score, ev *event.Event) (loss float64)
 	return o.Judged(e.target.IsNumeric())
 }
 
+// learnPooledLive has the weights follow what the learners lose that the variants are made of, given the outputs of the
+// fold-in, while there is no update whose variants say it.
+func (e *ensemble) learnPooledLive(foldIn []float64, ev *event.Event) {
+	m := len(foldIn)
+	if l, ok := e.learner.(*experts.FoldIn); ok && !updates.HasFewRows(len(l.Slots.Items), m, e.config.Train.MaxBasis) {
+		return // where factors do not follow, those of learners that are behind nothing mislead
+	}
+	outputs := make([]float64, mixture.NumForms*mixture.Variant(m))
+	for i := range outputs {
+		outputs[i] = math.NaN()
+	}
+	for i, f := range mixture.PooledForms {
+		to := outputs[int(f)*m:][:m]
+		switch {
+		case f == mixture.FormFoldIn && e.champion != nil: // another one comes with the first refit
+			copy(to, foldIn)
+			continue
+		case f == mixture.FormFoldIn, f == mixture.FormNewton && !e.hasNoNames(): // versions have it without names alone
+			continue
+		}
+		for k, b := range e.experts {
+			if b.Name == pooledOf[i].part(e.config) && b.Target.Link == e.target.Link && len(e.predicted[k]) == m {
+				copy(to, e.predicted[k])
+			}
+		}
+	}
+	e.pooled.Learn(outputs, ev.Label, e.targets)
+}
+
 // isPooled reports whether the newest update has a part of the mixture in its sum. c.mu or reportMu is held.
 func (e *ensemble) isPooled(part string) bool {
 	for i, f := range mixture.PooledForms {
@@ -107,11 +159,6 @@ func (e *ensemble) isPooled(part string) bool {
 		}
 	}
 	return false
-}
-
-// poolMoved reports whether the newest update, a sum, has trees, or would predict better by its current weights.
-func (u *publisher) poolMoved(e *ensemble) bool {
-	return e.pooled.Has(mixture.FormTrees) || u.behind.Lags[mixture.FormPool].Gain() > 0
 }
 
 // neededPart returns the part that updates are made of, the trees of a sum that has some.
@@ -126,5 +173,8 @@ func (c *Cycle) neededPart() string {
 // Where labels come in runs, what has followed the last one is better for a while, and worse after it. Where events
 // have names, a flood of some with labels of others looks alike: what was better before counts.
 func (u *publisher) isChanged() bool {
-	return len(u.schema.Categorical)+len(u.schema.Multi) == 0 && u.behind.HasChanged()
+	return u.hasNoNames() && u.behind.HasChanged()
 }
+
+// hasNoNames reports whether events have no names.
+func (s *common) hasNoNames() bool { return len(s.schema.Categorical)+len(s.schema.Multi) == 0 }

@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"slices"
+
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/baselines"
 	"github.com/refitd/refitd/daemon/cycle/experts"
@@ -85,6 +87,15 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	if f, is := u.behind.Best(u.race.Chosen, there); is && f != u.race.Chosen && u.isChanged() {
 		u.race.Forget() // what was better before is not any more
 		u.race.Chosen = f
+	}
+	// A sum whose factors deltas bring follows which of its parts is good, and takes the place of one that is not shown
+	// to be better. A fold-in of names stays: versions of it take histories.
+	if f := u.race.Chosen; u.sumFollows && (variants[f].apart || u.hasNoNames()) &&
+		slices.Contains(mixture.PooledForms[:], f) && there(mixture.FormPool) &&
+		u.race.Pairs[mixture.FormPool][f].N >= updates.UpdateEvents {
+		if _, errors := u.race.Difference(f, mixture.FormPool); errors <= 1 {
+			u.race.Chosen = mixture.FormPool
+		}
 	}
 }
 

@@ -1,15 +1,13 @@
 package cycle
 
 import (
-	"slices"
-
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// treesVariant is boosted trees as they are when the update is made. Deltas bring names, but no other trees.
+// treesVariant is boosted trees. Deltas bring them whole where they were fitted anew.
 var treesVariant = variant{
 	name:   "update_trees",
 	doc:    "boosted trees on numbers and names, as they were last fitted; numeric fields, up to ten outputs",
@@ -21,7 +19,7 @@ var treesVariant = variant{
 		return err == nil && len(m.Schema.Categorical)+len(m.Schema.Multi) > 0 &&
 			experts.KindOf(experts.PartBoosted).Applies(s)
 	},
-	candidate: func(e *ensemble, _ *variant, made *candidates, next bool) (of updates.Candidate) {
+	candidate: func(e *ensemble, _ *variant, made *candidates, _ bool) (of updates.Candidate) {
 		b := e.expertOf(experts.PartBoosted)
 		if b == nil || b.Asleep || e.champion.Popular != nil || b.Target.Link != e.target.Link ||
 			b.Target.Outputs() != e.target.Outputs() {
@@ -36,21 +34,15 @@ var treesVariant = variant{
 			v = e.champion.Vocabulary
 		}
 		of.Model, of.Vocab = l.Freeze(v, e.champion.Model.Kernel)
-		if next && of.Model != nil {
-			l.MarkPublished(of.Vocab.Trees)
-		}
 		of.NoFoldIn = "the update is made of boosted trees, which have no posterior"
 		return of
 	},
 	follow: func(e *ensemble, v *variant, _ *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder {
-		rows := updates.FixedRows{Bias: slices.Clone(made.Model.Bias)}
-		return &updates.DeltaEncoder{Learner: v.learner(e), Source: new(updates.Source), Rows: rows}
+		l, ok := v.learner(e).(*experts.Boosted)
+		if !ok {
+			return nil
+		}
+		rows := updates.NewTreesRows(l, &made.FixedModel)
+		return &updates.DeltaEncoder{Learner: l, Source: new(updates.Source), Rows: rows}
 	},
-}
-
-// treesAsk reports whether consumers should get a whole update because their trees have become much worse than those of
-// the live model. c.mu is held.
-func (e *ensemble) treesAsk(has *updates.Served) bool {
-	l, ok := treesVariant.learner(e).(*experts.Boosted)
-	return ok && has != nil && l.HasMoved(has.Vocab.Trees)
 }

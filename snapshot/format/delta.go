@@ -35,6 +35,7 @@ type Delta struct {
 	Basis   []float64   // len(Columns)×k
 
 	TableRows []*TableRow // what is known of entities that changed, by table and name
+	Trees     *Trees      // whole, as in Contents; nil is unchanged. Only of a version that has some
 
 	Bias, Weights, MapWeights []float64   // whole, as in Contents; nil is unchanged
 	FoldInLosses              [][]float64 // Losses of each of the version's FoldIn.Fields; nil is unchanged
@@ -53,6 +54,7 @@ type Shape struct {
 	HasLinear  bool   // whether rows have linear weights
 	Tensors    string // the type of the numbers: F64 or F32, "" for F64
 	Tables     []*Table
+	HasTrees   bool
 }
 
 // linearWidth returns how many linear weights a row has: one for each output, or none.
@@ -76,7 +78,8 @@ type CheckedState struct {
 }
 
 const (
-	deltaMagic = "RFDELTA1"
+	deltaMagic = "RFDELTA1" // the last byte is the form: treesForm of a delta with trees
+	treesForm  = '2'
 	deltaText  = "refitd delta 1\n" // before a header where it is signed
 
 	MaxDeltaBytes       = 64 << 20 // of the payload
@@ -99,7 +102,8 @@ type DeltaHeader struct {
 	Added         int           `json:"added"`
 	Rows          int           `json:"rows"`
 	TableRows     int           `json:"table_rows,omitempty"`
-	Bias          bool          `json:"bias,omitempty"` // whether the payload has it, and so on
+	TreesBytes    int64         `json:"trees_bytes,omitempty"` // of the trees in the payload, 0 without
+	Bias          bool          `json:"bias,omitempty"`        // whether the payload has it, and so on
 	Weights       bool          `json:"weights,omitempty"`
 	MapWeights    bool          `json:"map_weights,omitempty"`
 	PayloadBytes  int64         `json:"payload_bytes"`
@@ -124,15 +128,16 @@ func (d *Delta) encode(shape *Shape, signer *Signer) ([]byte, error) {
 	if err := d.Validate(shape); err != nil {
 		return nil, err
 	}
-	payload, err := d.payload(shape)
+	payload, trees, err := d.payload(shape)
 	if err != nil {
 		return nil, err
 	}
 	h := DeltaHeader{Model: d.Model, Base: d.Base, BaseDigest: d.BaseDigest, Sequence: d.Sequence, Previous: d.Previous,
 		Created: d.Created.UTC().Truncate(time.Millisecond), Watermark: d.Watermark.UTC().Truncate(time.Millisecond),
 		Events: d.Events, Cut: d.Cut, Added: len(d.Added), Rows: len(d.Columns), TableRows: len(d.TableRows),
-		Bias:    d.Bias != nil,
-		Weights: d.Weights != nil, MapWeights: d.MapWeights != nil, PayloadBytes: int64(len(payload)),
+		TreesBytes: int64(trees),
+		Bias:       d.Bias != nil,
+		Weights:    d.Weights != nil, MapWeights: d.MapWeights != nil, PayloadBytes: int64(len(payload)),
 		PayloadSHA256: disk.HexSum(payload), FoldInLosses: d.FoldInLosses, Checked: d.Checked}
 	if signer != nil {
 		h.KeyID = signer.id
@@ -148,6 +153,9 @@ func (d *Delta) encode(shape *Shape, signer *Signer) ([]byte, error) {
 	frame := make([]byte, 0, DeltaFixedBytes+len(head)+len(payload)+deltaSignatureBytes)
 	frame = binary.LittleEndian.AppendUint32(append(frame, deltaMagic...), uint32(len(head)))
 	frame = append(append(append(frame, sum[:]...), head...), payload...)
+	if d.Trees != nil {
+		frame[len(deltaMagic)-1] = treesForm
+	}
 	if signer != nil {
 		frame = append(frame, signer.Sign(append([]byte(deltaText), head...))...)
 	}
@@ -155,17 +163,18 @@ func (d *Delta) encode(shape *Shape, signer *Signer) ([]byte, error) {
 	return frame, nil
 }
 
-// payload returns the names added, a line ["field","name"] each, then the rows (column, linear, basis), then what else
-// changed; numbers little-endian and of the type of the model's tensors.
-func (d *Delta) payload(shape *Shape) ([]byte, error) {
+// payload returns the names added, a line ["field","name"] each, then the file of the trees, of so many bytes, then the
+// rows (column, linear, basis), then what else changed; numbers little-endian and of the type of the model's tensors.
+func (d *Delta) payload(shape *Shape) (b []byte, trees int, err error) {
 	width := shape.linearWidth() + shape.NumBasis
 	size := tensorBytes(cmp.Or(shape.Tensors, F64))
 	numbers := len(d.Columns)*width + len(d.Bias) + len(d.Weights) + len(d.MapWeights)
 	total := int64(len(d.Columns))*4 + int64(numbers)*int64(size)
 	if total > MaxDeltaBytes {
-		return nil, deltaTooLarge(total)
+		return nil, 0, deltaTooLarge(total)
 	}
-	b, fields := make([]byte, 0, total+int64(32*len(d.Added))), shape.Schema.Named()
+	b = make([]byte, 0, total+int64(32*len(d.Added)))
+	fields := shape.Schema.Named()
 	for _, a := range d.Added {
 		b = append(appendString(append(b, '['), fields[a.Field]), ',')
 		b = append(appendString(b, a.Name), "]\n"...)
@@ -173,9 +182,16 @@ func (d *Delta) payload(shape *Shape) ([]byte, error) {
 	for _, r := range d.TableRows {
 		line, err := r.encode(shape.Tables)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		b = append(append(b, line...), '\n')
+	}
+	if d.Trees != nil {
+		file, err := d.Trees.Encode(shape.Schema)
+		if err != nil {
+			return nil, 0, err
+		}
+		b, trees = append(b, file...), len(file)
 	}
 	put := func(values []float64) {
 		for _, v := range values {
@@ -196,9 +212,9 @@ func (d *Delta) payload(shape *Shape) ([]byte, error) {
 	put(d.Weights)
 	put(d.MapWeights)
 	if len(b) > MaxDeltaBytes {
-		return nil, deltaTooLarge(int64(len(b)))
+		return nil, 0, deltaTooLarge(int64(len(b)))
 	}
-	return b, nil
+	return b, trees, nil
 }
 
 func deltaTooLarge(n int64) error {
@@ -223,6 +239,12 @@ func (d *Delta) Validate(shape *Shape) error {
 		if i > 0 && d.TableRows[i-1].compare(r) >= 0 {
 			return fmt.Errorf("table row %d is not behind the one before, by table and name", i)
 		}
+	}
+	if d.Trees != nil && !shape.HasTrees {
+		return fmt.Errorf("%s, which the version does not have", TreesFile)
+	}
+	if err := d.Trees.Validate(&Contents{Schema: *shape.Schema, NumOutputs: shape.NumOutputs}); err != nil {
+		return err
 	}
 	mapped := 0
 	if fm := shape.Schema.FeatureMap; fm != nil {

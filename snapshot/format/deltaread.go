@@ -58,8 +58,12 @@ func ReadMore(r io.Reader, b []byte, n int64) ([]byte, error) {
 
 // HeaderLength returns the length of the header of a frame whose fixed bytes are there.
 func HeaderLength(frame []byte) (int64, error) {
-	if !bytes.HasPrefix(frame, []byte(deltaMagic)) {
+	if form := frame[len(deltaMagic)-1]; !bytes.HasPrefix(frame, []byte(deltaMagic[:len(deltaMagic)-1])) ||
+		form < '1' || form > '9' {
 		return 0, fmt.Errorf("%w: not a delta: it begins with %q", disk.ErrFormat, frame[:len(deltaMagic)])
+	} else if form > treesForm {
+		return 0, fmt.Errorf("%w: a delta of form %c: this build reads forms 1 and %c: take a newer build", disk.ErrFormat,
+			form, treesForm)
 	}
 	n := int64(binary.LittleEndian.Uint32(frame[len(deltaMagic):]))
 	if n > maxDeltaHeaderBytes {
@@ -83,9 +87,14 @@ func ReadDeltaHeader(frame []byte) (*DeltaHeader, error) {
 		return nil, fmt.Errorf("header: %w: %v", disk.ErrFormat, err)
 	}
 	if h.PayloadBytes < 0 || h.PayloadBytes > MaxDeltaBytes || h.Rows < 0 || h.Rows > MaxDeltaBytes || h.Added < 0 ||
-		h.Added > h.Rows || h.TableRows < 0 || h.TableRows > MaxDeltaBytes {
-		return nil, fmt.Errorf("header: %w: %d names, %d rows, %d bytes: out of range (at most %d bytes)",
-			disk.ErrFormat, h.Added, h.Rows, h.PayloadBytes, MaxDeltaBytes)
+		h.Added > h.Rows || h.TableRows < 0 || h.TableRows > MaxDeltaBytes || h.TreesBytes < 0 ||
+		h.TreesBytes > MaxTreesBytes {
+		return nil, fmt.Errorf("header: %w: %d names, %d rows, %d bytes of trees, %d bytes: out of range (at most %d bytes)",
+			disk.ErrFormat, h.Added, h.Rows, h.TreesBytes, h.PayloadBytes, MaxDeltaBytes)
+	}
+	if (frame[len(deltaMagic)-1] == treesForm) != (h.TreesBytes > 0) {
+		return nil, fmt.Errorf("header: %w: %d bytes of trees in a delta of form %c", disk.ErrFormat, h.TreesBytes,
+			frame[len(deltaMagic)-1])
 	}
 	return h, nil
 }
@@ -176,6 +185,9 @@ func (d *Delta) decode(h *DeltaHeader, payload []byte, shape *Shape) error {
 	if payload, err = d.decodeTableRows(h.TableRows, payload, shape.Tables); err != nil {
 		return fmt.Errorf("delta %d: %w: %w", d.Sequence, disk.ErrFormat, err)
 	}
+	if payload, err = d.decodeTrees(h.TreesBytes, payload, shape); err != nil {
+		return fmt.Errorf("delta %d: %w: %w", d.Sequence, disk.ErrFormat, err)
+	}
 	m, k, size := shape.linearWidth(), shape.NumBasis, tensorBytes(cmp.Or(shape.Tensors, F64))
 	mapped := 0
 	if fm := shape.Schema.FeatureMap; fm != nil {
@@ -231,6 +243,19 @@ func (d *Delta) decode(h *DeltaHeader, payload []byte, shape *Shape) error {
 		return fmt.Errorf("delta %d: %w: %w", d.Sequence, disk.ErrFormat, err)
 	}
 	return nil
+}
+
+// decodeTrees reads trees of so many bytes, if there are any, and returns what follows them.
+func (d *Delta) decodeTrees(n int64, payload []byte, shape *Shape) (rest []byte, err error) {
+	if n == 0 {
+		return payload, nil
+	}
+	if n > int64(len(payload)) || !shape.HasTrees {
+		return nil, fmt.Errorf("%d bytes of %s in %d bytes, of a version of which has_trees is %t", n, TreesFile,
+			len(payload), shape.HasTrees)
+	}
+	d.Trees, err = DecodeTrees(payload[:n], shape.Schema)
+	return payload[n:], err
 }
 
 // decodeNames reads the names added and returns what follows them.

@@ -75,14 +75,14 @@
 // for bit the version that Model.Contents there would make, PayloadDigest included. Wherever deltas are, in files, over
 // HTTP or in a topic, they are frames:
 //
-//	magic      8 bytes   RFDELTA1
+//	magic      8 bytes   RFDELTA1, or RFDELTA2 of a delta with trees, which older readers refuse
 //	length     4 bytes   of the header, little-endian as all numbers are; at most 1 MiB
 //	digest    32 bytes   SHA-256 of the header: in hex, after "sha256:", the digest of the delta
 //	header               JSON: model, base and base_digest (the version and its manifest's digest), sequence (1, 2, …), previous (digest of the delta
-//	                     before, of the first base_digest), created, event_time_watermark, events, cut (partitions that moved on), added and rows (how many),
+//	                     before, of the first base_digest), created, event_time_watermark, events, cut (partitions that moved on), added and rows (how many), trees_bytes,
 //	                     bias, weights, map_weights (whether they are there), payload_bytes, payload_sha256, fold_in_losses, checked, key_id
 //	payload              at most 64 MiB: a line ["field","name"] for each name added; a line for each row of a table that has changed, as many as
-//	                     table_rows says, ["table","name",[names],[lists],[numbers]] with null for none, or ["table","name"] of one that is gone; for each row, columns ascending, the column in 4 bytes, its m linear
+//	                     table_rows says, ["table","name",[names],[lists],[numbers]] with null for none, or ["table","name"] of one that is gone; the file of the trees, if they changed; for each row, columns ascending, the column in 4 bytes, its m linear
 //	                     weights if the model has some and its k coordinates; then bias m, weights k×m, map weights D×m, those that are there
 //	signature 64 bytes   Ed25519 over the line "refitd delta 1" and the header, if that has a key_id
 //

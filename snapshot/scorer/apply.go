@@ -118,6 +118,10 @@ func (m *Model) changed(d *format.Delta) (*Model, error) {
 			*t.to = slices.Clone(*t.from)
 		}
 	}
+	if d.Trees != nil {
+		n.Trees = d.Trees
+		next.indexTrees()
+	}
 	if d.Weights != nil && c.Kernel == format.Homogeneous { // what names add without other names depends on the weights
 		next.screens = newScreens(len(m.screens))
 	}

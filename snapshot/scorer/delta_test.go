@@ -23,6 +23,7 @@ type slowChain struct {
 	columns    int
 	bias, w, u []float64
 	losses     [][]float64
+	trees      *format.Trees
 	round      func(float64) float64
 }
 
@@ -35,6 +36,7 @@ func newSlowChain(c *format.Contents) *slowChain {
 		bias:    c.Bias,
 		w:       c.Weights,
 		u:       c.MapWeights,
+		trees:   c.Trees,
 	}
 	s.round = func(v float64) float64 { return v }
 	if c.Tensors == format.F32 {
@@ -75,6 +77,9 @@ func (s *slowChain) apply(d *format.Delta) {
 			*t.to = *t.from
 		}
 	}
+	if d.Trees != nil {
+		s.trees = d.Trees
+	}
 	if d.FoldInLosses != nil {
 		s.losses = d.FoldInLosses
 	}
@@ -84,7 +89,7 @@ func (s *slowChain) contents() *format.Contents {
 	c := *s.base
 	c.NumFeatures, c.Vocabulary = s.columns, make([][]string, len(s.base.Vocabulary))
 	c.Basis, c.Golden = nil, nil
-	c.Bias, c.Weights, c.MapWeights = s.bias, s.w, s.u
+	c.Bias, c.Weights, c.MapWeights, c.Trees = s.bias, s.w, s.u, s.trees
 	var linear []float64
 	add := func(j int32) {
 		row, m := s.rows[j], 0

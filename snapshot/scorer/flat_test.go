@@ -44,6 +44,8 @@ func (m *flatModel) score(dst []float64, in *format.Input, s *Scratch) (unseen i
 		panic(err)
 	}
 	unseen = m.encode(in, s)
+	s.ruled = make([]float64, len(dst))
+	m.c.Trees.AddTo(s.ruled, in.Categorical, in.Numeric)
 	m.outputs(dst, s)
 	return unseen
 }
@@ -127,6 +129,9 @@ func (m *flatModel) outputs(dst []float64, s *Scratch) {
 				dst[o] += w * x
 			}
 		}
+	}
+	for o, v := range s.ruled {
+		dst[o] += v
 	}
 	if k == 0 {
 		return

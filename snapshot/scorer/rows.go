@@ -24,6 +24,7 @@ func (m *Model) Shape() *format.Shape {
 		HasLinear:  c.Linear != nil,
 		Tensors:    c.Tensors,
 		Tables:     c.Tables,
+		HasTrees:   c.Trees != nil,
 	}
 }
 

@@ -37,11 +37,10 @@ type Boosted struct {
 	fitter  trees.Fitter
 	each    [len(boostedFits)]boosted
 	experts Weights
-	marked  markedTrees // that consumers have
-	kept    markedTrees // of an update that is being made
+	fits    int // so far
 
-	inUse    [3 * len(boostedFits)]*trees.Ensemble // scratch of refit
-	codes    []uint8                               // of the event in hand
+	inUse    [len(boostedFits)]*trees.Ensemble // scratch of refit
+	codes    []uint8                           // of the event in hand
 	mixed    []float64
 	residual []float64
 	target   []float64
@@ -67,7 +66,7 @@ var boostedKind = Kind{
 	}),
 	Footprint: func(s *Setting) int64 {
 		return trees.Footprint(boostedRows(s), len(s.Schema.Numeric), s.Schema.NumGiven(),
-			s.numberTarget().Outputs(), s.maxName(), slices.Repeat(boostedFits[:], 3))
+			s.numberTarget().Outputs(), s.maxName(), slices.Repeat(boostedFits[:], 3)) // updates have two more
 	},
 }
 
@@ -120,8 +119,6 @@ func (l *Boosted) Learn(ev *event.Event, targets []float64, weight float64) {
 		loss, _ := l.judge.of(l.residual, l.each[e].outputs, l.target)
 		l.experts.Add(e, loss)
 	}
-	loss, _ := l.judge.of(l.residual, l.mixed, l.target)
-	l.marked.compare(l, ev, loss)
 	l.judge.of(l.residual, l.mixed, l.target)
 	l.judge.add(l.residual[0])
 	l.window.Add(ev.Numeric, l.given(ev), l.target, min(weight, heaviest))
@@ -153,10 +150,10 @@ func (l *Boosted) refit(e int) {
 	x.since = 0
 	for o := range l.each { // this one's codes may go
 		l.inUse[o] = l.each[o].ensemble
-		l.inUse[len(l.each)+o], l.inUse[2*len(l.each)+o] = l.marked.each[o], l.kept.each[o]
 	}
 	l.inUse[e] = nil
 	l.window.Forget(leastOfName, l.inUse[:]...)
+	l.fits++
 	x.ensemble = l.fitter.Fit(l.window, x.fit, l.slope)
 }
 

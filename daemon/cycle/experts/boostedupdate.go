@@ -3,12 +3,10 @@ package experts
 import (
 	"math"
 
-	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/trees"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
-	"gonum.org/v1/gonum/floats"
 )
 
 // Freeze returns the learner as a model without weights, whose vocabulary has the trees of all ensembles: their leaves
@@ -48,6 +46,15 @@ func (l *Boosted) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Mo
 	return model, &out
 }
 
+// Shares returns by how much each ensemble counts. The list is the learner's: read it only.
+func (l *Boosted) Shares() []float64 {
+	l.experts.Weigh()
+	return l.experts.Weights
+}
+
+// Fits returns how often an ensemble was fitted anew.
+func (l *Boosted) Fits() int { return l.fits }
+
 // frozen returns a tree whose leaves are multiplied by a share.
 func (l *Boosted) frozen(t *trees.Tree, share float64) format.Tree {
 	out := format.Tree{Splits: make([]format.Split, len(t.Splits)), Leaves: make([]float64, len(t.Leaves))}
@@ -59,17 +66,6 @@ func (l *Boosted) frozen(t *trees.Tree, share float64) format.Tree {
 		out.Leaves[i] = share * v
 	}
 	return out
-}
-
-// markedTrees are the ensembles of an update, with what they have lost since.
-type markedTrees struct {
-	of      *format.Trees                     // as consumers have them; nil for none
-	sum     *format.Trees                     // the same in a sum of variants
-	each    [len(boostedFits)]*trees.Ensemble // nil where there was none
-	weights [len(boostedFits)]float64
-	outputs []float64 // scratch, as mixed
-	mixed   []float64
-	lag     Lag // behind the current ones
 }
 
 // Lag is how much more something has lost of late than something else. The zero value has no events.
@@ -106,45 +102,3 @@ func (x *Lag) Gain() float64 { return x.gain }
 
 // Mean is the mean loss.
 func (x *Lag) Mean() float64 { return x.loss / x.n }
-
-// MarkPublished notes that an update may get the trees as they are now, which Freeze has returned.
-func (l *Boosted) MarkPublished(as *format.Trees) {
-	l.experts.Weigh()
-	l.kept = markedTrees{of: as, outputs: make([]float64, len(l.mixed)), mixed: make([]float64, len(l.mixed))}
-	for e := range l.each {
-		l.kept.each[e], l.kept.weights[e] = l.each[e].ensemble, l.experts.Weights[e]
-	}
-}
-
-// MarkSum notes that the update may get the same trees in a sum.
-func (l *Boosted) MarkSum(as *format.Trees) { l.kept.sum = as }
-
-// compare takes up the loss of the current trees on the event in hand.
-func (x *markedTrees) compare(l *Boosted, ev *event.Event, loss float64) {
-	if x.of == nil {
-		return
-	}
-	clear(x.mixed)
-	for e, ensemble := range x.each {
-		if ensemble != nil {
-			ensemble.Predict(x.outputs, ev.Numeric, l.codes)
-			floats.AddScaled(x.mixed, x.weights[e], x.outputs)
-		}
-	}
-	last, _ := l.judge.of(l.residual, x.mixed, l.target)
-	x.lag.Add(last, loss, LagMost)
-}
-
-// HasMoved reports whether the trees that consumers have, nil for none, have predicted much worse than the current ones
-// since it was asked first.
-func (l *Boosted) HasMoved(has *format.Trees) bool {
-	x := &l.marked
-	if has == nil {
-		*x = markedTrees{}
-	} else if x.of != has && x.sum != has { // another update was published
-		if *x = (markedTrees{}); l.kept.of == has || l.kept.sum == has {
-			*x = l.kept
-		}
-	}
-	return x.lag.IsLarge()
-}

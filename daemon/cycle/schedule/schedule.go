@@ -17,6 +17,7 @@ type Schedule struct {
 	updateEvents int64         // applied at the last update
 	deltaEvents  int64         // applied at the last delta
 	asked        bool          // deltas ask for an update
+	again        bool          // the last one was only compared
 	took         time.Duration // the last update
 	lists        bool          // updates are of choices
 	hastened     int64         // how many have to be applied for the refit that an alarm asked for, 0 without one
@@ -73,8 +74,11 @@ func (s *Schedule) RefitEnded(now time.Time) { s.RefitAt = now }
 func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int64) bool {
 	every := publish.UpdateEvery.Std()
 	wait := every
-	if s.asked && publish.Deltas.Every > 0 {
-		wait = min(every, max(publish.Deltas.Every.Std(), askedTimes*s.took))
+	if deltas := publish.Deltas.Every.Std(); s.asked && deltas > 0 {
+		if s.again { // which takes no longer than the last one
+			deltas /= deltaHaste
+		}
+		wait = min(every, max(deltas, askedTimes*s.took))
 	}
 	if s.lists && applied-s.updateEvents >= s.updateEvents/listGrowth {
 		wait = min(wait, max(every/listGrowth, askedTimes*s.took))
@@ -97,16 +101,21 @@ func (s *Schedule) AskUpdate() { s.asked = true }
 
 // Updated notes that an update was made of the events applied so far, or that there was none to make.
 func (s *Schedule) Updated(now time.Time, applied int64) {
-	s.UpdateAt, s.updateEvents, s.asked = now, applied, false
+	s.UpdateAt, s.updateEvents, s.asked, s.again = now, applied, false, false
 }
 
 // UpdateEnded notes that the last update was written. Without it updates take no time.
 func (s *Schedule) UpdateEnded(now time.Time) { s.took = now.Sub(s.UpdateAt) }
 
-// DeltaDue reports whether a delta is due, so long after the last one, 0 for never, if there were events since.
-func (s *Schedule) DeltaDue(every time.Duration, now time.Time, applied int64) bool {
-	return every > 0 && now.Sub(s.DeltaAt) >= every && applied > s.deltaEvents
+// DeltaDue reports whether a delta is due, so long after the last one, 0 for never, if there were events since. Where
+// changed reports that consumers lose much more than they used to, it is due deltaHaste times as soon.
+func (s *Schedule) DeltaDue(every time.Duration, now time.Time, applied int64, changed func() bool) bool {
+	since := now.Sub(s.DeltaAt)
+	return every > 0 && applied > s.deltaEvents && (since >= every || since >= every/deltaHaste && changed())
 }
+
+// deltaHaste is how many times as often deltas come after a change of the stream. Chosen by hand.
+const deltaHaste = 10
 
 // DeltaTaken notes that a delta was made of the events applied so far, or that there was none to make.
 func (s *Schedule) DeltaTaken(now time.Time, applied int64) { s.DeltaAt, s.deltaEvents = now, applied }
@@ -115,4 +124,4 @@ func (s *Schedule) DeltaTaken(now time.Time, applied int64) { s.DeltaAt, s.delta
 func (s *Schedule) Promoted() { s.UpdateAt, s.updateEvents = time.Time{}, 0 }
 
 // UpdateAgain lets the next update come when it is due, with new events or without, and soon where deltas wait for it.
-func (s *Schedule) UpdateAgain() { s.updateEvents, s.asked = 0, true }
+func (s *Schedule) UpdateAgain() { s.updateEvents, s.asked, s.again = 0, true, true }

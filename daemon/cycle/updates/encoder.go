@@ -44,6 +44,7 @@ type DeltaBuffers struct {
 	Changes, Placed []RowChange // as they were touched and by column
 	keys            []uint64    // their columns and their indices among those touched
 	NumbersOf       []float64   // their rows, as they were touched
+	all             []int32     // slots of all names
 }
 
 // RowChange is a row of a delta that is being made. Those of new names are numbered from the columns that the model
@@ -63,8 +64,8 @@ type rowMaker interface {
 	// Row stores the row of a name that was touched, or of a numeric field or the constant, whose name is empty. It
 	// reports whether there is one, and whether the update's vectors can say it.
 	Row(linear, basis []float64, field int, name string) (exists, whole bool)
-	// Rest sets what changes with every event: bias, weights, and rows of numeric fields, which it adds by column, and
-	// of what has no slot, which it adds by field of the update and name.
+	// Rest sets what changes with every event: bias, weights, trees, and rows of numeric fields, which it adds by their
+	// columns from the first of them on, and of what has no slot, which it adds by field of the update and name.
 	Rest(d *format.Delta, add func(RowChange))
 }
 
@@ -113,6 +114,20 @@ func (f *DeltaEncoder) FieldOf(field int) int {
 		return field + f.own
 	}
 	return field
+}
+
+// Taken returns the slots whose rows the delta at hand has: those that were touched, or all where a sum takes up other
+// factors.
+func (f *DeltaEncoder) Taken() []int32 {
+	r, ok := f.Rows.(*SumRows)
+	if !ok || f.Source.Slots == nil || !r.refresh(len(f.Source.Slots.Items)) {
+		return f.Source.Taken
+	}
+	f.all = f.all[:0]
+	for at := range f.Source.Slots.Items {
+		f.all = append(f.all, int32(at))
+	}
+	return f.all
 }
 
 // Place finds the column of a change, −1 of a new name.

@@ -14,15 +14,6 @@ func (PopularRows) Row(_, _ []float64, _ int, _ string) (exists, whole bool) { r
 
 func (PopularRows) Rest(d *format.Delta, _ func(RowChange)) { d.Bias = make([]float64, 1) }
 
-// FixedRows are those of an update that does not change until the next one.
-type FixedRows struct{ Bias []float64 }
-
-func (FixedRows) Stale() string { return "" }
-
-func (FixedRows) Row(_, _ []float64, _ int, _ string) (exists, whole bool) { return false, true }
-
-func (r FixedRows) Rest(d *format.Delta, _ func(RowChange)) { d.Bias = r.Bias }
-
 // MovedPopularity is what a delta has of popularity; nil where versions have none.
 type MovedPopularity struct {
 	Before, Now *fitted.PopularWeights

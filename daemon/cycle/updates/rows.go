@@ -2,15 +2,18 @@ package updates
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 	"github.com/refitd/refitd/solver/posterior/online"
+	"gonum.org/v1/gonum/floats"
 )
 
 // PosteriorRows are rows of the fold-in in closed form, or of a sum of such: their mean as it is now, scaled as the
@@ -112,7 +115,7 @@ func (r *GradientRows) Rest(d *format.Delta, add func(RowChange)) {
 				linear[c] += w
 			}
 		}
-		add(RowChange{Column: first + int32(f), Linear: linear, Basis: basis})
+		add(RowChange{Column: int32(f), Linear: linear, Basis: basis})
 	}
 }
 
@@ -219,7 +222,7 @@ func (r *NewtonRows) Rest(d *format.Delta, add func(RowChange)) {
 	m, first := model.NumOutputs, r.Vocab.NumNames()
 	for f := range r.Vocab.Numeric {
 		j := int(first) + f
-		add(RowChange{Column: int32(j), Linear: model.Linear[j*m : (j+1)*m]})
+		add(RowChange{Column: int32(f), Linear: model.Linear[j*m : (j+1)*m]})
 	}
 }
 
@@ -248,8 +251,37 @@ func (r *LinearRows) Rest(d *format.Delta, add func(RowChange)) {
 	model := solver.NewModel(r.Kernel, p, m, true)
 	r.Learner.FreezeShared(model, r.Vocab, 0)
 	d.Bias, d.MapWeights = model.Bias, model.Map
-	first := r.Vocab.NumNames()
 	for f := range p {
-		add(RowChange{Column: first + int32(f), Linear: model.Linear[f*m : (f+1)*m]})
+		add(RowChange{Column: int32(f), Linear: model.Linear[f*m : (f+1)*m]})
 	}
+}
+
+// treesRows are boosted trees, whole once they were fitted anew or their shares have moved, and no rows.
+type treesRows struct {
+	learner *experts.Boosted
+	made    *fitted.FixedModel // the update
+	fits    int                // of the trees that came last
+	shares  []float64          // of the ensembles there
+	bias    []float64          // with these
+}
+
+// NewTreesRows follows trees that an update was made of just now.
+func NewTreesRows(l *experts.Boosted, made *fitted.FixedModel) *treesRows {
+	return &treesRows{learner: l, made: made, fits: l.Fits(), shares: slices.Clone(l.Shares()),
+		bias: made.Model.Bias}
+}
+
+func (*treesRows) Stale() string { return "" }
+
+func (*treesRows) Row(_, _ []float64, _ int, _ string) (exists, whole bool) { return false, true }
+
+func (r *treesRows) Rest(d *format.Delta, _ func(RowChange)) {
+	shares := r.learner.Shares()
+	if n := r.learner.Fits(); n != r.fits || floats.Distance(shares, r.shares, math.Inf(1)) > treesMove {
+		r.fits, r.shares = n, slices.Clone(shares)
+		if model, v := r.learner.Freeze(r.made.Vocab, r.made.Model.Kernel); model != nil && model.IsFinite() {
+			d.Trees, r.bias = v.Trees, model.Bias
+		}
+	}
+	d.Bias = slices.Clone(r.bias)
 }

@@ -1,6 +1,7 @@
 package updates
 
 import (
+	"math"
 	"slices"
 
 	"github.com/refitd/refitd/snapshot/format"
@@ -11,14 +12,17 @@ import (
 // asked for one by one.
 type SumRows struct {
 	Parts    []SumPart // the first is that of the vectors, if there are any
-	Constant []float64 // m, what does not change
+	Constant []float64 // m, what the parts lack
+	Weights  []float64 // of the vectors, before they are multiplied by a factor; nil without
 	Map      []float64 // weights on the joint feature map, as the update has them
 	Named    int       // fields of names
-	First    int32     // column of the first numeric field
-	Columns  int       // from there on
+	Columns  int       // from that of the first numeric field on
 	Vectors  int
-	alive    bool      // a vector that the update lacks has come into use
-	linear   []float64 // of the row at hand
+	// Current returns the constant and the factor of each part as they are now.
+	Current func() (constant, factors []float64)
+
+	alive  bool      // a vector that the update lacks has come into use
+	linear []float64 // of the row at hand
 }
 
 // SumPart is a form of a sum.
@@ -27,6 +31,37 @@ type SumPart struct {
 	Factor float64
 	At     int     // of the weights on its feature map among those of the joint one, m for each column
 	Scale  float64 // of these
+
+	trees  *format.Trees // of the part as they went into a delta last
+	factor float64       // by which they count there
+}
+
+// NewSumPart returns a part whose trees, nil for none, went into the update by its factor.
+func NewSumPart(rows rowMaker, factor float64, at int, scale float64, trees *format.Trees) SumPart {
+	return SumPart{Rows: rows, Factor: factor, At: at, Scale: scale, trees: trees, factor: factor}
+}
+
+// mostNumbers bounds the rows of names of a sum whose factors follow in deltas, in numbers: each delta then has all
+// rows. Those of more stay by the factors of the update. Chosen by hand: 32 KiB.
+const mostNumbers = 1 << 12
+
+// HasFewRows reports whether the rows of so many names, with so many outputs and vectors, are few enough for a delta.
+func HasFewRows(names, outputs, vectors int) bool { return names*(outputs+vectors) <= mostNumbers }
+
+// refresh takes up the factors as they are now, unless that takes too many rows. It reports whether all rows change.
+func (r *SumRows) refresh(names int) bool {
+	if !HasFewRows(names, len(r.Constant), r.Vectors) {
+		return false
+	}
+	constant, factors := r.Current()
+	if constant == nil {
+		return false
+	}
+	r.Constant = constant
+	for i := range r.Parts {
+		r.Parts[i].Factor = factors[i]
+	}
+	return true
 }
 
 func (r *SumRows) Stale() string {
@@ -70,27 +105,30 @@ func (r *SumRows) Rest(d *format.Delta, add func(RowChange)) {
 		if l, ok := r.Parts[0].Rows.(*PosteriorRows); ok {
 			exists, whole := l.Row(x.Linear, x.Basis, r.Named+f, "")
 			if r.alive = r.alive || !whole; exists {
-				x.Column = r.First + int32(f)
+				x.Column = int32(f)
 				floats.Scale(r.Parts[0].Factor, x.Linear)
 			}
 		}
 	}
 	d.Bias, d.MapWeights = slices.Clone(r.Constant), slices.Clone(r.Map)
+	if d.Weights = slices.Clone(r.Weights); d.Weights != nil {
+		floats.Scale(r.Parts[0].Factor, d.Weights)
+	}
 	for i := range r.Parts {
 		p := &r.Parts[i]
 		var own format.Delta
 		p.Rows.Rest(&own, func(change RowChange) {
-			if change.Name != "" || change.Column < r.First {
+			if change.Name != "" {
 				return
 			}
-			x := &changes[change.Column-r.First]
+			x := &changes[change.Column]
 			if i == 0 {
 				x.Column = change.Column
 				copy(x.Basis, change.Basis)
 			}
 			floats.AddScaled(x.Linear, p.Factor, change.Linear)
 		})
-		floats.AddScaled(d.Bias, p.Factor, own.Bias)
+		floats.AddScaled(d.Bias, p.addTrees(d, &own), own.Bias)
 		if own.Weights != nil {
 			d.Weights = own.Weights
 			floats.Scale(p.Factor, d.Weights)
@@ -104,4 +142,22 @@ func (r *SumRows) Rest(d *format.Delta, add func(RowChange)) {
 			add(x)
 		}
 	}
+}
+
+// treesMove is by what share the factor of trees has to change before deltas bring trees again that are otherwise the
+// same. Chosen by hand.
+const treesMove = 0.02
+
+// addTrees puts the trees of a part into a delta where they are others, and returns the factor by which they count.
+func (p *SumPart) addTrees(d, own *format.Delta) (factor float64) {
+	if own.Trees != nil {
+		p.trees = own.Trees
+	}
+	if p.trees == nil {
+		return p.Factor
+	}
+	if own.Trees != nil || math.Abs(p.Factor-p.factor) > treesMove*math.Abs(p.factor) {
+		d.Trees, p.factor = scaledTrees(p.trees, p.Factor), p.Factor
+	}
+	return p.factor
 }

@@ -35,7 +35,7 @@ func (t *Trainer) beginDeltas(ctx context.Context) {
 func (t *Trainer) deltas(ctx context.Context, applied int64) {
 	t.versions.Check()
 	now := time.Now()
-	if t.schedule.DeltaDue(t.settings.Publish.Deltas.Every.Std(), now, applied) {
+	if t.schedule.DeltaDue(t.settings.Publish.Deltas.Every.Std(), now, applied, t.cycle.HasChanged) {
 		t.schedule.DeltaTaken(now, applied)
 		// The changes cannot be written as a delta, for the given reason: consumers keep the last one until the next
 		// version.

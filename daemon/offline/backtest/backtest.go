@@ -339,7 +339,7 @@ func (b *backtest) step(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	if b.schedule.DeltaDue(b.Model.Publish.Deltas.Every.Std(), now, applied) {
+	if b.schedule.DeltaDue(b.Model.Publish.Deltas.Every.Std(), now, applied, b.cycle.HasChanged) {
 		b.schedule.DeltaTaken(now, applied)
 		if whole := b.cycle.TakeDelta(now); whole != "" || b.cycle.AsksUpdate() {
 			b.schedule.AskUpdate()

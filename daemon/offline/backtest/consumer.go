@@ -139,7 +139,7 @@ func shortestDeltas(modes []string) (shortest time.Duration, err error) {
 // follow gives the consumers of deltas for which it is time what the deltas so far make of the newest update.
 func (b *backtest) follow(now time.Time, model *snapshot.Model) {
 	for _, c := range b.consumers {
-		if c.every > 0 && c.schedule.DeltaDue(c.every, now, b.summary.Events) {
+		if c.every > 0 && c.schedule.DeltaDue(c.every, now, b.summary.Events, b.cycle.HasChanged) {
 			c.schedule.DeltaTaken(now, b.summary.Events)
 			if model != nil && model != c.model {
 				c.model, c.version, c.held = model, c.version+1, c.seen

@@ -71,6 +71,15 @@ func SomeDelta(rng *rand.Rand, m chainModel) *format.Delta {
 			d.FoldInLosses = append(d.FoldInLosses, normal(len(c.FoldIn.Fields[i].Rates)))
 		}
 	}
+	if c.HasTrees && rng.IntN(3) == 0 {
+		d.Trees = new(format.Trees)
+		for range 1 + rng.IntN(3) {
+			t := format.Tree{Splits: []format.Split{{Field: 0, Edge: 50 * rng.NormFloat64()}, {Field: -2, Name: "i2"},
+				{Field: -1, Name: "u1"}}[rng.IntN(2):]}
+			t.Leaves = normal(c.NumOutputs << len(t.Splits))
+			d.Trees.List = append(d.Trees.List, t)
+		}
+	}
 	return d
 }
 
@@ -90,7 +99,7 @@ func ChainInputs(rng *rand.Rand, c *format.Contents) []format.Input {
 		format.Input{Categorical: []string{"u1", "nobody"}, Numeric: []float64{1}, Multi: [][]string{nil}})
 }
 
-// ChainShapes are models of every task, link, kernel and map, with crosses and with fold-in, in both types.
+// ChainShapes are models of every task, link, kernel and map, with crosses, with fold-in and with trees, in both types.
 func ChainShapes() map[string]*format.Contents {
 	all := map[string]*format.Contents{}
 	for _, s := range Shapes {
@@ -103,5 +112,6 @@ func ChainShapes() map[string]*format.Contents {
 	for name, c := range FoldShapes() {
 		all["fold "+name] = c
 	}
+	all["trees"] = WithTrees(TestContents(Small))
 	return all
 }

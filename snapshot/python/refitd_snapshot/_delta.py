@@ -18,6 +18,9 @@ from ._keys import Keys
 from ._manifest import MAX_MODEL_BYTES, TABLES_FILE, File, Manifest
 from ._model import Model, Position
 from ._tables import Row, decode_row
+from ._trees import FILE as TREES_FILE
+from ._trees import Trees
+from ._trees import decode as decode_trees
 
 @dataclass(frozen=True)
 class Delta:
@@ -33,6 +36,8 @@ class Delta:
     watermark: Optional[datetime]
     added: tuple[tuple[int, str], ...]  #: fields and names, whose columns follow all others
     table_rows: tuple[tuple[int, str, Optional[Row]], ...]  #: of entities: the place of the table, the name, and None for a row that is gone
+    trees: Optional[Trees]
+    trees_file: Optional[File]  #: of the trees, as the manifest would have it
     columns: Indexes  #: changed rows, ascending; the last ones are those of added
     linear: Array
     basis: Array
@@ -63,6 +68,7 @@ def decode(frame: bytes, shape: Model, keys: Optional[Keys]) -> Delta:
         raise FormatError(f"delta {sequence}: checked: {dict(said.value)}")
     added, payload = _names(f.whole("added"), payload, shape._manifest)
     table_rows, payload = _table_rows(f.whole("table_rows"), payload, shape)
+    trees, trees_file, payload = _trees(f.whole("trees_bytes"), payload, shape)
     numbers = _Numbers(payload, shape, f)
     return Delta(
         model=f.text("model"),
@@ -75,6 +81,8 @@ def decode(frame: bytes, shape: Model, keys: Optional[Keys]) -> Delta:
         watermark=f.time("event_time_watermark"),
         added=added,
         table_rows=table_rows,
+        trees=trees,
+        trees_file=trees_file,
         columns=_ascending(sequence, numbers.columns, len(added)),
         linear=numbers.linear,
         basis=numbers.basis,
@@ -117,6 +125,16 @@ def _table_rows(count: int, payload: bytes, shape: Model) -> tuple[tuple[tuple[i
         found.append(row)
         at = end + 1
     return tuple(found), payload[at:]
+
+
+def _trees(size: int, payload: bytes, shape: Model) -> tuple[Optional[Trees], Optional[File], bytes]:
+    """Reads trees of so many bytes, if there are any, and returns what follows them."""
+    if size == 0:
+        return None, None, payload
+    if size > len(payload) or shape._contents.trees is None:
+        raise FormatError(f"delta: {size} bytes of trees in {len(payload)} bytes, of a version without them or too short")
+    content = payload[:size]
+    return decode_trees(content, shape._manifest.schema, shape._manifest.num_outputs), File(TREES_FILE, size, sha256(content)), payload[size:]
 
 
 class _Numbers:
@@ -215,6 +233,7 @@ class _State:
             weights=c.weights if d.weights is None else d.weights.reshape(c.weights.shape),
             map_weights=c.map_weights if d.map_weights is None or c.map_weights is None else d.map_weights.reshape(c.map_weights.shape),
             added=c.added + d.added,
+            trees=c.trees if d.trees is None else d.trees,
         )
         rows = self._rows + len(d.added)
         total = rows * (m.num_basis + (0 if c.linear is None else m.num_outputs)) + c.weights.size + c.bias.size
@@ -225,7 +244,7 @@ class _State:
                 check_fold_in(fold_in, m.schema, m.link, m.kernel, m.degree, c.weights)
             except FormatError as error:
                 raise ContentsError(f"{where}: {error}") from None
-        self._contents, self._manifest, self._rows = c, replace(m, fold_in=fold_in), rows
+        self._contents, self._manifest, self._rows = c, replace(m, fold_in=fold_in, trees=d.trees_file or m.trees), rows
         self._fresh |= fresh
         self._position = Position(at.version, d.sequence, d.digest, d.payload_digest, d.created, d.watermark or at.watermark)
         self._deltas.append(d)

@@ -21,6 +21,8 @@ final class Delta {
     String payloadDigest; // of the model after it; "" where it does not say
     List<Contents.Added> added = new ArrayList<>(); // whose columns follow all others
     List<Tables.Change> tableRows = new ArrayList<>();
+    Trees trees;
+    Manifest.File treesFile; // of the trees, as the manifest would have it
     long[] columns; // changed rows, ascending; the last ones are those of added
     double[][] linear;
     double[][] basis;
@@ -43,6 +45,7 @@ final class Delta {
         int end = begin + (int) f.whole("payload_bytes");
         int at = d.names((int) f.whole("added"), frame, begin, end, shape.manifest.schema);
         at = d.tableRows((int) f.whole("table_rows"), frame, at, end, shape.contents.known);
+        at = d.readTrees((int) f.whole("trees_bytes"), frame, at, end, shape);
         d.numbers(f, ByteBuffer.wrap(frame, at, end - at).order(ByteOrder.LITTLE_ENDIAN), shape);
         d.readLosses(f, shape.manifest.foldIn);
         return d;
@@ -140,6 +143,20 @@ final class Delta {
             at = stop + 1;
         }
         return at;
+    }
+
+    /** Reads trees of so many bytes, if there are any, and returns where what follows them begins. */
+    private int readTrees(int size, byte[] frame, int at, int end, Model shape) {
+        if (size > end - at || size > 0 && shape.contents.trees == null) {
+            throw new FormatException("delta " + sequence + ": " + size + " bytes of trees in " + (end - at)
+                    + " bytes, of a version without them or too short");
+        }
+        if (size > 0) {
+            byte[] content = Arrays.copyOfRange(frame, at, at + size);
+            trees = Trees.decode(content, shape.manifest.schema, shape.manifest.numOutputs);
+            treesFile = new Manifest.File(Trees.FILE, size, Json.sha256(content));
+        }
+        return at + size;
     }
 
     private void numbers(Fields f, ByteBuffer in, Model shape) {

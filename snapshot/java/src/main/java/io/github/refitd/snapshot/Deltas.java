@@ -83,7 +83,9 @@ final class Deltas {
         contents.weights = d.weights == null ? contents.weights : d.weights;
         contents.mapWeights = d.mapWeights == null || contents.mapWeights == null ? contents.mapWeights : d.mapWeights;
         contents.added.addAll(d.added);
-        manifest = foldIn == manifest.foldIn ? manifest : manifest.with(foldIn);
+        contents.trees = d.trees == null ? contents.trees : d.trees;
+        Manifest.File file = d.trees == null ? manifest.trees : d.treesFile;
+        manifest = foldIn == manifest.foldIn && file == manifest.trees ? manifest : manifest.with(foldIn, file);
         rows = after;
         fresh.addAll(names);
         position = new Position(position.version(), d.sequence, d.digest, d.payloadDigest, d.created,

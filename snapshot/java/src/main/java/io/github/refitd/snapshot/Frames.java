@@ -8,7 +8,9 @@ import java.util.List;
 
 /** The frames in which deltas are stored and sent. */
 final class Frames {
+    // The last byte is the form: TREES of a delta with trees.
     static final byte[] MAGIC = Json.bytes("RFDELTA1");
+    private static final byte TREES = '2';
     static final byte[] SIGNED = Json.bytes("refitd delta 1\n"); // before a header where it is signed
     static final int FIXED = MAGIC.length + 4 + 32;
     private static final int SIGNATURE_BYTES = 64;
@@ -20,12 +22,17 @@ final class Frames {
 
     /** Returns where the frame at a place ends, -1 if it is cut off. Throws FormatException or DigestException. */
     static int end(byte[] content, int at) {
-        int n = Math.min(MAGIC.length, content.length - at);
+        int n = Math.min(MAGIC.length - 1, content.length - at);
         if (!Arrays.equals(content, at, at + n, MAGIC, 0, n)) {
             throw new FormatException("not a delta: it does not begin as one");
         }
         if (content.length - at < FIXED) {
             return -1;
+        }
+        byte form = content[at + MAGIC.length - 1];
+        if (form != MAGIC[MAGIC.length - 1] && form != TREES) {
+            throw new FormatException("a delta of form " + (char) form
+                    + ": it is of a newer format: use a newer build of this package");
         }
         int length = headerBytes(content, at);
         if (length < 0 || length > MAX_HEADER_BYTES) {
@@ -60,6 +67,11 @@ final class Frames {
         if (!inRange) {
             throw new FormatException("delta: " + added + " names, " + rows + " rows, " + size
                     + " bytes: out of range (at most " + MAX_PAYLOAD_BYTES + " bytes)");
+        }
+        long trees = f.whole("trees_bytes");
+        if (trees < 0 || trees > size || (content[at + MAGIC.length - 1] == TREES) != trees > 0) {
+            throw new FormatException("delta: " + trees + " bytes of trees of " + size + ", in a frame of form "
+                    + (char) content[at + MAGIC.length - 1]);
         }
         return f;
     }

@@ -243,8 +243,8 @@ final class Manifest {
         }
     }
 
-    /** Returns it with another fold-in. */
-    Manifest with(FoldIn other) {
+    /** Returns it with another fold-in and the file of other trees. */
+    Manifest with(FoldIn other, File rules) {
         Manifest m = new Manifest();
         m.fields = fields;
         m.digest = digest;
@@ -266,7 +266,7 @@ final class Manifest {
         m.files = files;
         m.cutFile = cutFile;
         m.coChoices = coChoices;
-        m.trees = trees;
+        m.trees = rules;
         m.tables = tables;
         m.payloadDigest = payloadDigest;
         return m;

@@ -1,0 +1,101 @@
+package cycle
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/updates"
+)
+
+// TestDeltasOfASum: after each delta a reader's outputs are the sum of what is live, by the weights as they are then:
+// with trees that were fitted since, with names that came since, and after a whole version of the update and deltas.
+func TestDeltasOfASum(t *testing.T) {
+	for _, isNumber := range []bool{false, true} {
+		m := branchedModel(isNumber)
+		c, r := newCycle(t, m), rand.New(rand.NewPCG(3, 3))
+		list := branched(1, 5000, isNumber)
+		for i := range list {
+			ev := &list[i]
+			smooth := (ev.Numeric[0] - 5) * (ev.Numeric[1] - 0.5)
+			if isNumber {
+				ev.Label += 25 * smooth
+			} else if logit := 3*(2*ev.Label-1) + 2*smooth; r.Float64() < 1/(1+math.Exp(-logit)) {
+				ev.Label = 1
+			} else {
+				ev.Label = 0
+			}
+			if i > 3600 && i%9 == 0 {
+				ev.Categorical[1] = "new"
+			}
+		}
+		observeAll(c, list[:1000])
+		ch := mustRefit(t, c, sampleOf(list[:1000]))
+		ch.Version.Version = 1
+		c.Install(ch)
+		observeWithUpdates(c, list[1000:3400], 200)
+		f := c.publisher.deltas
+		if f == nil || !f.Published || f.Form != mixture.FormPool {
+			t.Fatal("consumers do not have a sum that deltas follow")
+		}
+		own, limit := f.Forms[f.Form].Rows.(*updates.SumRows), c.champion.OutputLimit()
+		trees, factors, whole := 0, 0, false
+		for at := 3400; at < 4400; at += 100 {
+			before := own.Constant
+			observeAll(c, list[at:at+100])
+			if why := c.TakeDelta(time.UnixMilli(int64(at))); why != "" {
+				t.Fatalf("at %d the deltas end: %s", at, why)
+			}
+			for d := c.Delta(); d != nil; d = c.Delta() {
+				if d.Trees != nil {
+					trees++
+				}
+				c.PublishDelta()
+			}
+			if !slices.Equal(before, own.Constant) {
+				factors++
+			}
+			c.publisher.race.Chosen = mixture.FormPool
+			if at == 3900 {
+				if x := c.BeginCompaction(); x == nil {
+					t.Fatal("no whole version can be made of the update and its deltas")
+				} else if u, err := x.Make(); err != nil {
+					t.Fatal(err)
+				} else {
+					c.publisher.PublishUpdate(u)
+					whole = true
+				}
+			}
+			forms := c.ensemble.candidates(false)
+			sum := updates.NewPooledSum(&forms, c.ensemble.pooled.Used.Newton)
+			w := c.ensemble.pooled.Weights(c.ensemble.pooled.Used.Newton, sum.Has)
+			reader := fitted.NewFrozenScorer(&fitted.FixedModel{Model: f.Of.Model, Vocab: f.Of.Vocabulary,
+				After: c.Following()})
+			got, each := []float64{0}, []float64{0}
+			for i := range list[:100] {
+				ev, want := &list[at+i], w.Constant[0]
+				for k, form := range mixture.PooledForms {
+					if forms[form].Model != nil {
+						fitted.NewScorer(forms[form].Model, forms[form].Vocab).Outputs(each, ev)
+						want += w.Factors[k] * each[0]
+					}
+				}
+				reader.Outputs(got, ev)
+				// Trees stay until their factor has moved by a share.
+				if limited := limit > 0 && math.Abs(want) > limit; !limited &&
+					!(math.Abs(got[0]-want) <= 0.05*(1+math.Abs(want))) {
+					t.Fatalf("number %t, event %d after %d: the reader says %g, what is live %g", isNumber, i, at, got[0], want)
+				}
+			}
+		}
+		if l := c.ensemble.expertOf(experts.PartBoosted).Learner.(*experts.Boosted); trees < 2 || factors < 5 || !whole ||
+			l.Fits() < trees {
+			t.Errorf("%d deltas have trees, %d other factors, of ten; a whole version: %t", trees, factors, whole)
+		}
+	}
+}
