@@ -37,7 +37,7 @@ type keptMark struct {
 }
 
 // ErrKept: what was kept of copies is of another build or of other fields.
-var ErrKept = errors.New("admission: what was kept of copies cannot be used")
+var ErrKept = errors.New("cycle: what was kept of copies cannot be used")
 
 // Keep returns what Restore takes up: at most half a megabyte. It is nil where no copies are looked for.
 func (c *EntityCap) Keep() []byte {
@@ -57,7 +57,7 @@ func (c *EntityCap) Keep() []byte {
 	}
 	b, err := json.Marshal(&k)
 	if err != nil {
-		panic("admission: copies are not representable as JSON: " + err.Error()) // plain numbers and bytes
+		panic("cycle: copies are not representable as JSON: " + err.Error()) // plain numbers and bytes
 	}
 	return b
 }
