@@ -50,7 +50,7 @@ func TestUpdateFromPool(t *testing.T) {
 			t.Error("trees may sleep")
 		}
 		forms := c.ensemble.candidates(false)
-		u, w := c.update(&forms), c.ensemble.pooled.Used
+		u, w := c.update(&forms), forms[mixture.FormPool].Pooled
 		contents := u.Contents(m)
 		if contents.FoldIn != nil || !strings.Contains(contents.NoFoldIn, "sum") {
 			t.Errorf("fold-in %v, none since %q", contents.FoldIn, contents.NoFoldIn)
