@@ -71,15 +71,6 @@ func champion(t *testing.T, m *config.Model) *fitted.Fitted {
 	return ch
 }
 
-// Publish is all three parts of a publication.
-func (p *Publisher) Publish(ctx context.Context, ch *fitted.Fitted) error {
-	if err := p.Begin().Write(ctx, ch); err != nil {
-		return err
-	}
-	p.End(ctx, ch)
-	return nil
-}
-
 // TestDeltasOfThePublisher: deltas follow the version that was published last, in sequence and signed, and carry the
 // digest that was made of an earlier one. No delta is published without a version, for another champion, and after
 // EndDeltas.

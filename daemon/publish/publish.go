@@ -102,7 +102,7 @@ func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
-	if p.epoch, err = p.nextEpoch(); err != nil {
+	if p.epoch, err = nextEpoch(p.store, m.Name, p.refuse); err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	champion, err := p.look()
@@ -134,16 +134,16 @@ func by() string {
 	return "refitd@" + host
 }
 
-// nextEpoch is one more than that of the newest version.
-func (p *Publisher) nextEpoch() (int64, error) {
-	latest, err := p.store.Alias(p.model.Name, snapshot.Latest)
+// nextEpoch is one more than that of the newest version; refuse takes an alias that is not signed by our keys.
+func nextEpoch(store *publish.Store, model string, refuse func(alias string, reason error)) (int64, error) {
+	latest, err := store.Alias(model, snapshot.Latest)
 	var manifest snapshot.Manifest
 	switch {
 	case err == nil:
-		manifest, err = p.store.Manifest(p.model.Name, latest.Version)
+		manifest, err = store.Manifest(model, latest.Version)
 	case isForged(err):
-		p.refuse(snapshot.Latest, err)
-		manifest, err = p.store.Newest(p.model.Name, nil)
+		refuse(snapshot.Latest, err)
+		manifest, err = store.Newest(model, nil)
 	case !errors.Is(err, snapshot.ErrNotFound) && !isDamaged(err):
 		return 0, err
 	}
@@ -264,15 +264,27 @@ func (p *Publisher) Strays() ([]publish.Stray, error) {
 	return strays, err
 }
 
+// Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted
+// one becomes champion, unless somebody else moved that alias since: then nothing is written and the error is
+// snapshot.ErrConflict. Old versions beyond publish.keep are removed, aliased ones never. What fails after the
+// version is there is logged: the next publication tries it again.
+func (p *Publisher) Publish(ctx context.Context, ch *fitted.Fitted) error {
+	if err := p.Begin().Write(ctx, ch); err != nil {
+		return err
+	}
+	p.End(ctx, ch)
+	return nil
+}
+
 // Publication is a version that is being published, with the state of its publisher when it began.
 type Publication struct {
 	of       Publisher // what Write reads of it
 	champion int64     // 0 without
 }
 
-// Begin begins a publication, which is Begin, Write on any one goroutine, and, after a Write without an error, End.
-// Before End the publisher may publish deltas of the champion, and nothing else; Follow would take the new champion for
-// somebody else's.
+// Begin begins a publication: the parts of Publish are Begin, Write on any one goroutine, and, after a Write without
+// an error, End. Before End the publisher may publish deltas of the champion, and nothing else; Follow would take the
+// new champion for somebody else's.
 func (p *Publisher) Begin() *Publication {
 	w := &Publication{
 		of: Publisher{model: p.model, dir: p.dir, store: p.store, now: p.now, epoch: p.epoch, missing: p.missing},
@@ -285,7 +297,7 @@ func (p *Publisher) Begin() *Publication {
 }
 
 // Write writes a judged model as the next version, moves the aliases and fills in parent and payload digest, and with a
-// store the number. If somebody else moved the champion since, nothing is written: snapshot.ErrConflict. With an error there is no new version, or none that some of the aliases point to: see
+// store the number. With an error there is no new version, or none that some of the aliases point to: see
 // publish.Store.Publish.
 func (w *Publication) Write(ctx context.Context, ch *fitted.Fitted) error {
 	p, v := &w.of, &ch.Version
