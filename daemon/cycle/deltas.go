@@ -46,13 +46,13 @@ func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant,
 	m, k := f.Model.NumOutputs(), f.Basis
 	d = &format.Delta{Sequence: f.Model.Position().Sequence + 1, TableRows: known}
 	f.Changes = f.Changes[:0]
-	taken := f.Taken()
-	f.NumbersOf = slices.Grow(f.NumbersOf[:0], len(taken)*(m+k))
+	taken, name := f.Taken()
+	f.NumbersOf = slices.Grow(f.NumbersOf[:0], taken*(m+k))
 	// All rows of a delta share one piece of memory, which the next delta uses again.
-	numbers := f.NumbersOf[:len(taken)*(m+k)]
+	numbers := f.NumbersOf[:taken*(m+k)]
 	clear(numbers)
-	for _, at := range taken {
-		item := &f.Source.Slots.Items[at]
+	for i := range taken {
+		item := name(i)
 		change := updates.RowChange{Field: f.FieldOf(int(item.Field)), Name: item.Name}
 		change.Linear, change.Basis, numbers = numbers[:m:m], numbers[m:m+k:m+k], numbers[m+k:]
 		f.Place(&change)

@@ -129,7 +129,7 @@ func (u *publisher) chooseGuarded(forms *[mixture.NumForms]updates.Candidate) (f
 	there := func(f mixture.Variant) bool { return forms[f].Model != nil && !barred[f] }
 	chosen, sum := u.race.Chosen, &forms[mixture.FormPool]
 	u.sumFollows = sum.Model != nil && u.config.Publish.Deltas.Every > 0 &&
-		updates.HasFewRows(int(sum.Vocab.NumNames()), sum.Model.NumOutputs, sum.Model.NumBasis)
+		u.followsFactors(int(sum.Vocab.NumNames()), sum.Model.NumOutputs, sum.Model.NumBasis)
 	for {
 		u.chooseVariant(there)
 		f := u.race.Chosen

@@ -58,10 +58,16 @@ func (e *ensemble) pooledAsDeltas(made *candidates, w *mixture.PooledWeights) *m
 	if w.Factors[0] == 0 {
 		vectors = 0
 	}
-	if !updates.HasFewRows(int(base.Vocab.NumNames()), base.Model.NumOutputs, vectors) {
+	if !e.followsFactors(int(base.Vocab.NumNames()), base.Model.NumOutputs, vectors) {
 		return w.Among(has)
 	}
 	return e.pooled.Weights(w.Newton, func(f mixture.Variant) bool { return e.pooled.Has(f) && has(f) })
+}
+
+// followsFactors reports whether deltas bring the factors of a sum with so many names, outputs and vectors: with all of
+// its rows.
+func (s *common) followsFactors(names, outputs, vectors int) bool {
+	return names <= s.config.Publish.Deltas.MaxRows && updates.HasFewRows(names, outputs, vectors)
 }
 
 // pooledOf are the variants of mixture.PooledForms.
@@ -73,7 +79,7 @@ var pooledOf = [len(mixture.PooledForms)]*variant{&foldInVariant, &newtonVariant
 func followPooled(e *ensemble, v *variant, of *updates.DeltaStream, made *updates.Candidate) *updates.DeltaEncoder {
 	w := made.Pooled
 	sum := updates.NewPooledSum(w.Of, w.Newton)
-	rows := &updates.SumRows{Constant: w.Constant, Map: made.Model.Map, Named: len(made.Vocab.Names),
+	rows := &updates.SumRows{Constant: w.Constant, Map: made.Model.Map, Names: made.Vocab.Names,
 		Columns: made.Vocab.NumColumns() - int(made.Vocab.NumNames()), Vectors: made.Model.NumBasis}
 	var forms []int // of the parts, by their places in mixture.PooledForms
 	for i, f := range mixture.PooledForms {
@@ -92,7 +98,10 @@ func followPooled(e *ensemble, v *variant, of *updates.DeltaStream, made *update
 		rows.Parts = append(rows.Parts, updates.NewSumPart(x.Rows, w.Factors[i], max(sum.Offsets[f], 0)*made.Model.NumOutputs,
 			sum.Scale(f), part.Vocab.Trees))
 	}
-	rows.Current = func() (constant, factors []float64) {
+	rows.Current = func(names int) (constant, factors []float64) {
+		if !e.followsFactors(names, made.Model.NumOutputs, rows.Vectors) {
+			return nil, nil
+		}
 		now := e.pooled.Weights(w.Newton, func(f mixture.Variant) bool {
 			return slices.ContainsFunc(forms, func(i int) bool { return mixture.PooledForms[i] == f })
 		})
@@ -126,7 +135,7 @@ func (e *ensemble) learnPooled(s *updates.Score, ev *event.Event) (loss float64)
 // fold-in, while there is no update whose variants say it.
 func (e *ensemble) learnPooledLive(foldIn []float64, ev *event.Event) {
 	m := len(foldIn)
-	if l, ok := e.learner.(*experts.FoldIn); ok && !updates.HasFewRows(len(l.Slots.Items), m, e.config.Train.MaxBasis) {
+	if l, ok := e.learner.(*experts.FoldIn); ok && !e.followsFactors(len(l.Slots.Items), m, e.config.Train.MaxBasis) {
 		return // where factors do not follow, those of learners that are behind nothing mislead
 	}
 	outputs := make([]float64, mixture.NumForms*mixture.Variant(m))

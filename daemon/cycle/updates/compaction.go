@@ -28,7 +28,7 @@ type Compaction struct {
 	Made     *fitted.Fitted
 
 	since    []keptDelta // taken since it began, oldest first
-	sinceRow int         // bytes of their rows
+	sinceRow int         // bytes of their rows and trees
 }
 
 // keptDelta is a delta with what it is made of, to be numbered as the columns of another version are.
@@ -89,7 +89,7 @@ func holds(ch *fitted.Fitted, m *format.Meta) {
 // Keep keeps a delta that was taken while the version is made, given what was placed in it.
 func (x *Compaction) Keep(d *format.Delta, placed []RowChange) {
 	x.since = append(x.since, keptDelta{d, slices.Clone(placed)})
-	x.sinceRow += 8 * (len(d.Linear) + len(d.Basis))
+	x.sinceRow += bytesOf(d)
 }
 
 func (x *Compaction) IsFull() bool { return len(x.since) >= MaxQueued || x.sinceRow > MaxSinceBytes }

@@ -44,7 +44,7 @@ type DeltaBuffers struct {
 	Changes, Placed []RowChange // as they were touched and by column
 	keys            []uint64    // their columns and their indices among those touched
 	NumbersOf       []float64   // their rows, as they were touched
-	all             []int32     // slots of all names
+	others          []rows.Slot // names of the update without a slot
 }
 
 // RowChange is a row of a delta that is being made. Those of new names are numbered from the columns that the model
@@ -116,18 +116,20 @@ func (f *DeltaEncoder) FieldOf(field int) int {
 	return field
 }
 
-// Taken returns the slots whose rows the delta at hand has: those that were touched, or all where a sum takes up other
-// factors.
-func (f *DeltaEncoder) Taken() []int32 {
+// Taken returns how many names the delta at hand has rows of, and each: those that were touched. Where a sum takes up
+// other factors they are all that the update or the fold-in has.
+func (f *DeltaEncoder) Taken() (n int, name func(i int) *rows.Slot) {
+	slots, taken := f.Source.Slots, f.Source.Taken
 	r, ok := f.Rows.(*SumRows)
-	if !ok || f.Source.Slots == nil || !r.refresh(len(f.Source.Slots.Items)) {
-		return f.Source.Taken
+	if !ok || slots == nil || !r.refresh(slots, &f.others) {
+		return len(taken), func(i int) *rows.Slot { return &slots.Items[taken[i]] }
 	}
-	f.all = f.all[:0]
-	for at := range f.Source.Slots.Items {
-		f.all = append(f.all, int32(at))
+	return len(slots.Items) + len(f.others), func(i int) *rows.Slot {
+		if i < len(slots.Items) {
+			return &slots.Items[i]
+		}
+		return &f.others[i-len(slots.Items)]
 	}
-	return f.all
 }
 
 // Place finds the column of a change, −1 of a new name.

@@ -12,7 +12,6 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
-	"github.com/refitd/refitd/solver/posterior/online"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -39,9 +38,11 @@ func (r *PosteriorRows) Stale() string {
 func (r *PosteriorRows) Row(linear, basis []float64, field int, name string) (exists, whole bool) {
 	if r.Sum != nil {
 		r.mean, exists = r.Sum.Row(r.mean[:0], field, name)
-	} else if at := r.Learner.Slots.Find(field, name); at >= 0 {
-		r.mean, exists = r.Learner.FoldIn.Row(r.mean[:0], online.Feature{Field: int32(field), Row: at, Base: -1},
-			r.Steady), true
+	} else if of := r.Learner.Feature(field, name); of.Row >= 0 || of.Base >= 0 {
+		if of.Row >= 0 {
+			of.Base = -1
+		}
+		r.mean, exists = r.Learner.FoldIn.Row(r.mean[:0], of, r.Steady), true
 	}
 	if !exists { // given up for another name: it stays as it was published
 		return false, true
@@ -72,12 +73,13 @@ func (r *GradientRows) Row(linear, basis []float64, field int, name string) (exi
 	j := l.Champion.Vocabulary.Column(field, name)
 	at := l.Slots.Find(field, name)
 	// New names have no column in the champion: deltas of these models change columns only.
-	if j < 0 || at < 0 {
+	if j < 0 {
 		return false, true
 	}
 	l.Weigh()
-	r.column(linear, basis, j, l.OnChampion())
-	l.AddNamed(linear, at)
+	if r.column(linear, basis, j, l.OnChampion()); at >= 0 {
+		l.AddNamed(linear, at)
+	}
 	return true, true
 }
 

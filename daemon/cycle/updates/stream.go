@@ -51,15 +51,29 @@ type Source struct {
 	Taken   []int32 // the slots that the delta at hand is of
 }
 
-// MaxQueued bounds the deltas that wait to be published, and DeltaRowBytes their rows; with more a whole version has to
-// come first. Chosen by hand.
+// MaxQueued bounds the deltas that wait to be published, and DeltaRowBytes what they take; with more a whole version
+// has to come first. Chosen by hand.
 const MaxQueued = 100
 
-// Queued returns how many bytes the rows of the deltas take that wait.
+// bytesOf returns how many bytes the rows and trees of a delta take.
+func bytesOf(d *format.Delta) int {
+	n := len(d.Linear) + len(d.Basis)
+	if d.Trees != nil {
+		for i := range d.Trees.List {
+			t := &d.Trees.List[i]
+			n += len(t.Leaves) + splitNumbers*len(t.Splits)
+		}
+	}
+	return 8 * n
+}
+
+// splitNumbers is how many numbers take as much as a split of a tree.
+const splitNumbers = 4
+
+// Queued returns how many bytes the rows and trees of the deltas take that wait.
 func (f *DeltaStream) Queued() (bytes int) {
 	for i := range f.Queue {
-		d := f.Queue[i].Delta
-		bytes += 8 * (len(d.Linear) + len(d.Basis))
+		bytes += bytesOf(f.Queue[i].Delta)
 	}
 	return bytes
 }

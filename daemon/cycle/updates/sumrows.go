@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot/format"
 	"gonum.org/v1/gonum/floats"
 )
@@ -11,15 +12,16 @@ import (
 // SumRows are the rows of a sum of forms. Rows of numeric fields and the constant change with every event: they are not
 // asked for one by one.
 type SumRows struct {
-	Parts    []SumPart // the first is that of the vectors, if there are any
-	Constant []float64 // m, what the parts lack
-	Weights  []float64 // of the vectors, before they are multiplied by a factor; nil without
-	Map      []float64 // weights on the joint feature map, as the update has them
-	Named    int       // fields of names
-	Columns  int       // from that of the first numeric field on
+	Parts    []SumPart  // the first is that of the vectors, if there are any
+	Constant []float64  // m, what the parts lack
+	Weights  []float64  // of the vectors, before they are multiplied by a factor; nil without
+	Map      []float64  // weights on the joint feature map, as the update has them
+	Names    [][]string // of the update, by field
+	Columns  int        // from that of the first numeric field on
 	Vectors  int
-	// Current returns the constant and the factor of each part as they are now.
-	Current func() (constant, factors []float64)
+	// Current returns the constant and the factor of each part as they are now, nil where rows of so many names are too
+	// many.
+	Current func(names int) (constant, factors []float64)
 
 	alive  bool      // a vector that the update lacks has come into use
 	linear []float64 // of the row at hand
@@ -48,12 +50,26 @@ const mostNumbers = 1 << 12
 // HasFewRows reports whether the rows of so many names, with so many outputs and vectors, are few enough for a delta.
 func HasFewRows(names, outputs, vectors int) bool { return names*(outputs+vectors) <= mostNumbers }
 
-// refresh takes up the factors as they are now, unless that takes too many rows. It reports whether all rows change.
-func (r *SumRows) refresh(names int) bool {
-	if !HasFewRows(names, len(r.Constant), r.Vectors) {
+// refresh takes up the factors as they are now, unless that takes too many rows. It reports whether all rows change:
+// also those of names of the update without a slot, which it stores in others. Nothing has touched these since the
+// refit.
+func (r *SumRows) refresh(slots *rows.Slots, others *[]rows.Slot) bool {
+	names := 0
+	for _, list := range r.Names {
+		names += len(list)
+	}
+	if !HasFewRows(max(names, len(slots.Items)), len(r.Constant), r.Vectors) { // which takes no look at each
 		return false
 	}
-	constant, factors := r.Current()
+	*others = (*others)[:0]
+	for f, list := range r.Names {
+		for _, name := range list {
+			if slots.Find(f, name) < 0 {
+				*others = append(*others, rows.Slot{Name: name, Field: int32(f)})
+			}
+		}
+	}
+	constant, factors := r.Current(len(slots.Items) + len(*others))
 	if constant == nil {
 		return false
 	}
@@ -103,7 +119,7 @@ func (r *SumRows) Rest(d *format.Delta, add func(RowChange)) {
 		x.Linear, x.Basis = make([]float64, m), make([]float64, r.Vectors)
 		x.Column = -1
 		if l, ok := r.Parts[0].Rows.(*PosteriorRows); ok {
-			exists, whole := l.Row(x.Linear, x.Basis, r.Named+f, "")
+			exists, whole := l.Row(x.Linear, x.Basis, len(r.Names)+f, "")
 			if r.alive = r.alive || !whole; exists {
 				x.Column = int32(f)
 				floats.Scale(r.Parts[0].Factor, x.Linear)
@@ -128,7 +144,9 @@ func (r *SumRows) Rest(d *format.Delta, add func(RowChange)) {
 			}
 			floats.AddScaled(x.Linear, p.Factor, change.Linear)
 		})
-		floats.AddScaled(d.Bias, p.addTrees(d, &own), own.Bias)
+		// Levels of numbers are in all biases: they go by factors of one time.
+		floats.AddScaled(d.Bias, p.Factor, own.Bias)
+		p.addTrees(d, &own)
 		if own.Weights != nil {
 			d.Weights = own.Weights
 			floats.Scale(p.Factor, d.Weights)
@@ -148,16 +166,12 @@ func (r *SumRows) Rest(d *format.Delta, add func(RowChange)) {
 // same. Chosen by hand.
 const treesMove = 0.02
 
-// addTrees puts the trees of a part into a delta where they are others, and returns the factor by which they count.
-func (p *SumPart) addTrees(d, own *format.Delta) (factor float64) {
+// addTrees puts the trees of a part into a delta where they are others, or their factor is.
+func (p *SumPart) addTrees(d, own *format.Delta) {
 	if own.Trees != nil {
 		p.trees = own.Trees
 	}
-	if p.trees == nil {
-		return p.Factor
-	}
-	if own.Trees != nil || math.Abs(p.Factor-p.factor) > treesMove*math.Abs(p.factor) {
+	if p.trees != nil && (own.Trees != nil || math.Abs(p.Factor-p.factor) > treesMove*math.Abs(p.factor)) {
 		d.Trees, p.factor = scaledTrees(p.trees, p.Factor), p.Factor
 	}
-	return p.factor
 }
