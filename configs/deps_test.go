@@ -115,7 +115,6 @@ daemon/cycle/updates
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
 	daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit/convex daemon/cycle/rows
 	daemon/cycle/tables daemon/report snapshot snapshot/format snapshot/scorer solver solver/posterior
-	solver/posterior/online
 daemon/cycle/vectors
 	daemon/cycle/tables solver/posterior
 daemon/daemontest

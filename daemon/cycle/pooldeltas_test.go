@@ -53,9 +53,9 @@ func summed(t *testing.T, m *config.Model, isNumber bool) (*Cycle, []event.Event
 // TestDeltasOfASumHaveFewRows: factors of a sum do not make deltas larger than publish.deltas.max_rows says, but for
 // rows of numbers.
 func TestDeltasOfASumHaveFewRows(t *testing.T) {
-	m := branchedModel(false)
-	m.Publish.Deltas.MaxRows = 3
-	c, list := summed(t, m, false)
+	m := branchedModel(true)
+	c, list := summed(t, m, true)
+	m.Publish.Deltas.MaxRows = 3 // as by a reload
 	f := c.publisher.deltas
 	names, most := int(f.Forms[f.Form].Numbers), 0
 	for at := 3400; at < 3600; at += 20 {
@@ -75,8 +75,8 @@ func TestDeltasOfASumHaveFewRows(t *testing.T) {
 }
 
 // TestDeltasOfASum: after each delta a reader's outputs are the sum of what is live, by the weights as they are then:
-// with trees that were fitted since, with names that came since, of a name that nothing has touched since the refit, and
-// after a whole version of the update and deltas.
+// with trees that were fitted since, with names that came since, of a name that nothing has touched since the refit,
+// and after a whole version of the update and deltas.
 func TestDeltasOfASum(t *testing.T) {
 	for _, isNumber := range []bool{false, true} {
 		c, list := summed(t, branchedModel(isNumber), isNumber)

@@ -67,7 +67,7 @@ func bytesOf(d *format.Delta) int {
 	return 8 * n
 }
 
-// splitNumbers is how many numbers take as much as a split of a tree.
+// splitNumbers is how many numbers take as much memory as a split of a tree. Derived from its type.
 const splitNumbers = 4
 
 // Queued returns how many bytes the rows and trees of the deltas take that wait.

@@ -21,8 +21,8 @@ func (r levelRows) Rest(d *format.Delta, _ func(RowChange)) {
 	d.Bias, d.Trees = []float64{r.level}, r.trees
 }
 
-// TestLevelsOfASum: while trees stay because their factor has hardly moved, the level of a number is not by two factors:
-// of parts about 1e6 a hundredth would be 10,000.
+// TestLevelsOfASum: while trees stay because their factor has hardly moved, the level of a number is not by factors of
+// two times: of parts about 1e6 a hundredth would be 10,000.
 func TestLevelsOfASum(t *testing.T) {
 	const level = 1e6
 	trees := &format.Trees{List: []format.Tree{{Splits: []format.Split{{Field: 0}}, Leaves: []float64{-1, 1}}}}
