@@ -84,8 +84,8 @@ func (c *copies) repeats(ev *event.Event) bool {
 }
 
 // Find returns which rows of the parts of a sample do not count: of an event of which copies were left out, as many do
-// as were learned, and of events that are alike as large a share as was usual. Those of one event are of any part alike,
-// so that floods fill none, and no event that was learned once is both trained on and held out.
+// as were learned, and of events that are alike as large a share as is usual. Those of one event are of any part
+// alike, so that floods fill none, and no event that was learned once is both trained on and held out.
 func (f *Floods) Find(parts ...[][]byte) (copies [][]bool) {
 	type place struct{ part, row int }
 	places, total := make(map[uint64][]place), 0
