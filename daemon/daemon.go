@@ -270,10 +270,8 @@ func (d *Daemon) summarise(ended bool) error {
 	if d.shards != nil {
 		s.Models, rate = d.shards.summaries()
 	}
-	for _, m := range s.Models {
-		for _, p := range m.State.Partitions {
-			halted = halted || p.Halted != nil
-		}
+	for i := range s.Models {
+		halted = halted || s.Models[i].State.NeedsOperator()
 	}
 	s.EventsPerSecond = report.Number(rate)
 	if err := d.Out.Emit("summary", s); err != nil {

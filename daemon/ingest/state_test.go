@@ -23,12 +23,22 @@ func TestStateNamesPaused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	paused := func() []report.Paused {
+	state := func() report.State {
 		s, err := store.State()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return StateOf("m", s).Paused
+		return StateOf("m", s)
+	}
+	paused := func() []report.Paused { return state().Paused }
+	if of := state(); !of.NeedsOperator() {
+		t.Error("a partition has halted, and nobody is needed")
+	}
+	if err := store.Resume("ratings", 2); err != nil {
+		t.Fatal(err)
+	}
+	if of := state(); of.NeedsOperator() {
+		t.Error("an operator is needed for a partition that waits")
 	}
 	want := []report.Paused{{Topic: "ratings", Partition: 1, Reason: "the schema is not known"}}
 	if got := paused(); !slices.Equal(got, want) {

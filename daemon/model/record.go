@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -40,7 +41,7 @@ func (m *Model) recordCurves(ctx context.Context) {
 	tick := time.NewTicker(recordEvery)
 	defer tick.Stop()
 	kept, keptCopies := time.Now(), time.Now()
-	var copies []byte // as they were a minute ago: what came before is stored by now
+	var copies lateCopies
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -52,8 +53,8 @@ func (m *Model) recordCurves(ctx context.Context) {
 			kept = time.Now()
 		}
 		if ctx.Err() == nil && time.Since(keptCopies) >= keepEvery {
-			m.keepCopies(copies)
-			copies, keptCopies = m.cycle.KeepCopies(), time.Now()
+			copies.take(m.cycle.KeepCopies(), m.keepCopies)
+			keptCopies = time.Now()
 		}
 	}
 }
@@ -99,12 +100,25 @@ func restoreCopies(state *state.State, learning *cycle.Cycle, log *slog.Logger) 
 	}
 }
 
-// keepCopies writes which events there were, unless the disk's reserve is not for them.
-func (m *Model) keepCopies(b []byte) {
-	if b == nil || m.state.Guard.Reason() != "" {
-		return
+// lateCopies are written as they were a minute ago, unless they were written before: what came by then is stored by
+// now.
+type lateCopies struct{ last, written []byte }
+
+func (c *lateCopies) take(now []byte, write func([]byte) bool) {
+	if c.last != nil && !bytes.Equal(c.last, c.written) && write(c.last) {
+		c.written = c.last
 	}
-	if err := durable.WriteFile(filepath.Join(m.state.Dir, config.CopiesFile), 0o600, durable.Bytes(b)); err != nil {
+	c.last = now
+}
+
+// keepCopies writes which events there were, unless the disk's reserve is not for them, and reports whether it did.
+func (m *Model) keepCopies(b []byte) bool {
+	if b == nil || m.state.Guard.Reason() != "" {
+		return false
+	}
+	err := durable.WriteFile(filepath.Join(m.state.Dir, config.CopiesFile), 0o600, durable.Bytes(b))
+	if err != nil {
 		m.log.Warn("events that came not kept", "note", "a restart learns copies of them", "error", err)
 	}
+	return err == nil
 }

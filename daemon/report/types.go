@@ -1,5 +1,7 @@
 package report
 
+import "slices"
+
 // Metrics are how good predictions are: those measures that apply to the task, the others absent.
 type Metrics struct {
 	N        int64   `json:"n"`                   // events
@@ -81,6 +83,15 @@ type State struct {
 	Shards []ShardHead `json:"shards,omitempty"`
 	// of a model with input.outcomes: how events and outcomes met
 	Outcomes *Outcomes `json:"outcomes,omitempty"`
+}
+
+// NeedsOperator reports whether a partition has halted that is not read on without an operator.
+func (s *State) NeedsOperator() bool {
+	return slices.ContainsFunc(s.Partitions, func(p PartitionState) bool {
+		return p.Halted != nil && !slices.ContainsFunc(s.Paused, func(of Paused) bool {
+			return of.Topic == p.Topic && of.Partition == p.Partition
+		})
+	})
 }
 
 // Outcomes says how the events of a sample and their outcomes met.

@@ -51,8 +51,8 @@ type copies struct {
 	news    int // in isNew
 	leftOut int // in this flood
 
-	replays bool           // what comes was there before a restart
-	again   map[uint64]int // of a replay: how many more of each key count
+	replays bool // what comes was there before a restart
+	again   replay
 }
 
 func newCopies(schema *event.Schema) *copies { return newCopiesOf(givenFieldsOf(schema)) }

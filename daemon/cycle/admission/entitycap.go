@@ -116,7 +116,7 @@ func NewEntityCap(m *config.Model, schema *event.Schema) *EntityCap {
 // EndReplay says that what comes from now on is new.
 func (c *EntityCap) EndReplay() {
 	if c.copies != nil {
-		c.copies.replays, c.copies.again = false, nil
+		c.copies.replays, c.copies.again = false, replay{}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -33,7 +34,7 @@ type keptCopies struct {
 // keptMark has keys, with the events of them that counted.
 type keptMark struct {
 	Keys   []byte `json:"keys"`
-	Events []byte `json:"events"` // a byte for each, 255 for more
+	Events []byte `json:"events"` // a byte for each, 255 for more; of Stuck, how many are usual
 }
 
 // ErrKept: what was kept of copies is of another build or of other fields.
@@ -142,9 +143,9 @@ func eachKey(b []byte) func(func(uint32) bool) {
 
 func keptMarks(of recent[uint16]) (k keptMark) {
 	for _, marked := range []map[uint64]uint16{of.before, of.now} {
-		for key, events := range marked {
+		for _, key := range slices.Sorted(maps.Keys(marked)) { // the same is kept of the same
 			k.Keys = binary.LittleEndian.AppendUint32(k.Keys, uint32(key))
-			k.Events = append(k.Events, byte(min(events, 255)))
+			k.Events = append(k.Events, byte(min(marked[key], 255)))
 		}
 	}
 	return k

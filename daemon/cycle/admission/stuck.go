@@ -12,7 +12,7 @@ const (
 // stuck finds events that are alike but for their time and come again and again, where a producer with a clock is
 // stuck: more than copiesLeast of the last copiesWindow, and stuckFactor times as many as usual, of a stream where
 // fields seldom come again as soon as that. Those after the first copiesLeast are left out, until as many were as are
-// remembered of copies: this is what the stream has become. O(1) an event.
+// remembered of copies: this is what the stream has become, and until that is usual all are learned. O(1) an event.
 type stuck struct {
 	last    tally
 	usual   tally
@@ -20,7 +20,7 @@ type stuck struct {
 	agains  int               // in again
 	leftOut int               // in this flood
 	quiet   int               // events since the last one that was left out
-	flooded recent[uint16]    // keys of which events were left out, with those that counted
+	flooded recent[uint16]    // keys of which events were left out, with how many of stuckMemory came before
 }
 
 func newStuck() *stuck {
@@ -31,19 +31,26 @@ func newStuck() *stuck {
 func (s *stuck) take(key uint32) bool {
 	before := s.last.count.of(key)
 	s.last.add(key)
-	if s.quiet++; s.quiet > copiesWindow {
+	over := copiesWindow
+	if s.leftOut == copiesMemory {
+		over = stuckMemory
+	}
+	if s.quiet++; s.quiet > over {
 		s.leftOut = 0
 	}
 	known := s.usual.count.of(key)
 	if n := float64(len(s.usual.keys)); n >= copiesWindow && before >= copiesLeast && float64(s.agains) < stuckAgain*n &&
 		float64(before)*n > stuckFactor*copiesWindow*float64(known) && s.leftOut < copiesMemory {
-		s.leftOut++
 		s.quiet = 0
-		counted, marked := s.flooded.get(uint64(key))
-		if !marked {
-			counted = max(known, 1)
+		if s.leftOut++; s.leftOut == copiesMemory {
+			s.flooded = newRecent[uint16](stuckMarked)
+			return true
 		}
-		s.flooded.put(uint64(key), counted)
+		usual, marked := s.flooded.get(uint64(key))
+		if !marked { // all of those that came are in both
+			usual = uint16(stuckMemory * max(0, int(known)-int(before)) / max(copiesWindow, len(s.usual.keys)-copiesWindow))
+		}
+		s.flooded.put(uint64(key), usual)
 		return true
 	}
 	at := &s.again[s.usual.add(key)]

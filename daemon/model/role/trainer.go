@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cluster"
+	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/model/state"
 	"github.com/refitd/refitd/daemon/shard"
 )
@@ -95,16 +97,13 @@ func (t *trainerRole) Missed() (offsets int64, known bool) {
 // Partitions implements Team.
 func (t *trainerRole) Partitions() (out []consumer.PartitionStatus) {
 	for _, l := range t.state.Store.Ledger() {
-		out = append(
-			out,
-			consumer.PartitionStatus{
-				Topic:         l.Topic,
-				Partition:     l.Partition,
-				Next:          l.Next,
-				HighWatermark: -1,
-				Halted:        l.Halted,
-			},
-		)
+		one := consumer.PartitionStatus{Topic: l.Topic, Partition: l.Partition, Next: l.Next, HighWatermark: -1}
+		if reason, paused := strings.CutPrefix(l.Halted, ingest.PausedPrefix); paused {
+			one.Paused = reason
+		} else {
+			one.Halted = l.Halted
+		}
+		out = append(out, one)
 	}
 	return out
 }
