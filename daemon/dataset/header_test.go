@@ -134,7 +134,8 @@ func TestNotOurFiles(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	for _, text := range []string{"1|Toy Story (1995)|a\n2|Heat (1995)|b\n", "1|2|3\n4|5|6\n", "user|item\n1 |2\n", "1 | 2 | 3\n4 | 5 | 6\n", "xml,y\n1,2\n"} {
+	for _, text := range []string{"1|Toy Story (1995)|a\n2|Heat (1995)|b\n",
+		"1|2|3\n4|5|6\n", "user|item\n1 |2\n", "1 | 2 | 3\n4 | 5 | 6\n", "xml,y\n1,2\n"} {
 		if _, err := ReadProfile(write(t, "x", text), CSV, 10); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}

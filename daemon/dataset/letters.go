@@ -8,8 +8,8 @@ import (
 )
 
 // letters makes text of Windows-1252, as spreadsheets write it in western Europe, UTF-8. The first letter beyond ASCII
-// decides: if it is UTF-8, the text is left as it is, whatever follows. Else what is UTF-8 behind it stays so: the first
-// may be half of a letter, where a program cut a text. Latin-1 is read so, too.
+// decides: if it is UTF-8, the text is left as it is, whatever follows. Else what is UTF-8 behind it stays so: the
+// first may be half of a letter, where a program cut a text. Latin-1 is read so, too.
 type letters struct {
 	decided, isWindows bool
 }
