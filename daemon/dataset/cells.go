@@ -85,7 +85,7 @@ func (t *Table) appendCell(dst []byte, kind cellKind, cell string) []byte {
 			}
 			return strconv.AppendInt(dst, at.Unix()*int64(time.Second/t.unit)+int64(at.Nanosecond())/int64(t.unit), 10)
 		}
-		return appendNumber(dst, cell)
+		return appendNumber(dst, t.plain(cell))
 	case numberCell:
 		return appendNumber(dst, t.plain(cell))
 	}

@@ -209,6 +209,7 @@ func (c *csvReader) literally(end int) {
 		at = c.bare(at, end)
 		c.ends = append(c.ends, len(c.record))
 		if at >= end || c.isWide() {
+			c.blankRest = len(bytes.Trim(c.buf[min(at, end):end], string(c.Comma)+" ")) == 0
 			return
 		}
 	}
@@ -318,12 +319,15 @@ func (c *csvReader) hint() (separator byte, ok bool) {
 	return 0, false
 }
 
-// atEnd reports whether nothing but white space follows.
+// atEnd reports whether nothing but white space follows, of at most headerBytes.
 func (c *csvReader) atEnd() bool {
-	for c.end == nil && len(bytes.TrimSpace(c.buf[c.start:])) == 0 {
+	isBlank := func() bool {
+		return len(c.buf)-c.start <= headerBytes && len(bytes.TrimSpace(c.buf[c.start:])) == 0
+	}
+	for c.end == nil && isBlank() {
 		c.fill()
 	}
-	return errors.Is(c.end, io.EOF) && len(bytes.TrimSpace(c.buf[c.start:])) == 0
+	return errors.Is(c.end, io.EOF) && isBlank()
 }
 
 // firstLine goes to the first line that is not white space and returns it, as far as it was read.

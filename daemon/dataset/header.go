@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 )
 
@@ -60,7 +61,8 @@ func headerAt(lines []line, separator byte) int {
 				alike++
 			}
 		}
-		isHeader := cells > 1 && alike+1 >= leastAlike && 10*alike >= 8*(len(lines)-i-1)
+		isHeader := cells > 1 && alike+1 >= leastAlike && 10*alike >= 8*(len(lines)-i-1) &&
+			(i == 0 || !hasNumber(lines[i].text, separator))
 		if isHeader && cellsOf(lines[i+1].text, separator) == cells {
 			return i
 		}
@@ -69,6 +71,20 @@ func headerAt(lines []line, separator byte) int {
 		}
 	}
 	return -1
+}
+
+// year matches what a column of a year is called.
+var year = regexp.MustCompile(`^(19|20)\d\d$`)
+
+// hasNumber reports whether a line has a number that is no year: it is a row, and no header below a title.
+func hasNumber(text []byte, separator byte) bool {
+	for cell := range bytes.SplitSeq(text, []byte{separator}) {
+		cell = bytes.Trim(cell, "\" \r")
+		if _, isNumber := parseNumber(string(cell)); isNumber && !year.Match(cell) {
+			return true
+		}
+	}
+	return false
 }
 
 // isTitle reports whether a line is a comment, or words without a separator.
@@ -95,9 +111,11 @@ func cellsOf(text []byte, separator byte) int {
 }
 
 // firstLines returns the first lines that are not empty, at most so many, of which those behind the first two begin
-// within that many bytes.
+// within that many bytes. It holds no more than headerBytes of empty lines.
 func (c *csvReader) firstLines(most, size int) (lines []line) {
-	for at, number := c.start, c.line; len(lines) < most && (len(lines) < 2 || at-c.start < size); number++ {
+	empty := 0
+	for at, number := c.start, c.line; len(lines) < most && empty < headerBytes &&
+		(len(lines) < 2 || at-c.start < size); number++ {
 		end, next, err := c.lineAt(at)
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, errLineTooLong) {
@@ -107,6 +125,8 @@ func (c *csvReader) firstLines(most, size int) (lines []line) {
 		}
 		if len(bytes.TrimSpace(c.buf[at:end])) > 0 {
 			lines = append(lines, line{number: number, at: at, text: c.buf[at:end]})
+		} else {
+			empty += next - at
 		}
 		at = next
 	}

@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,15 @@ func TestOddSheets(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, why, c.skipped)
 		}
 	}
+	// Where the first row is too short, the one behind it is no header below two lines of title.
+	p, err := ReadProfile(write(t, "y.csv", "user name,label\nAnna Smith\n"+strings.Repeat("Bob Jones,1\n", 30)), CSV, 100)
+	if err != nil || p.Columns[0].Name != "user name" || p.Skipped.Causes[0].Reason != tooFewColumns {
+		t.Errorf("a short first row: %v, %v", p, err)
+	}
+	p, err = ReadProfile(write(t, "y.csv", "Sales, in EUR\nof us\nuser,2023,2024\nu1,5,6\nu2,7,8\n"), CSV, 100)
+	if err != nil || p.Columns[0].Name != "user" {
+		t.Errorf("years in a header: %v, %v", p, err)
+	}
 	// A header with a name less than there are columns, as R writes it, is no title.
 	_, skipped := scan(t, write(t, "x.csv", "user,item\n1,u1,a\n2,u2,b\n3,u3,c\n"), CSV, "user")
 	if skipped.Lines != 3 {
@@ -78,7 +89,17 @@ func TestWindowsText(t *testing.T) {
 			t.Errorf("%s: encoding %q, %v", name, p.Encoding, err)
 		}
 	}
-	records, _ := scan(t, write(t, "x.jsonl", "{\"user\":\"K\xe4se\"}\n"), JSONL, "user")
+	// A letter that was cut in two costs its cell, not the letters of all others.
+	records, _ := scan(t, write(t, "x.csv", "user,item\ncaf\xc3,a\n"+strings.Repeat("Zoë,é…\n", 1000)), CSV, "user")
+	for _, r := range records[1:] {
+		if string(r.Value) != `{"user":"Zoë","item":"é…"}` {
+			t.Fatalf("behind a letter cut in two: %s", r.Value)
+		}
+	}
+	if len(records) != 1001 {
+		t.Errorf("a letter cut in two: %d records", len(records))
+	}
+	records, _ = scan(t, write(t, "x.jsonl", "{\"user\":\"K\xe4se\"}\n"), JSONL, "user")
 	if len(records) != 1 || string(records[0].Value) != `{"user":"Käse"}` {
 		t.Errorf("JSON Lines: %v", records)
 	}
@@ -113,7 +134,8 @@ func TestNotOurFiles(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	for _, text := range []string{"1|2|3\n4|5|6\n", "user|item\n1 |2\n", "1 | 2 | 3\n4 | 5 | 6\n", "xml,y\n1,2\n"} {
+	for _, text := range []string{"1|Toy Story (1995)|a\n2|Heat (1995)|b\n",
+		"1|2|3\n4|5|6\n", "user|item\n1 |2\n", "1 | 2 | 3\n4 | 5 | 6\n", "xml,y\n1,2\n"} {
 		if _, err := ReadProfile(write(t, "x", text), CSV, 10); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -152,6 +174,45 @@ func TestAlmostJSON(t *testing.T) {
 		}
 		if got := p.Skipped.Causes[0].Got; !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// blanks gives line feeds without an end, and counts them.
+type blanks struct{ given int }
+
+func (b *blanks) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '\n'
+	}
+	b.given += len(p)
+	if b.given > 100*headerBytes {
+		return 0, errBlanks
+	}
+	return len(p), nil
+}
+
+var errBlanks = errors.New("read too far")
+
+// TestBlankEnd: empty lines behind the header, or behind what may be totals, are not held to see whether a row comes.
+func TestBlankEnd(t *testing.T) {
+	for _, text := range []string{"user,item\n", "user,item\nu1,a\nTotal,\n"} {
+		end := new(blanks)
+		c := &csvReader{r: io.MultiReader(strings.NewReader(text), end), line: 1, Comma: ','}
+		if text == "user,item\n" {
+			c.findHeader()
+		} else {
+			for range 3 {
+				if _, _, bad, err := c.read(); bad != nil || err != nil {
+					t.Fatal(bad, err)
+				}
+			}
+			if c.atEnd() {
+				t.Error("the end is seen")
+			}
+		}
+		if end.given == 0 || end.given > 4*headerBytes {
+			t.Errorf("%q: %d bytes are read", text, end.given)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // letters makes text of Windows-1252, as spreadsheets write it in western Europe, UTF-8. The first letter beyond ASCII
-// decides: if it is UTF-8, the text is left as it is, whatever follows. Latin-1 is read so, too.
+// decides: if it is UTF-8, the text is left as it is, whatever follows. Else what is UTF-8 behind it stays so: the
+// first may be half of a letter, where a program cut a text. Latin-1 is read so, too.
 type letters struct {
 	decided, isWindows bool
 }
@@ -32,16 +33,21 @@ func (l *letters) Transform(dst, src []byte, atEOF bool) (written, read int, err
 			continue
 		}
 		b := src[read]
+		if b >= utf8.RuneSelf && !utf8.FullRune(src[read:]) && !atEOF {
+			return written, read, transform.ErrShortSrc
+		}
+		_, size := utf8.DecodeRune(src[read:])
 		if b >= utf8.RuneSelf && !l.decided {
-			if !utf8.FullRune(src[read:]) && !atEOF {
-				return written, read, transform.ErrShortSrc
-			}
-			_, size := utf8.DecodeRune(src[read:])
 			l.decided, l.isWindows = true, size == 1 && isLetter(b)
 			continue
 		}
 		if written+utf8.UTFMax > len(dst) {
 			return written, read, transform.ErrShortDst
+		}
+		if size > 1 {
+			written += copy(dst[written:], src[read:read+size])
+			read += size
+			continue
 		}
 		if charmap.Windows1252.DecodeByte(b) == utf8.RuneError {
 			dst[written] = b // what Windows-1252 does not have stays no UTF-8

@@ -80,12 +80,46 @@ func (s spelling) plain(cell string) string {
 	return strings.TrimPrefix(sign, "+") + money
 }
 
-// isPlain reports whether a cell has nothing but what programs write in numbers, or letters.
+// isPlain reports whether a cell has nothing but what programs write in numbers, or letters. What begins with a letter
+// is no number.
 func isPlain(cell string) bool {
+	if b := cell[0] | 0x20; 'a' <= b && b <= 'z' {
+		return true
+	}
 	for i := range len(cell) {
 		if b := cell[i]; b >= 0x80 || strings.IndexByte(" '(),%$", b) >= 0 {
 			return false
 		}
 	}
 	return strings.Count(cell, ".") < 2
+}
+
+// Numbers with a mark that groups thousands for certain, and those with the same mark once, by the mark.
+var marks = []struct{ groups, once *regexp.Regexp }{
+	{regexp.MustCompile(`^\D*\d{1,3}((\.\d{3}){2,}(,\d+)?|(\.\d{3})+,\d+)\D*$`),
+		regexp.MustCompile(`^\D*[1-9]\d{0,2}\.\d{3}\D*$`)},
+	{regexp.MustCompile(`^\D*\d{1,3}((,\d{3}){2,}(\.\d+)?|(,\d{3})+\.\d+)\D*$`),
+		regexp.MustCompile(`^\D*[1-9]\d{0,2},\d{3}\D*$`)},
+}
+
+// TwoMarks returns two numbers of a file of text whose mark groups thousands in one and is read as a decimal one in the
+// other, which is a thousand times too small then: 1.234.567 and 1.234. They are empty without such.
+func (c *Column) TwoMarks() (grouped, once string) {
+	if c.profile.spelling == programs {
+		return "", ""
+	}
+	for _, m := range marks {
+		grouped, once = "", ""
+		for value := range c.values {
+			if number := c.profile.plain(value); m.groups.MatchString(value) && number != value {
+				grouped = max(grouped, value)
+			} else if m.once.MatchString(value) && strings.Contains(number, ".") {
+				once = max(once, value)
+			}
+		}
+		if grouped != "" && once != "" {
+			return grouped, once
+		}
+	}
+	return "", ""
 }

@@ -85,6 +85,12 @@ func TestWrittenTimes(t *testing.T) {
 			t.Errorf("%q is %v", text, got)
 		}
 	}
+	for _, text := range []string{"4.12.1", "10.15.7", "12-34-56", "123-45-6789", "10.0.0.1", "Marvel 12", "Octavia 3",
+		"12-abc-34", "192.168.1"} {
+		if LooksLikeTime(text) {
+			t.Errorf("%q looks like a time", text)
+		}
+	}
 	for i := range 100 { // no text is too short
 		_, _ = parseTime(fmt.Sprintf("%0*d", i, 1)[min(1, i):])
 	}

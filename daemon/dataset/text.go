@@ -200,8 +200,10 @@ var textKinds = []struct{ begin, what, remedy string }{
 	{"insert into ", "SQL", "export its table as CSV"},
 }
 
-// vowpalLine matches a line of Vowpal Wabbit: a label, and names behind a bar that touches its namespace.
-var vowpalLine = regexp.MustCompile(`^[+-]?\d+(\.\d+)?( [^|,;\t]*)?\|[A-Za-z]\w*(:[\d.]+)? [^|]`)
+// vowpalLine matches a line of Vowpal Wabbit: a label, and names behind a bar that touches its namespace. Where the bar
+// touches the number before it, it separates cells, as in u.item of MovieLens.
+var vowpalLine = regexp.MustCompile(
+	`^[+-]?\d+(\.\d+)?( \d+(\.\d+)?)? [^ |,;\t]*\|[A-Za-z]\w*(:[\d.]+)? [^|]`)
 
 // noRows says of the beginning of a text why it holds no rows, "" if it may.
 func noRows(begin []byte) string {

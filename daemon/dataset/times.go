@@ -76,10 +76,22 @@ func parseTime(text string) (time.Time, bool) {
 		return parseOneOf(dottedLayouts, text)
 	case isDigit(0) && text[min(len("20060102"), len(text)-1)] == 'T':
 		return parseOneOf([]string{compactLayout}, text)
-	case strings.ContainsAny(text, "0123456789") && monthName.MatchString(text):
+	case isNamed(text):
 		return parseOneOf(namedLayouts, withOffset(text))
 	}
 	return time.Time{}, false
+}
+
+// isNamed reports whether a text has the name of a month where namedLayouts have it, without a look at all of a text
+// that begins with a digit or a small letter.
+func isNamed(text string) bool {
+	switch {
+	case '0' <= text[0] && text[0] <= '9':
+		return strings.ContainsAny(text[1:3], " -/") && monthName.MatchString(text[:min(len(text), len("02/Jan"))])
+	case text[0] < 'A' || 'Z' < text[0]:
+		return false
+	}
+	return strings.ContainsAny(text, "0123456789") && monthName.MatchString(text)
 }
 
 func parseOneOf(layouts []string, text string) (time.Time, bool) {
@@ -113,9 +125,13 @@ func withOffset(text string) string {
 	return text
 }
 
-// likeTime matches what looks like a time that parseTime may not read.
-var likeTime = regexp.MustCompile(`^\d{1,4}[/.-](\d{1,2}|[A-Za-z]{3,9})[/.-]\d{1,4}([ Tt:]|$)|^\d{1,2}:\d\d(:\d\d)?\b|` +
-	`\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\b.*\d`)
+// likeTime matches what looks like a time that parseTime may not read. Three numbers are a day where one of them is a
+// year, or slashes are between them: 4.12.1 is a version, and 12-34-56 a code.
+var likeTime = regexp.MustCompile(`^\d{1,2}[/.-](\d{1,2}|[A-Za-z]{3,9})[/.-]\d{4}([ Tt:]|$)|` +
+	`^\d{4}[/.-](\d{1,2}|[A-Za-z]{3,9})[/.-]\d{1,2}([ Tt:]|$)|^\d{1,2}/\d{1,2}/\d\d([ ,]|$)|^\d{1,2}:\d\d(:\d\d)?\b|` +
+	`^\d{1,2}[/.-](?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[/.-]\d\d([ Tt:]|$)|` +
+	`\b(Jan(uary)?|Feb(ruary)?|Mar(ch)?|Apr(il)?|May|June?|July?|Aug(ust)?|Sept?(ember)?|Oct(ober)?|Nov(ember)?|` +
+	`Dec(ember)?)\b.*\d`)
 
 // LooksLikeTime reports whether a text seems to be a time, in whatever form.
 func LooksLikeTime(text string) bool { return len(text) <= maxTimeText && likeTime.MatchString(text) }

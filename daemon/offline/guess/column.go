@@ -114,6 +114,10 @@ func (c *column) isUnreadTime() bool {
 		return false
 	}
 	like, all := 0, 0
+	if c.distinct <= fewNumbers && c.Present >= rowsPerName*c.distinct && !slices.ContainsFunc(c.Values(),
+		func(value string) bool { return !clock.MatchString(value) }) {
+		return false // such as the hours of shows, which are names
+	}
 	for i, value := range c.HeadValues() {
 		if all += c.CountOf(i); dataset.LooksLikeTime(value) {
 			like += c.CountOf(i)
@@ -130,6 +134,9 @@ func (c *column) unreadWhy() string {
 	}
 	return fmt.Sprintf("times in a form that is not read, such as %s: write 2024-01-31 12:00:00", example)
 }
+
+// clock matches a time of a day.
+var clock = regexp.MustCompile(`^\d{1,2}:\d\d(:\d\d)?$`)
 
 // slashed matches a date that begins with its day, or with its month.
 var slashed = regexp.MustCompile(`^\d{1,2}[/-]\d{1,2}[/-]\d`)
@@ -209,6 +216,8 @@ func (g *guess) nameUse(c *column) (use, why string) {
 	case c.Numbers == n && c.Whole == n && (c.Padded > 0 || c.Quoted == 0):
 		use, why = g.whole(c.Column, c.isName, c.isQuantity)
 		return use, why + c.noTimeWhy()
+	case c.Numbers == n && twoMarks(c.Column) != "":
+		return leftOut, twoMarks(c.Column)
 	case c.Numbers == n && c.Quoted == 0:
 		return "numeric", fmt.Sprintf("numbers from %g to %g", c.Min, c.Max) + c.noTimeWhy()
 	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
@@ -217,6 +226,15 @@ func (g *guess) nameUse(c *column) (use, why string) {
 		return leftOut, c.noNameWhy()
 	}
 	return "", ""
+}
+
+// twoMarks says of numbers that some have marks between thousands that others may have as a decimal mark, "" of others.
+func twoMarks(c *dataset.Column) string {
+	if grouped, once := c.TwoMarks(); grouped != "" {
+		return fmt.Sprintf("it has %s, and %s may be more than a thousand or a fraction: write numbers without marks "+
+			"between thousands", quoted(grouped), quoted(once))
+	}
+	return ""
 }
 
 // noTimeWhy says of numbers that are called as times are that they are none.

@@ -45,6 +45,9 @@ var (
 	likelyNo = []string{"no", "n", "not", "false", "f", "negative", "neg", "bad", "loss", "lost", "off", "dislike",
 		"inactive", "fail", "failed", "failure", "none", "nein", "non", "não", "нет", "falsch", "faux", "falso", "ham",
 		"down", "👎", "✗", "✘", "☐", "❌"}
+	// happens are those of likelyYes that happen to what is active or good else.
+	happens  = []string{"click", "clicked", "bought", "churned", "fraud", "spam", "won", "win"}
+	ofLevels = []string{"rating", "ratings", "stars", "score", "scores", "level", "grade"}
 )
 
 // sentinel is a number that means "no value" in old files, where it is the only one below zero.
@@ -278,11 +281,15 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
 	case whyClasses != "" && distinct > 2:
 		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), whyClasses
-	case whyClasses == "" && distinct > 2 && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
+	case whyClasses == "" && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels &&
+		(distinct > 2 || c.Pointed > 0 || c.Max > 2 && areLevels(c)):
 		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(
 			c.Max), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
-	case distinct == 2 && c.Lists == 0 && (c.Numbers == 0 || c.Whole == n):
+	case distinct == 2 && c.Lists == 0 && c.Pointed == 0 && (c.Numbers == 0 || c.Whole == n):
 		g.twoLabels(c)
+	case c.Numbers == n && twoMarks(c) != "":
+		return &report.ExitError{Code: report.ExitUsage, Key: "--label",
+			Err: fmt.Errorf("offline: the column %q is no label: %s", c.Name, twoMarks(c))}
 	case c.Numbers == n && g.largeLabels(c):
 		return &report.ExitError{
 			Code: report.ExitUsage,
@@ -365,21 +372,33 @@ func (g *guess) namesIn(c *dataset.Column) []string {
 	return classes
 }
 
-// twoLabels makes the task binary for two names. The one that counts as 1 is that which means yes, of two that do not
-// say it the one whose other means no, of numbers the larger, and else the rarer.
+// areLevels reports whether a label is called as levels are, of which the rows looked at may have two.
+func areLevels(c *dataset.Column) bool {
+	return slices.ContainsFunc(wordsOf(c.Name), func(word string) bool { return slices.Contains(ofLevels, word) })
+}
+
+// twoLabels makes the task binary for two names. The one that counts as 1 is that which means yes, of two such the one
+// that happens, of two that do not say it the one whose other means no, of numbers the larger, and else the rarer.
 func (g *guess) twoLabels(c *dataset.Column) {
 	no, yes := c.Values()[0], c.Values()[1] // numbers by size
 	why := "which is the larger"
 	means := func(name string, words []string) bool { return slices.Contains(words, strings.ToLower(name)) }
+	yesWords, noWords := likelyYes, likelyNo
+	switch {
+	case means(no, likelyYes) && means(yes, likelyYes):
+		yesWords = happens
+	case means(no, likelyNo) && means(yes, likelyNo), strings.EqualFold(no, "f"), strings.EqualFold(yes, "f"):
+		noWords = nil // F is false where T is the other, which means yes, and else a woman or a grade
+	}
 	numbers, values := c.HeadNumbers(), c.HeadValues()
 	of := func(name string) float64 { return numbers[slices.Index(values, name)] }
 	switch {
 	case of(no) < of(yes):
 	case of(yes) < of(no):
 		no, yes = yes, no
-	case means(no, likelyYes), means(yes, likelyNo) && !means(yes, likelyYes):
+	case means(no, yesWords) && !means(yes, yesWords), means(yes, noWords) && !means(yes, yesWords):
 		no, yes, why = yes, no, "by its meaning"
-	case means(yes, likelyYes), means(no, likelyNo):
+	case means(yes, yesWords) && !means(no, yesWords), means(no, noWords):
 		why = "by its meaning"
 	default:
 		if why = "the rarer of them"; c.Count(no) < c.Count(yes) {

@@ -246,7 +246,7 @@ func (g *guess) yaml(o *Options) string {
 	}
 	y.line("storage: {path: state}")
 	y.line("models:")
-	y.line("  - name: %s", o.Model)
+	y.line("  - name: %s", plainName(o.Model))
 	g.writeInput(&y, topic, o)
 	y.line("    schema:")
 	g.writeLabel(&y)
@@ -445,6 +445,20 @@ func (g *guess) schedule() (every time.Duration, events, first int) {
 	perSecond := int(offline.Clock{}.Rate())
 	every = max(30*time.Second, time.Duration((events+perSecond-1)/perSecond)*time.Second)
 	return every, events, min(events, mostFirstEvents, max(fewestEvents, g.total/mostRefits))
+}
+
+// yamlWord matches what some versions of YAML read as something else than text.
+var yamlWord = regexp.MustCompile(`^(?i:null|true|false|yes|no|on|off|y|n|~|)$|^\d+-\d+-\d+$`)
+
+// plainName writes the name of a model without quotes where YAML has it as text.
+func plainName(name string) string {
+	number := strings.ReplaceAll(name, "_", "")
+	_, notNumber := strconv.ParseFloat(number, 64)
+	_, notWhole := strconv.ParseInt(number, 0, 64)
+	if yamlWord.MatchString(name) || (notNumber == nil || notWhole == nil) && !unicode.IsLetter(rune(name[0])) {
+		return quoted(name)
+	}
+	return name
 }
 
 // quoted writes a name as YAML has it, in double quotes, which are JSON's.

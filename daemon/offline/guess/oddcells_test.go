@@ -3,12 +3,16 @@ package guess
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/refitd/refitd/daemon/offline/offlinetest"
+	"github.com/refitd/refitd/daemon/report"
 )
 
 // oddFile returns a file whose columns have an odd cell in one row each: numbers, times and labels.
@@ -74,8 +78,12 @@ func TestInitOfTwoLabels(t *testing.T) {
 		{"👎", "👍"}: "👍 counts as 1, by its meaning", {"FALSCH", "WAHR"}: "WAHR counts as 1, by its meaning",
 		{"lost", "kept"}: "kept counts as 1, by its meaning", {"a", "b"}: "a counts as 1, the rarer of them",
 		{"0", "100"}: "100 counts as 1, which is the larger", {"2", "1"}: "2 counts as 1, which is the larger",
-		{"100%", "20%"}: "100% counts as 1, which is the larger",
-		{"-1", "+1"}:    "+1 counts as 1, which is the larger", {"+1", "0"}: "it is 0 or 1, or false or true",
+		{"active", "churned"}: "churned counts as 1, by its meaning", {"good", "spam"}: "spam counts as 1, by its meaning",
+		{"fraud", "active"}: "fraud counts as 1, by its meaning", {"F", "T"}: "T counts as 1, by its meaning",
+		{"F", "M"}: "F counts as 1, the rarer of them", {"A", "F"}: "A counts as 1, the rarer of them",
+		{"failed", "none"}: "failed counts as 1, the rarer of them",
+		{"100%", "20%"}:    "100% counts as 1, which is the larger",
+		{"-1", "+1"}:       "+1 counts as 1, which is the larger", {"+1", "0"}: "it is 0 or 1, or false or true",
 	} {
 		var b strings.Builder
 		b.WriteString("user,label\n")
@@ -136,6 +144,111 @@ func TestInitOfTimesNotRead(t *testing.T) {
 		}
 		if !sameEvents(t, offlinetest.WriteFile(t, "x.csv", b.String()), "clicked") {
 			t.Errorf("no configuration of %s", layout)
+		}
+	}
+}
+
+// TestInitOfTwoLevels: two levels of a rating are levels of it, and numbers with a point are labels in JSON as numbers
+// alone.
+func TestInitOfTwoLevels(t *testing.T) {
+	for name, c := range map[string]struct{ row, want string }{
+		"x.csv":   {"u%d,%d\n", "ordinal"},
+		"x.jsonl": {`{"user":"u%d","rating":%d.0}` + "\n", "ordinal"},
+		"y.jsonl": {`{"user":"u%d","label":%d0.0}` + "\n", "regression"},
+		"z.csv":   {"u%d,%d0\n", "binary"},
+	} {
+		var b strings.Builder
+		if strings.HasSuffix(name, ".csv") {
+			b.WriteString("user,rating\n")
+		}
+		for i := range 300 {
+			fmt.Fprintf(&b, c.row, i%7, 4+i%2)
+		}
+		label := "rating"
+		if name == "y.jsonl" {
+			label = "label"
+		}
+		if _, m := guesses(t, name, b.String(), Options{}); m.Schema.Task != c.want {
+			t.Errorf("%s: %s, want %s", name, m.Schema.Task, c.want)
+		}
+		if !sameEvents(t, offlinetest.WriteFile(t, name, b.String()), label) {
+			t.Errorf("no events of %s", name)
+		}
+	}
+}
+
+// TestInitOfTwoMarks: a mark that groups thousands in one number and is a decimal one in another makes no numbers.
+func TestInitOfTwoMarks(t *testing.T) {
+	for name, c := range map[string]struct {
+		separator string
+		values    []string
+		numeric   bool
+	}{
+		"thousands of tabs":         {"\t", []string{"999", "1,%03d", "1,234,%03d"}, false},
+		"points of thousands":       {";", []string{"999", "1.%03d", "1.234.%03d"}, false},
+		"cents":                     {"\t", []string{"$1,%03d", "$1,234.%03d"}, false},
+		"fractions":                 {"\t", []string{"999", "1,%03d"}, true},
+		"fractions below thousands": {";", []string{"0.%03d", "1.234.%03d"}, true},
+		"points and commas":         {";", []string{"1.234.%03d", "12,%03d"}, true},
+		"thousands of commas":       {",", []string{"999", `"1,%03d"`, `"1,234,%03d"`}, true},
+	} {
+		var b strings.Builder
+		b.WriteString(strings.ReplaceAll("user,amount,clicked\n", ",", c.separator))
+		for i := range 300 {
+			value := c.values[i%len(c.values)]
+			if strings.Contains(value, "%") {
+				value = fmt.Sprintf(value, i)
+			}
+			fmt.Fprintln(&b, strings.Join([]string{fmt.Sprint("u", i%7), value, fmt.Sprint(i % 3 % 2)}, c.separator))
+		}
+		g, m := guesses(t, "x.csv", b.String(), Options{})
+		if says := fmt.Sprint(g["fields"]); len(m.Schema.Numeric) == 1 != c.numeric ||
+			strings.Contains(says, "more than a thousand or a fraction") == c.numeric {
+			t.Errorf("%s: %s", name, says)
+		}
+	}
+}
+
+// TestInitOfMarkedTimes: times that a spreadsheet wrote with marks are read as what init takes them for.
+func TestInitOfMarkedTimes(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("user,ts,clicked\n")
+	for i := range 300 {
+		fmt.Fprintf(&b, "u%d,\"1,700,%03d,000\",%d\n", i%7, i, i%3%2)
+	}
+	if _, m := guesses(t, "x.csv", b.String(), Options{}); m.Schema.Time != "ts" {
+		t.Fatalf("schema %+v", m.Schema)
+	}
+	if !sameEvents(t, offlinetest.WriteFile(t, "x.csv", b.String()), "clicked") {
+		t.Error("no events")
+	}
+}
+
+// TestInitOfVersionsAndHours: versions, and hours that come back, are names and no times.
+func TestInitOfVersionsAndHours(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("app,slot,clicked\n")
+	for i := range 300 {
+		fmt.Fprintf(&b, "4.%d.1,%02d:30,%d\n", i%7, i%5, i%3%2)
+	}
+	if _, m := guesses(t, "x.csv", b.String(), Options{}); fmt.Sprint(m.Schema.Categorical) != "[app slot]" {
+		t.Errorf("schema %+v", m.Schema)
+	}
+}
+
+// TestInitOfNamesOfYAML: a file called as YAML calls something else than text is quoted, and another is not.
+func TestInitOfNamesOfYAML(t *testing.T) {
+	for name, want := range map[string]string{"null": `"null"`, "true": `"true"`, "123": `"123"`, "yes": `"yes"`,
+		"0x1f": `"0x1f"`, "1e5": `"1e5"`, "1_000": `"1_000"`, "2024-01-02": `"2024-01-02"`, "No": `"no"`, "~": "model",
+		"ratings": "ratings", "inf": "inf", "nan": "nan", "2024-sales": "2024-sales", "u1": "u1", "100k": "100k"} {
+		text := offlinetest.WriteFile(t, name+".csv", "user,clicked\n"+strings.Repeat("u1,0\nu2,1\n", 50))
+		output := filepath.Join(t.TempDir(), "out.yaml")
+		if err := Init(Options{Data: text, Output: output}, report.NewEmitter(io.Discard, true)); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if yaml, err := os.ReadFile(output); err != nil || !strings.Contains(string(yaml), "\n  - name: "+want+"\n") {
+			t.Errorf("%s: %v\n%s", name, err, yaml)
 		}
 	}
 }
