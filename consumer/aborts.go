@@ -9,8 +9,9 @@ import (
 
 // Which records of an answer were aborted is said by a list before them, which no CRC covers. The markers at the ends
 // of transactions say it too, and a CRC covers them. So the list is believed of transactions that end in the answer, if
-// their markers say the same. An answer is cut before the first one that does not end in it: the next one begins there.
-// One that is longer than an answer, or has no marker any more, is believed after a second answer.
+// their markers say the same. An answer is cut before the first one that does not end in it, and the next one begins
+// there, unless that leaves less than half of it: then all of it is believed after a second answer. What was believed of
+// a transaction holds until its marker, so one of many answers is asked about once.
 
 // An AbortedTransaction is a range of offsets of one producer that ends at its next abort marker.
 type AbortedTransaction struct {
@@ -23,14 +24,22 @@ type running struct {
 	at      int // bytes of the answer before it
 	base    int64
 	aborted bool
+	known   bool // it was believed of an answer before
 }
 
-// undecided looks at the transactions in the first bytes of the records that are not below an offset. The oddity has
-// no kind if those that end in them do as the list says; sound is then where the first one begins that does not end.
-func (a *partitionResponse) undecided(bytes int, from int64) oddity {
+// undecided looks at the transactions in the first bytes of the records that are not below an offset, at which those in
+// known were running: whether they are aborted, by producer. The oddity has no kind if those that end do as the list and
+// known say; sound is then where the first one begins that does neither end nor was known. left are those that run on.
+func (a *partitionResponse) undecided(bytes int, from int64, known map[int64]bool) (o oddity, left map[int64]bool) {
 	list := a.aborted
 	var open map[int64]bool     // producers inside a transaction that is said to be aborted
 	var begun map[int64]running // by producer
+	for producer, aborted := range known {
+		if begun == nil {
+			begun = make(map[int64]running, len(known))
+		}
+		begun[producer] = running{base: from, aborted: aborted, known: true}
+	}
 	for rest := a.records[:bytes]; ; {
 		batch, after, ok, err := cutBatch(rest)
 		if err != nil || !ok {
@@ -46,14 +55,14 @@ func (a *partitionResponse) undecided(bytes int, from int64) oddity {
 			}
 			open[list[0].Producer], list = true, list[1:]
 		}
-		was, known := begun[h.producer]
-		now := running{bytes - len(rest), h.base, open[h.producer]}
+		was, runs := begun[h.producer]
+		now := running{at: bytes - len(rest), base: h.base, aborted: open[h.producer]}
 		if h.attributes&attrControl != 0 {
 			abort, ok := abortMarker(batch)
-			if known && ok && abort != was.aborted {
-				return oddity{kind: refusedAborted, at: was.base, sound: was.at,
+			if runs && ok && abort != was.aborted {
+				return oddity{kind: refusedAborted, at: was.base, sound: min(was.at, firstOf(begun, bytes).at),
 					text: fmt.Sprintf("the transaction of producer %d at %d is said to be aborted: %t; its marker says %t",
-						h.producer, was.base, was.aborted, abort)}
+						h.producer, was.base, was.aborted, abort)}, nil
 			}
 			delete(begun, h.producer)
 			delete(open, h.producer)
@@ -61,23 +70,42 @@ func (a *partitionResponse) undecided(bytes int, from int64) oddity {
 			if begun == nil {
 				begun = make(map[int64]running)
 			}
-			if !known {
+			if !runs {
 				begun[h.producer] = now
 			} else if was.aborted != now.aborted {
-				return oddity{kind: refusedAborted, at: was.base, sound: was.at,
+				return oddity{kind: refusedAborted, at: was.base, sound: min(was.at, firstOf(begun, bytes).at),
 					text: fmt.Sprintf("the transaction of producer %d at %d is said to be aborted from %d on",
-						h.producer, was.base, h.base)}
+						h.producer, was.base, h.base)}, nil
 			}
 		}
 		rest = after
 	}
+	for producer, t := range begun {
+		if left == nil {
+			left = make(map[int64]bool, len(begun))
+		}
+		left[producer] = t.aborted
+	}
+	first := firstOf(begun, bytes)
+	return oddity{sound: first.at, at: first.base}, left
+}
+
+// firstOf returns the first of the transactions that were not known before, or one that begins behind so many bytes.
+func firstOf(begun map[int64]running, bytes int) running {
 	first := running{at: bytes}
 	for _, t := range begun {
-		if t.at < first.at {
+		if !t.known && t.at < first.at {
 			first = t
 		}
 	}
-	return oddity{sound: first.at, at: first.base}
+	return first
+}
+
+// follow takes up in seen which transactions run on behind an answer, all of which is believed.
+func (a *partitionResponse) follow(from int64, seen *Numbers) {
+	_, left := a.undecided(len(a.records), from, seen.runningAt(from))
+	a.next, a.left = extent(a.records, from), left
+	seen.run(a.next, left)
 }
 
 // abortMarker reports whether a control batch ends a transaction by aborting it; ok is false if it ends none.
@@ -96,20 +124,20 @@ func abortMarker(batch []byte) (abort, ok bool) {
 }
 
 // decide adds to what is odd of an answer what is of its list of aborted transactions, and cuts the answer where that
-// is enough.
-func (a *partitionResponse) decide(o oddity, from int64) oddity {
+// leaves half of it.
+func (a *partitionResponse) decide(o oddity, from int64, known map[int64]bool) oddity {
 	bytes := len(a.records)
 	if o.kind != "" {
 		bytes = o.sound
 	}
-	u := a.undecided(bytes, from)
+	u, _ := a.undecided(bytes, from, known)
 	switch {
 	case o.kind != "":
 		o.sound = u.sound
 		return o
 	case u.kind != "" || u.sound == bytes:
 		return u
-	case extent(a.records[:u.sound], from) > from:
+	case 2*u.sound >= bytes && extent(a.records[:u.sound], from) > from:
 		a.records = a.records[:u.sound]
 		return oddity{}
 	}

@@ -36,15 +36,21 @@ func (a *Answer) Odd(seen *Numbers) string {
 	r := a.response()
 	o := r.odd(a.From, a.From, seen)
 	if a.Committed && o.kind == "" {
-		if u := r.undecided(len(a.Records), a.From); u.sound < len(a.Records) {
+		if u, _ := r.undecided(len(a.Records), a.From, seen.runningAt(a.From)); u.sound < len(a.Records) {
 			return cmp.Or(u.text, "a transaction does not end in the answer")
 		}
+		r.follow(a.From, seen)
 	}
 	return o.text
 }
 
 // Noted takes up in seen what is believed after a second answer.
-func (a *Answer) Noted(seen *Numbers) { seen.noteAll(a.Records, a.From) }
+func (a *Answer) Noted(seen *Numbers) {
+	seen.noteAll(a.Records, a.From)
+	if a.Committed {
+		a.response().follow(a.From, seen)
+	}
+}
 
 // ConfirmedBy reports whether a second answer to the same question says of all that a has what a says.
 func (a *Answer) ConfirmedBy(b *Answer) bool {

@@ -158,6 +158,9 @@ type partitionResponse struct {
 	records   []byte               // aliases the response
 
 	unconfirmed error // why there is nothing in it to be used, nil if there is
+
+	next int64          // the offset behind it, once it was followed
+	left map[int64]bool // transactions that run on there, by producer, with whether they are aborted
 }
 
 // release gives the buffer of the response back when its last holder calls it; nothing that aliases it may be used any

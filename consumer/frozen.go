@@ -30,10 +30,14 @@ func (c *Consumer) lookAtEnds(ctx context.Context) {
 	var frozen []*partition
 	c.mu.Lock()
 	for tp, p := range c.parts {
-		s := &p.silence
+		s, visible := &p.silence, p.stable
+		if c.opts.Isolation == ReadUncommitted {
+			visible = p.end
+		}
 		switch {
 		case c.blocked.Load() > 0 || p.halted != "" || p.waiting || p.leader < 0 || p.end < 0 || p.fetched >= p.until ||
-			p.pause.reason != "" || p.problem != "" || s.since.IsZero():
+			p.pause.reason != "" || p.problem != "" || s.since.IsZero(),
+			visible > p.fetched: // it waits for its turn: answers are full with other partitions, or of tiered storage
 			*s = silence{since: now}
 		case s.end > p.fetched && p.answered.Sub(s.looked) > 2*c.opts.MaxWait: // the answer is to a later question
 			frozen = append(frozen, p)

@@ -126,6 +126,12 @@ func (c *Consumer) answer(ctx context.Context, broker int32,
 		b := s.broker(broker)
 		if res, answers, seq := b.find(questions); res != nil {
 			s.mu.Unlock()
+			for i := range answers { // the next ones may be asked of the broker by this member
+				if q := find(questions, &answers[i]); q != nil {
+					q.p.numbers.noteAll(answers[i].records, q.from)
+					q.p.numbers.run(answers[i].next, answers[i].left)
+				}
+			}
 			c.seen(questions, answers, seq)
 			return res, answers, true, nil
 		}
