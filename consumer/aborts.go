@@ -10,8 +10,8 @@ import (
 // Which records of an answer were aborted is said by a list before them, which no CRC covers. The markers at the ends
 // of transactions say it too, and a CRC covers them. So the list is believed of transactions that end in the answer, if
 // their markers say the same. An answer is cut before the first one that does not end in it, and the next one begins
-// there, unless that leaves less than half of it: then all of it is believed after a second answer. What was believed of
-// a transaction holds until its marker, so one of many answers is asked about once.
+// there, unless that leaves less than half of it: then all of it is believed after a second answer. What was believed
+// of a transaction holds until its marker, so one of many answers is asked about once.
 
 // An AbortedTransaction is a range of offsets of one producer that ends at its next abort marker.
 type AbortedTransaction struct {
@@ -27,19 +27,13 @@ type running struct {
 	known   bool // it was believed of an answer before
 }
 
-// undecided looks at the transactions in the first bytes of the records that are not below an offset, at which those in
-// known were running: whether they are aborted, by producer. The oddity has no kind if those that end do as the list and
-// known say; sound is then where the first one begins that does neither end nor was known. left are those that run on.
+// undecided looks at the transactions in the first bytes of the records that are not below an offset, at which those
+// in known were running: whether they are aborted, by producer. The oddity has no kind if those that end do as the list
+// and known say; sound is then where the first one begins that neither ends nor was known. left are those that run on.
 func (a *partitionResponse) undecided(bytes int, from int64, known map[int64]bool) (o oddity, left map[int64]bool) {
 	list := a.aborted
-	var open map[int64]bool     // producers inside a transaction that is said to be aborted
-	var begun map[int64]running // by producer
-	for producer, aborted := range known {
-		if begun == nil {
-			begun = make(map[int64]running, len(known))
-		}
-		begun[producer] = running{base: from, aborted: aborted, known: true}
-	}
+	var open map[int64]bool // producers inside a transaction that is said to be aborted
+	begun := knownFrom(known, from)
 	for rest := a.records[:bytes]; ; {
 		batch, after, ok, err := cutBatch(rest)
 		if err != nil || !ok {
@@ -80,14 +74,32 @@ func (a *partitionResponse) undecided(bytes int, from int64, known map[int64]boo
 		}
 		rest = after
 	}
+	first := firstOf(begun, bytes)
+	return oddity{sound: first.at, at: first.base}, runningOn(begun)
+}
+
+// knownFrom returns transactions that were known to run at an offset, by producer, nil for none.
+func knownFrom(known map[int64]bool, from int64) map[int64]running {
+	if len(known) == 0 {
+		return nil
+	}
+	begun := make(map[int64]running, len(known))
+	for producer, aborted := range known {
+		begun[producer] = running{base: from, aborted: aborted, known: true}
+	}
+	return begun
+}
+
+// runningOn returns by producer whether transactions are aborted, nil for none.
+func runningOn(begun map[int64]running) map[int64]bool {
+	if len(begun) == 0 {
+		return nil
+	}
+	left := make(map[int64]bool, len(begun))
 	for producer, t := range begun {
-		if left == nil {
-			left = make(map[int64]bool, len(begun))
-		}
 		left[producer] = t.aborted
 	}
-	first := firstOf(begun, bytes)
-	return oddity{sound: first.at, at: first.base}, left
+	return left
 }
 
 // firstOf returns the first of the transactions that were not known before, or one that begins behind so many bytes.

@@ -174,8 +174,8 @@ func (c *Consumer) confirm(ctx context.Context, questions []question, answers []
 	}
 }
 
-// askAgain fetches on another connection. A broker with a quota answers with nothing at first: that it allows one answer
-// does not say that it allows two.
+// askAgain fetches on another connection. A broker with a quota answers with nothing at first: that it allows one
+// answer does not say that it allows two.
 func (c *Consumer) askAgain(ctx context.Context, doubts []question) (*fetchResponse, []partitionResponse, error) {
 	for left := maxThrottle; ; {
 		res, second, err := c.fetchFrom(ctx, c.source.second, doubts)

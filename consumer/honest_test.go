@@ -142,8 +142,8 @@ func TestNumbersBehindHoles(t *testing.T) {
 	}
 }
 
-// TestNumbersOfManyProducers: those that come and go do not make one unknown that stays, and of more than are remembered
-// not every batch is asked about.
+// TestNumbersOfManyProducers: those that come and go do not make one unknown that stays, and of more than are
+// remembered not every batch is asked about.
 func TestNumbersOfManyProducers(t *testing.T) {
 	n, odd, unknown, base := new(Numbers), 0, 0, int64(0)
 	next := make(map[int64]int32)

@@ -52,7 +52,8 @@ type numbered struct {
 }
 
 func numberedOf(h *header, seen int64) numbered {
-	return numbered{h.base, seen, h.epoch, h.sequence, (h.sequence + h.lastDelta + 1) & math.MaxInt32} // they begin anew at 0
+	next := (h.sequence + h.lastDelta + 1) & math.MaxInt32 // they begin anew at 0
+	return numbered{h.base, seen, h.epoch, h.sequence, next}
 }
 
 // isNumbered reports whether the producer has numbered a batch; markers have no number.
