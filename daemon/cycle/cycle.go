@@ -182,10 +182,6 @@ func (c *Cycle) observe(of *Observation, i int) {
 	// 2. What the live model says, all before any part of it learns from the event.
 	o[evaluate.FoldIn] = alone.outcome
 	o[evaluate.Live] = c.mix(ev, i, prescored)
-	if c.ensemble.pooled != nil && c.ensemble.mixture != nil && of.counts.IsShared() && of.Stage == Whole &&
-		(c.publisher.published.Load() == nil || !prescored.Compared) {
-		c.ensemble.learnPooledLive(alone.outputs, ev)
-	}
 	if c.ensemble.sgd != nil {
 		o[evaluate.Baseline2] = evaluate.NumberOutcome(c.target, ev, c.ensemble.sgd.Value(), c.ensemble.value,
 			c.ensemble.targets)

@@ -131,35 +131,6 @@ func (e *ensemble) learnPooled(s *updates.Score, ev *event.Event) (loss float64)
 	return o.Judged(e.target.IsNumeric())
 }
 
-// learnPooledLive has the weights follow what the learners lose that the variants are made of, given the outputs of the
-// fold-in, while there is no update whose variants say it.
-func (e *ensemble) learnPooledLive(foldIn []float64, ev *event.Event) {
-	m := len(foldIn)
-	if l, ok := e.learner.(*experts.FoldIn); ok && !e.followsFactors(len(l.Slots.Items), m, e.config.Train.MaxBasis) {
-		return // where factors do not follow, those of learners that are behind nothing mislead
-	}
-	outputs := make([]float64, mixture.NumForms*mixture.Variant(m))
-	for i := range outputs {
-		outputs[i] = math.NaN()
-	}
-	for i, f := range mixture.PooledForms {
-		to := outputs[int(f)*m:][:m]
-		switch {
-		case f == mixture.FormFoldIn && e.champion != nil: // another one comes with the first refit
-			copy(to, foldIn)
-			continue
-		case f == mixture.FormFoldIn, f == mixture.FormNewton && !e.hasNoNames(): // versions have it without names alone
-			continue
-		}
-		for k, b := range e.experts {
-			if b.Name == pooledOf[i].part(e.config) && b.Target.Link == e.target.Link && len(e.predicted[k]) == m {
-				copy(to, e.predicted[k])
-			}
-		}
-	}
-	e.pooled.Learn(outputs, ev.Label, e.targets)
-}
-
 // isPooled reports whether the newest update has a part of the mixture in its sum. c.mu or reportMu is held.
 func (e *ensemble) isPooled(part string) bool {
 	for i, f := range mixture.PooledForms {
