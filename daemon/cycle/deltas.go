@@ -24,8 +24,15 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 		f.Forms[mixture.FormBlend] == nil && c.ensemble.isStackedBetter(mixture.BlendGain) {
 		return false
 	}
+	before := c.publisher.race.Chosen
 	c.publisher.chooseVariant(func(form mixture.Variant) bool { return f.Forms[form] != nil })
-	return c.publisher.race.Chosen == f.Form && c.publisher.prefersUpdates()
+	if c.publisher.race.Chosen != f.Form { // the update that follows sees that it changes
+		c.publisher.reportMu.Lock()
+		defer c.publisher.reportMu.Unlock()
+		c.publisher.race.Chosen = before
+		return false
+	}
+	return c.publisher.prefersUpdates()
 }
 
 // stale returns why deltas cannot encode the live model any more, or "". c.mu is held.

@@ -89,10 +89,11 @@ func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 		u.race.Chosen = f
 	}
 	// A sum whose factors deltas bring follows which of its parts is good, and takes the place of one that is not shown
-	// to be better. A fold-in of names stays: versions of it take histories.
+	// to be better, where consumers would have updates of it. A fold-in of names stays: versions of it take histories.
 	if f := u.race.Chosen; u.sumFollows && (variants[f].apart || u.hasNoNames()) &&
 		slices.Contains(mixture.PooledForms[:], f) && there(mixture.FormPool) &&
-		u.race.Pairs[mixture.FormPool][f].N >= updates.UpdateEvents {
+		u.race.Pairs[mixture.FormPool][f].N >= updates.UpdateEvents &&
+		u.race.Refits[mixture.FormPool].Prefers(false, variants[mixture.FormPool].apart) {
 		if _, errors := u.race.Difference(f, mixture.FormPool); errors <= 1 {
 			u.race.Chosen = mixture.FormPool
 		}
