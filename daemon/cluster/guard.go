@@ -227,11 +227,10 @@ func (g *guard) look(req *kmsg.FetchRequest, body []byte) error {
 	topics := again.Topics
 	again = *req
 	again.Topics, again.ForgottenTopics = topics, nil
-	res, err := g.ask(0, &again)
+	second, err := g.fetch(&again)
 	if err != nil {
 		return errUnconfirmed(err)
 	}
-	second := collect(&again, res.(*kmsg.FetchResponse))
 	for at, text := range odd {
 		if b := second[at]; b == nil || !answers[at].ConfirmedBy(b) {
 			if g.refused != nil {
@@ -243,6 +242,24 @@ func (g *guard) look(req *kmsg.FetchRequest, body []byte) error {
 		}
 	}
 	return err
+}
+
+// throttledFetches is how often a fetch is asked again that a quota answers with nothing. Chosen by hand.
+const throttledFetches = 5
+
+// fetch asks a witness for a fetch. A broker with a quota answers with no partitions at first; franz-go then waits for
+// as long as the broker says before it asks again.
+func (g *guard) fetch(req *kmsg.FetchRequest) (map[place]*consumer.Answer, error) {
+	for tries := 0; ; tries++ {
+		r, err := g.ask(0, req)
+		if err != nil {
+			return nil, err
+		}
+		res := r.(*kmsg.FetchResponse)
+		if len(res.Topics) > 0 || res.ThrottleMillis <= 0 || tries == throttledFetches {
+			return collect(req, res), nil
+		}
+	}
 }
 
 // answersOf reads the body of an answer to a fetch.

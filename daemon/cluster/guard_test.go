@@ -135,7 +135,8 @@ func TestGuardRefusesWhatASecondAnswerContradicts(t *testing.T) {
 	}
 }
 
-// TestGuardBelievesWhatIsSo: a log that begins within a batch is read as without it, with encryption and sign-in, too.
+// TestGuardBelievesWhatIsSo: a log that begins within a batch is read as without it, with encryption and sign-in, too,
+// and where a quota answers the second question with nothing at first.
 func TestGuardBelievesWhatIsSo(t *testing.T) {
 	t.Parallel()
 	const topic, batches = "t", 50
@@ -146,11 +147,20 @@ func TestGuardBelievesWhatIsSo(t *testing.T) {
 		kfake.Superuser("PLAIN", "u", "pw"),
 	}
 	signIn := config.SASL{Mechanism: "plain", Username: "u", Password: scalar.NewSecret("pw")}
+	var throttled atomic.Int32
+	quota := &liar.Network{Kinds: []kmsg.Key{kmsg.Fetch}, Answer: func(conn int, _ kmsg.Request, r kmsg.Response) {
+		if res := r.(*kmsg.FetchResponse); conn == 2 && throttled.Load() < 2 {
+			res.Topics, res.ThrottleMillis = nil, 50
+			throttled.Add(1)
+		}
+	}}
 	for name, c := range map[string]struct {
-		broker []kfake.Opt
-		kafka  config.Kafka
+		broker    []kfake.Opt
+		kafka     config.Kafka
+		throttled int32
 	}{
 		"plain":  {kafka: config.Kafka{}},
+		"quota":  {broker: []kfake.Opt{kfake.ListenFn(quota.Listen)}, throttled: 2},
 		"secure": {broker: secure, kafka: config.Kafka{TLS: config.TLS{Enabled: true, CAFile: file}, SASL: signIn}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,6 +187,9 @@ func TestGuardBelievesWhatIsSo(t *testing.T) {
 			}
 			if n != 10*batches-95 || refused.Load() != 0 {
 				t.Errorf("%d records, want %d; %d answers refused", n, 10*batches-95, refused.Load())
+			}
+			if n := throttled.Load(); n < c.throttled {
+				t.Errorf("%d answers throttled, want %d", n, c.throttled)
 			}
 		})
 	}
