@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -18,18 +17,9 @@ import (
 // summed returns a cycle whose consumers have a sum that deltas follow, after 3400 events of a list.
 func summed(t *testing.T, m *config.Model, isNumber bool) (*Cycle, []event.Event) {
 	t.Helper()
-	c, r := newCycle(t, m), rand.New(rand.NewPCG(3, 3))
-	list := branched(1, 5000, isNumber)
+	c, list := newCycle(t, m), branchedWithProduct(isNumber)
 	for i := range list {
 		ev := &list[i]
-		smooth := (ev.Numeric[0] - 5) * (ev.Numeric[1] - 0.5)
-		if isNumber {
-			ev.Label += 25 * smooth
-		} else if logit := 3*(2*ev.Label-1) + 2*smooth; r.Float64() < 1/(1+math.Exp(-logit)) {
-			ev.Label = 1
-		} else {
-			ev.Label = 0
-		}
 		switch {
 		case i < 1000 && i%3 == 0: // in the version, and in no event after it
 			if ev.Categorical[1] = "old"; !isNumber {

@@ -15,24 +15,29 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
+// branchedWithProduct returns 5000 events in which rules of if and else and a product decide.
+func branchedWithProduct(isNumber bool) []event.Event {
+	list, r := branched(1, 5000, isNumber), rand.New(rand.NewPCG(3, 3))
+	for i := range list {
+		ev := &list[i]
+		smooth := (ev.Numeric[0] - 5) * (ev.Numeric[1] - 0.5)
+		if isNumber {
+			ev.Label += 25 * smooth
+		} else if logit := 3*(2*ev.Label-1) + 2*smooth; r.Float64() < 1/(1+math.Exp(-logit)) {
+			ev.Label = 1
+		} else {
+			ev.Label = 0
+		}
+	}
+	return list
+}
+
 // TestUpdateFromPool: where rules of if and else and a product decide, updates become a sum of variants, which loses
 // less than each. A reader's outputs are the sum of theirs.
 func TestUpdateFromPool(t *testing.T) {
 	for _, isNumber := range []bool{false, true} {
 		m := branchedModel(isNumber)
-		c, r := newCycle(t, m), rand.New(rand.NewPCG(3, 3))
-		list := branched(1, 5000, isNumber)
-		for i := range list {
-			ev := &list[i]
-			smooth := (ev.Numeric[0] - 5) * (ev.Numeric[1] - 0.5)
-			if isNumber {
-				ev.Label += 25 * smooth
-			} else if logit := 3*(2*ev.Label-1) + 2*smooth; r.Float64() < 1/(1+math.Exp(-logit)) {
-				ev.Label = 1
-			} else {
-				ev.Label = 0
-			}
-		}
+		c, list := newCycle(t, m), branchedWithProduct(isNumber)
 		observeAll(c, list[:1000])
 		ch := mustRefit(t, c, sampleOf(list[:1000]))
 		ch.Version.Version = 1

@@ -1,7 +1,6 @@
 package shard_test
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -63,15 +62,7 @@ func TestAnyFieldOfARecord(t *testing.T) {
 			r := rig{t, daemontest.New(t)}
 			s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t,
 				sketch.Options{Seed: 7, Merges: true})
-			receiver, ended := r.receiver(trainer, 2), make(chan error, 1)
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() { ended <- receiver.Run(ctx, false) }()
-			defer func() {
-				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-			}()
+			r.running(t, trainer)
 			next := int64(0)
 			goesOn := func(after string) {
 				apply(t, s, 0, 20)

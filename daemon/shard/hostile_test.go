@@ -155,15 +155,7 @@ func TestHostileHeads(t *testing.T) {
 				sketch.Options{Seed: 7, Merges: true})
 			apply(t, s, 0, 100)
 			r.send(0, s, nil)
-			receiver, ended := r.receiver(trainer, 2), make(chan error, 1)
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() { ended <- receiver.Run(ctx, false) }()
-			defer func() {
-				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-			}()
+			r.running(t, trainer)
 			of := r.first('h')
 			var said map[string]any
 			if err := json.Unmarshal(of.Value, &said); err != nil {

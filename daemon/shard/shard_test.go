@@ -195,6 +195,21 @@ func (r rig) send(number int, s *sketch.Store, edit func(*shard.SenderOptions)) 
 	}
 }
 
+// running returns a receiver of two shards that runs until the test ends, without an error.
+func (r rig) running(t *testing.T, s *sketch.Store) *shard.Receiver {
+	t.Helper()
+	receiver, ended := r.receiver(s, 2), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { ended <- receiver.Run(ctx, false) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return receiver
+}
+
 func (r rig) receiver(s *sketch.Store, count int, edit ...func(*shard.ReceiverOptions)) *shard.Receiver {
 	o := shard.ReceiverOptions{
 		Kafka:   r.kafka(),

@@ -92,9 +92,12 @@ func (x *Lag) Add(loss, other, most float64) {
 	x.gain, x.squares = lagFade*x.gain+gain, lagFade*x.squares+gain*gain
 }
 
+// IsKnown reports whether there were enough events for what they lost to say something.
+func (x *Lag) IsKnown() bool { return x.n >= lagLeast }
+
 // IsLarge reports whether the other one has lost much less.
 func (x *Lag) IsLarge() bool {
-	return x.n >= lagLeast && x.gain > lagGain*x.loss && x.gain > lagErrors*math.Sqrt(x.squares)
+	return x.IsKnown() && x.gain > lagGain*x.loss && x.gain > lagErrors*math.Sqrt(x.squares)
 }
 
 // Gain is by how much less the other one has lost.

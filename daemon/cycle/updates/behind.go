@@ -84,7 +84,7 @@ func (b *Behind) After(has mixture.Variant) Behind {
 
 // HasChanged reports whether consumers lose so much more than they used to that what was better before says nothing.
 func (b *Behind) HasChanged() bool {
-	return b.usual.N > 0 && b.has.Mean() > changedTimes*mixture.Mean(&b.usual)
+	return b.has.IsKnown() && b.has.Mean() > changedTimes*mixture.Mean(&b.usual)
 }
 
 // Asks reports whether an update is asked for: at once where consumers have come to be behind, then after waits until

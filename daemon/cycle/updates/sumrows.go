@@ -163,15 +163,18 @@ func (r *SumRows) Rest(d *format.Delta, add func(RowChange)) {
 }
 
 // treesMove is by what share the factor of trees has to change before deltas bring trees again that are otherwise the
-// same. Chosen by hand.
-const treesMove = 0.02
+// same; one below leastFactor counts as that. Chosen by hand.
+const (
+	treesMove   = 0.02
+	leastFactor = 0.1
+)
 
 // addTrees puts the trees of a part into a delta where they are others, or their factor is.
 func (p *SumPart) addTrees(d, own *format.Delta) {
 	if own.Trees != nil {
 		p.trees = own.Trees
 	}
-	if p.trees != nil && (own.Trees != nil || math.Abs(p.Factor-p.factor) > treesMove*math.Abs(p.factor)) {
+	if p.trees != nil && (own.Trees != nil || math.Abs(p.Factor-p.factor) > treesMove*max(math.Abs(p.factor), leastFactor)) {
 		d.Trees, p.factor = scaledTrees(p.trees, p.Factor), p.Factor
 	}
 }
