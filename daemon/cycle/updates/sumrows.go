@@ -174,7 +174,8 @@ func (p *SumPart) addTrees(d, own *format.Delta) {
 	if own.Trees != nil {
 		p.trees = own.Trees
 	}
-	if p.trees != nil && (own.Trees != nil || math.Abs(p.Factor-p.factor) > treesMove*max(math.Abs(p.factor), leastFactor)) {
+	moved := math.Abs(p.Factor-p.factor) > treesMove*max(math.Abs(p.factor), leastFactor)
+	if p.trees != nil && (own.Trees != nil || moved) {
 		d.Trees, p.factor = scaledTrees(p.trees, p.Factor), p.Factor
 	}
 }
