@@ -246,6 +246,26 @@ func (d *Delta) Validate(shape *Shape) error {
 	if err := d.Trees.Validate(&Contents{Schema: *shape.Schema, NumOutputs: shape.NumOutputs}); err != nil {
 		return err
 	}
+	if err := d.validateTensors(shape); err != nil {
+		return err
+	}
+	if d.FoldInLosses == nil {
+		return nil
+	}
+	if shape.FoldIn == nil || len(d.FoldInLosses) != len(shape.FoldIn.Fields) {
+		return fmt.Errorf("losses of %d fields of the fold-in, which the version has otherwise", len(d.FoldInLosses))
+	}
+	for i, losses := range d.FoldInLosses {
+		f := &shape.FoldIn.Fields[i]
+		if len(losses) != len(f.Rates) || slices.ContainsFunc(losses, func(v float64) bool { return !IsFinite(v) }) {
+			return fmt.Errorf("losses %v of the rates %v of field %q: want as many, finite", losses, f.Rates, f.Name)
+		}
+	}
+	return nil
+}
+
+// validateTensors checks how many numbers there are, and that readers get finite ones.
+func (d *Delta) validateTensors(shape *Shape) error {
 	mapped := 0
 	if fm := shape.Schema.FeatureMap; fm != nil {
 		mapped = fm.NumColumns() * shape.NumOutputs
@@ -273,18 +293,6 @@ func (d *Delta) Validate(shape *Shape) error {
 		if bad >= 0 {
 			return fmt.Errorf("%s[%d] is %g: parameters have to be finite, as %s", t.name, bad, t.values[bad],
 				cmp.Or(shape.Tensors, F64))
-		}
-	}
-	if d.FoldInLosses == nil {
-		return nil
-	}
-	if shape.FoldIn == nil || len(d.FoldInLosses) != len(shape.FoldIn.Fields) {
-		return fmt.Errorf("losses of %d fields of the fold-in, which the version has otherwise", len(d.FoldInLosses))
-	}
-	for i, losses := range d.FoldInLosses {
-		f := &shape.FoldIn.Fields[i]
-		if len(losses) != len(f.Rates) || slices.ContainsFunc(losses, func(v float64) bool { return !IsFinite(v) }) {
-			return fmt.Errorf("losses %v of the rates %v of field %q: want as many, finite", losses, f.Rates, f.Name)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -136,52 +137,26 @@ func NewTable(name, of string, categorical, multi, numeric []string, rows []*Tab
 	for i, r := range rows {
 		t.Names[i] = r.Name
 	}
-	places := func(each func(yield func(string))) ([]string, map[string]int32) {
-		at := make(map[string]int32)
-		var values []string
-		each(func(v string) {
-			if _, ok := at[v]; !ok {
-				at[v], values = 0, append(values, v)
-			}
-		})
-		slices.Sort(values)
-		for i, v := range values {
-			at[v] = int32(i)
-		}
-		return values, at
-	}
 	for c, field := range categorical {
-		values, at := places(func(yield func(string)) {
-			for _, r := range rows {
-				if r.Categorical[c] != "" {
-					yield(r.Categorical[c])
-				}
+		values, ends, at := listed(rows, func(r *TableRow) []string {
+			if r.Categorical[c] == "" {
+				return nil
 			}
+			return r.Categorical[c : c+1]
 		})
 		column := NameColumn{Field: field, Values: values, At: make([]int32, len(rows))}
-		for i, r := range rows {
-			if column.At[i] = -1; r.Categorical[c] != "" {
-				column.At[i] = at[r.Categorical[c]]
+		last := int32(0)
+		for i, end := range ends {
+			if column.At[i] = -1; end > last {
+				column.At[i] = at[last]
 			}
+			last = end
 		}
 		t.Categorical = append(t.Categorical, column)
 	}
 	for c, field := range multi {
-		values, at := places(func(yield func(string)) {
-			for _, r := range rows {
-				for _, v := range r.Multi[c] {
-					yield(v)
-				}
-			}
-		})
-		column := ListColumn{Field: field, Values: values, Ends: make([]int32, len(rows))}
-		for i, r := range rows {
-			for _, v := range r.Multi[c] {
-				column.At = append(column.At, at[v])
-			}
-			column.Ends[i] = int32(len(column.At))
-		}
-		t.Multi = append(t.Multi, column)
+		values, ends, at := listed(rows, func(r *TableRow) []string { return r.Multi[c] })
+		t.Multi = append(t.Multi, ListColumn{Field: field, Values: values, Ends: ends, At: at})
 	}
 	for c, field := range numeric {
 		column := NumberColumn{Field: field, Values: make([]float64, len(rows))}
@@ -191,6 +166,31 @@ func NewTable(name, of string, categorical, multi, numeric []string, rows []*Tab
 		t.Numeric = append(t.Numeric, column)
 	}
 	return t
+}
+
+// listed returns the distinct values of the lists of rows, ascending, and for each row where its list ends in at, which
+// has places of values.
+func listed(rows []*TableRow, list func(r *TableRow) []string) (values []string, ends, at []int32) {
+	place := make(map[string]int32)
+	for _, r := range rows {
+		for _, v := range list(r) {
+			place[v] = 0
+		}
+	}
+	if len(place) > 0 {
+		values = slices.Sorted(maps.Keys(place))
+	}
+	for i, v := range values {
+		place[v] = int32(i)
+	}
+	ends = make([]int32, len(rows))
+	for i, r := range rows {
+		for _, v := range list(r) {
+			at = append(at, place[v])
+		}
+		ends[i] = int32(len(at))
+	}
+	return values, ends, at
 }
 
 // fields returns the fields of the columns.
@@ -353,47 +353,55 @@ func EncodeTables(tables []*Table) ([]byte, error) {
 		return nil, err
 	}
 	b = append(b, '\n')
-	number := func(n int32) { b = binary.LittleEndian.AppendUint32(b, uint32(n)) }
-	texts := func(list []string) {
-		for _, text := range list {
-			number(int32(len(text)))
-		}
-		for _, text := range list {
-			b = append(b, text...)
-		}
-	}
 	for _, t := range tables {
-		texts(t.Names)
-		for i := range t.Categorical {
-			texts(t.Categorical[i].Values)
-			for _, at := range t.Categorical[i].At {
-				number(at + 1)
-			}
-		}
-		for i := range t.Multi {
-			c := &t.Multi[i]
-			texts(c.Values)
-			for at, end := range c.Ends {
-				number(end - c.begin(at))
-			}
-			for _, at := range c.At {
-				number(at)
-			}
-		}
-		for i := range t.Numeric {
-			for _, v := range t.Numeric[i].Values {
-				if math.IsNaN(v) {
-					v = math.NaN() // of one form
-				}
-				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-			}
-		}
+		b = t.append(b)
 	}
 	if len(b) > MaxTablesBytes {
 		return nil, fmt.Errorf("%s of %d bytes, the limit is %d: lower max_rows of tables", TablesFile, len(b),
 			MaxTablesBytes)
 	}
 	return b, nil
+}
+
+// append appends what comes of the table after the first line.
+func (t *Table) append(b []byte) []byte {
+	b = appendTexts(b, t.Names)
+	for i := range t.Categorical {
+		b = appendTexts(b, t.Categorical[i].Values)
+		for _, at := range t.Categorical[i].At {
+			b = binary.LittleEndian.AppendUint32(b, uint32(at+1))
+		}
+	}
+	for i := range t.Multi {
+		c := &t.Multi[i]
+		b = appendTexts(b, c.Values)
+		for at, end := range c.Ends {
+			b = binary.LittleEndian.AppendUint32(b, uint32(end-c.begin(at)))
+		}
+		for _, at := range c.At {
+			b = binary.LittleEndian.AppendUint32(b, uint32(at))
+		}
+	}
+	for i := range t.Numeric {
+		for _, v := range t.Numeric[i].Values {
+			if math.IsNaN(v) {
+				v = math.NaN() // of one form
+			}
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		}
+	}
+	return b
+}
+
+// appendTexts appends the bytes of each name, then all of them.
+func appendTexts(b []byte, list []string) []byte {
+	for _, text := range list {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+	}
+	for _, text := range list {
+		b = append(b, text...)
+	}
+	return b
 }
 
 // DecodeTables is the inverse of EncodeTables. What it returns is not validated yet. Memory is taken once the file is

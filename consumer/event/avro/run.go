@@ -96,13 +96,7 @@ func (p *program) walk(n *node, v *event.Value) bool {
 	case opUnion:
 		return uint64(x) < uint64(len(n.of)) && p.walk(n.of[x], v)
 	case opEnum:
-		if uint64(x) >= uint64(len(n.symbols)) || v != nil && n.symbols[x] == nil {
-			return false
-		}
-		if v != nil {
-			v.Text(n.symbols[x])
-		}
-		return true
+		return n.symbol(v, uint64(x))
 	case opBytes, opDecimal:
 		return p.bytes(n, v, x)
 	case opFixed, opFixedDecimal, opUUID:
@@ -113,17 +107,9 @@ func (p *program) walk(n *node, v *event.Value) bool {
 		}
 		return true
 	case opBool:
-		b, ok := p.take(1)
-		if ok && v != nil {
-			v.Bool(b[0] == 1)
-		}
-		return ok && b[0] <= 1
+		return p.boolean(v)
 	case opFloat:
-		b, ok := p.take(4)
-		if ok && v != nil {
-			v.Real(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
-		}
-		return ok
+		return p.single(v)
 	case opDouble:
 		b, ok := p.take(8)
 		if ok && v != nil {
@@ -131,6 +117,40 @@ func (p *program) walk(n *node, v *event.Value) bool {
 		}
 		return ok
 	}
+	return p.nested(n, v)
+}
+
+// symbol reads the value of an enum by its place.
+func (n *node) symbol(v *event.Value, at uint64) bool {
+	if at >= uint64(len(n.symbols)) || v != nil && n.symbols[at] == nil {
+		return false
+	}
+	if v != nil {
+		v.Text(n.symbols[at])
+	}
+	return true
+}
+
+// boolean reads a byte that is 0 or 1.
+func (p *program) boolean(v *event.Value) bool {
+	b, ok := p.take(1)
+	if ok && v != nil {
+		v.Bool(b[0] == 1)
+	}
+	return ok && b[0] <= 1
+}
+
+// single reads a number of 4 bytes.
+func (p *program) single(v *event.Value) bool {
+	b, ok := p.take(4)
+	if ok && v != nil {
+		v.Real(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+	}
+	return ok
+}
+
+// nested reads a value that has others in it.
+func (p *program) nested(n *node, v *event.Value) bool {
 	if v != nil {
 		v.Object()
 	}
