@@ -35,13 +35,9 @@ func (a *partitionResponse) undecided(bytes int, from int64, known map[int64]boo
 	var open map[int64]bool // producers inside a transaction that is said to be aborted
 	begun := knownFrom(known, from)
 	for rest := a.records[:bytes]; ; {
-		batch, after, ok, err := cutBatch(rest)
-		if err != nil || !ok {
+		batch, h, after, ok := nextBatch(rest)
+		if !ok {
 			break
-		}
-		h, err := parseHeader(batch)
-		if err != nil {
-			break // scan refuses it
 		}
 		for len(list) > 0 && list[0].First < h.next() {
 			if open == nil {
@@ -76,6 +72,16 @@ func (a *partitionResponse) undecided(bytes int, from int64, known map[int64]boo
 	}
 	first := firstOf(begun, bytes)
 	return oddity{sound: first.at, at: first.base}, runningOn(begun)
+}
+
+// nextBatch splits the first batch off a record set. ok is false at its end, and at what scan refuses.
+func nextBatch(records []byte) (batch []byte, h header, rest []byte, ok bool) {
+	batch, rest, ok, err := cutBatch(records)
+	if err != nil || !ok {
+		return nil, h, nil, false
+	}
+	h, err = parseHeader(batch)
+	return batch, h, rest, err == nil
 }
 
 // knownFrom returns transactions that were known to run at an offset, by producer, nil for none.

@@ -55,13 +55,9 @@ func (a *partitionResponse) odd(from, unread int64, seen *Numbers) oddity {
 	seen.begin(unread)
 	next, rest := from, a.records
 	for first := true; ; first = false {
-		batch, after, ok, err := cutBatch(rest)
-		if err != nil || !ok {
+		_, h, after, ok := nextBatch(rest)
+		if !ok {
 			return oddity{}
-		}
-		h, err := parseHeader(batch)
-		if err != nil {
-			return oddity{} // scan refuses it
 		}
 		o := oddity{kind: refusedBatch, at: h.base, sound: len(a.records) - len(rest)}
 		switch {

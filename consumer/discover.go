@@ -52,9 +52,21 @@ func (c *Consumer) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	leaders := make(map[TopicPartition]int32)
-	fresh := make(map[string][]TopicPartition)
+	leaders, fresh, errs := c.survey(topics)
+	more, err := c.placeFresh(ctx, topics, fresh)
+	if err != nil {
+		return err
+	}
+	errs = append(errs, more...)
+	c.lead(ctx, leaders, len(errs) == 0 && c.opts.Owns != nil)
+	return errors.Join(errs...)
+}
+
+// survey returns who leads the partitions that are wanted, those of them that are not known yet, by topic, and what is
+// wrong with topics.
+func (c *Consumer) survey(topics []kafka.Topic) (leaders map[TopicPartition]int32, fresh map[string][]TopicPartition,
+	errs []error) {
+	leaders, fresh = make(map[TopicPartition]int32), make(map[string][]TopicPartition)
 	for _, t := range topics {
 		if t.Error != nil {
 			errs = append(errs, fmt.Errorf("topic %s: %w", t.Name, t.Error))
@@ -81,10 +93,16 @@ func (c *Consumer) refresh(ctx context.Context) error {
 			}
 		}
 	}
+	return leaders, fresh, errs
+}
+
+// placeFresh decides where new partitions start, and notes how many each sound topic has.
+func (c *Consumer) placeFresh(ctx context.Context, topics []kafka.Topic, fresh map[string][]TopicPartition) (
+	errs []error, err error) {
 	unlike := make(map[string]error)
 	if len(fresh) > 0 { // how many partitions there are decides where one starts
 		if unlike, err = c.source.unlike(ctx, topics); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, t := range topics {
@@ -102,8 +120,7 @@ func (c *Consumer) refresh(ctx context.Context) error {
 			c.counts[t.Name] = len(t.Partitions)
 		}
 	}
-	c.lead(ctx, leaders, len(errs) == 0 && c.opts.Owns != nil)
-	return errors.Join(errs...)
+	return errs, nil
 }
 
 // leaderOf returns the broker that leads a partition: -1, and false, where it is not among the live ones.

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/refitd/refitd/consumer/internal/frames"
 	"github.com/refitd/refitd/daemon/daemontest/liar"
 )
 
@@ -76,11 +77,11 @@ func TestOldFormOfSigningIn(t *testing.T) {
 			_, _ = far.Write([]byte(answer)) // the other end sees what is missing
 		}
 	}()
-	c := &framedConn{Conn: near, raw: true}
+	c := &frames.Conn{Conn: near, Raw: true}
 	for _, want := range []string{"", "ok", "refused"} {
 		answer, err := (&saslauthenticate.Request{AuthBytes: []byte("hello")}).RawExchange(c)
 		if want == "refused" {
-			if !errors.Is(err, errFrame) {
+			if !errors.Is(err, frames.ErrFrame) {
 				t.Errorf("a negative size: %v", err)
 			}
 		} else if err != nil || string(answer.(*saslauthenticate.Response).AuthBytes) != want {

@@ -81,12 +81,8 @@ func (s *source) cleanupPolicy(ctx context.Context, topic string) (string, error
 // holes reports whether record sets from an offset on lack offsets, between batches or within one.
 func holes(good []byte, from int64) bool {
 	for next := from; ; {
-		batch, rest, ok, err := cutBatch(good)
-		if err != nil || !ok {
-			return false
-		}
-		h, err := parseHeader(batch)
-		if err != nil {
+		_, h, rest, ok := nextBatch(good)
+		if !ok {
 			return false
 		}
 		if h.base > next || int64(h.count) <= int64(h.lastDelta) {

@@ -15,6 +15,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/twmb/franz-go/pkg/sasl"
+
+	"github.com/refitd/refitd/consumer/internal/frames"
 )
 
 // kafka-go signs in once and drops what the broker says of the session's end (KIP-368). So connections sign in here,
@@ -24,9 +26,9 @@ import (
 // trackedConn is a connection that can be dropped from outside and signs in again when its session ends. But for Close
 // it is used by one goroutine at a time, which reads each answer whole before it writes the next request.
 type trackedConn struct {
-	net.Conn             // framed once it is open
-	framed   *framedConn // on which answers are looked at, with TLS below it, if any
-	raw      net.Conn    // below it
+	net.Conn              // framed once it is open
+	framed   *frames.Conn // on which answers are looked at, with TLS below it, if any
+	raw      net.Conn     // below it
 	src      *source
 	address  string
 
@@ -103,7 +105,7 @@ func (c *trackedConn) open(ctx context.Context) error {
 			return err
 		}
 	}
-	c.framed = &framedConn{Conn: c.Conn}
+	c.framed = &frames.Conn{Conn: c.Conn}
 	c.Conn = c.framed
 	if c.src.mechanism != nil {
 		if err := c.signIn(c.src.prepare(ctx, c.address)); err != nil {
@@ -195,8 +197,8 @@ func (c *trackedConn) signIn(e exchange) error {
 		return kafka.Error(code)
 	}
 	began, lifetime := time.Now(), time.Duration(0)
-	c.framed.raw = new(saslauthenticate.Request).Required(c.versions)
-	defer func() { c.framed.raw = false }()
+	c.framed.Raw = new(saslauthenticate.Request).Required(c.versions)
+	defer func() { c.framed.Raw = false }()
 	for done := false; !done; {
 		answer, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: e.first})
 		// A broker may end connections that it refuses without a word.

@@ -14,6 +14,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/twmb/franz-go/pkg/sasl"
+
+	"github.com/refitd/refitd/consumer/internal/frames"
 )
 
 // How old what is known of topics and brokers may be. After an error both are asked for anew.
@@ -117,7 +119,7 @@ func (s *source) topics(ctx context.Context, by *kafka.Client) ([]kafka.Topic, e
 		t := &m.Topics[i]
 		for number, p := range t.Partitions { // they are in order
 			if t.Error == nil && p.ID != number {
-				t.Error = fmt.Errorf("%w: it has a partition %d in place of %d", errFrame, p.ID, number)
+				t.Error = fmt.Errorf("%w: it has a partition %d in place of %d", frames.ErrFrame, p.ID, number)
 			}
 		}
 	}
@@ -178,7 +180,7 @@ func (s *source) listOffsets(ctx context.Context, by *kafka.Client, out map[Topi
 		for _, p := range t.Partitions {
 			tp := TopicPartition{t.Topic, p.Partition}
 			if _, twice := out[tp]; twice || !slices.Contains(parts, tp) {
-				return fmt.Errorf("offsets of %s: %w: it is not what was asked", tp, errFrame)
+				return fmt.Errorf("offsets of %s: %w: it is not what was asked", tp, frames.ErrFrame)
 			}
 			if p.ErrorCode != 0 {
 				return fmt.Errorf("offsets of %s: %w", tp, kafka.Error(p.ErrorCode))
@@ -240,7 +242,7 @@ func (s *source) committed(ctx context.Context, parts []TopicPartition) (map[Top
 		for _, p := range list {
 			tp := TopicPartition{topic, int32(p.Partition)}
 			if !asked[tp] {
-				return nil, fmt.Errorf("%s: %w: it is not what was asked", tp, errFrame)
+				return nil, fmt.Errorf("%s: %w: it is not what was asked", tp, frames.ErrFrame)
 			}
 			if p.Error != nil {
 				return nil, fmt.Errorf("%s: %w", tp, p.Error)

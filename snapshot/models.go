@@ -3,6 +3,7 @@ package snapshot
 import (
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/format/answer"
+	"github.com/refitd/refitd/snapshot/format/where"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
 
@@ -55,4 +56,4 @@ const (
 
 // WhereFromMap reads the conditions of a Query as JSON has them: by column a name, true or false, a list of them, or an
 // object with min and max for a number. It returns ErrInput.
-func WhereFromMap(where map[string]any) ([]Condition, error) { return format.WhereFromMap(where) }
+func WhereFromMap(conditions map[string]any) ([]Condition, error) { return where.FromMap(conditions) }

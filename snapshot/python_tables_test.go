@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/where"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
@@ -165,7 +166,7 @@ func TestTopKOverAColumn(t *testing.T) {
 			q := &format.Query{Input: format.Input{Categorical: []string{fmt.Sprint("u", i/10), fmt.Sprint("i", i%10), "", "",
 				"", ""}}, Over: field, K: 10}
 			if conditions != "" {
-				q.Where, err = format.WhereFromMap(map[string]any{"origin": conditions})
+				q.Where, err = where.FromMap(map[string]any{"origin": conditions})
 				snapshottest.Must(t, err)
 			}
 			all, err := m.TopK(nil, q, new(scorer.Scratch))

@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/format/answer"
 	"github.com/refitd/refitd/snapshot/format/pointer"
+	"github.com/refitd/refitd/snapshot/format/where"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 	"github.com/refitd/refitd/snapshot/publish"
@@ -411,7 +412,7 @@ func (e expectedTop) of(t *testing.T, s *format.Schema, topK func([]format.Item,
 	}
 	in, err := s.InputFromMap(whole)
 	snapshottest.Must(t, err)
-	where, err := format.WhereFromMap(e.Where)
+	where, err := where.FromMap(e.Where)
 	if err == nil {
 		q := &format.Query{Input: in, Over: "item", K: e.K, Exclude: e.Exclude, Class: e.Class, Where: where}
 		e.Items, err = topK([]format.Item{}, q, &scorer.Scratch{})

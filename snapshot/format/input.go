@@ -3,7 +3,6 @@ package format
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -117,7 +116,7 @@ func (s *Schema) InputOf(event map[string]any) (Input, error) {
 		if v == nil {
 			continue
 		}
-		text, ok := nameOf(v)
+		text, ok := NameOf(v)
 		if !ok {
 			return in, fmt.Errorf("%w: field %q is categorical and takes a string or a whole number, not %T",
 				disk.ErrInput, name, v)
@@ -125,7 +124,7 @@ func (s *Schema) InputOf(event map[string]any) (Input, error) {
 		in.Categorical[f] = text
 	}
 	for f, field := range s.Numeric {
-		v, err := number(event[field.Name])
+		v, err := NumberOf(event[field.Name])
 		if err != nil {
 			return in, fmt.Errorf("%w: field %q is numeric and takes %w", disk.ErrInput, field.Name, err)
 		}
@@ -145,9 +144,9 @@ func (s *Schema) InputOf(event map[string]any) (Input, error) {
 // json.Number.
 const maxWhole = 1 << 53
 
-// nameOf returns the name that a value is: a string, or a whole number, which means its decimal text, as in events of a
+// NameOf returns the name that a value is: a string, or a whole number, which means its decimal text, as in events of a
 // topic.
-func nameOf(value any) (name string, ok bool) {
+func NameOf(value any) (name string, ok bool) {
 	if n, ok := value.(json.Number); ok {
 		name = n.String()
 		if name == "-0" {
@@ -183,7 +182,7 @@ func NamesOf(value any) (names []string, err error) {
 	}
 	for i := range list.Len() {
 		v := list.Index(i).Interface()
-		name, ok := nameOf(v)
+		name, ok := NameOf(v)
 		if !ok {
 			return nil, fmt.Errorf("a list of strings or whole numbers, not of %T", v)
 		}
@@ -192,8 +191,8 @@ func NamesOf(value any) (names []string, err error) {
 	return names, nil
 }
 
-// number converts a value; nil is NaN, which means missing.
-func number(value any) (float64, error) {
+// NumberOf converts a value; nil is NaN, which means missing.
+func NumberOf(value any) (float64, error) {
 	var x float64
 	switch v := value.(type) {
 	case nil:
@@ -261,7 +260,7 @@ func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 		if value == nil {
 			return LabelledEvent{}, fmt.Errorf("snapshot: %w: missing_label: the event has no %q", disk.ErrInput, s.Label)
 		}
-		if name, ok := nameOf(value); ok {
+		if name, ok := NameOf(value); ok {
 			e.Classes = []string{name}
 		} else if e.Classes, err = NamesOf(value); err != nil {
 			return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes names: %w", disk.ErrInput, s.Label, err)
@@ -271,7 +270,7 @@ func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 	if value == nil {
 		return LabelledEvent{}, fmt.Errorf("snapshot: %w: missing_label: the event has no %q", disk.ErrInput, s.Label)
 	}
-	if name, ok := nameOf(value); ok && s.LabelNames() != nil {
+	if name, ok := NameOf(value); ok && s.LabelNames() != nil {
 		_, isText := value.(string)
 		switch {
 		case name == s.Positive:
@@ -284,7 +283,7 @@ func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 				name, s.Positive, s.Negative)
 		}
 	}
-	if e.Label, err = number(value); err != nil {
+	if e.Label, err = NumberOf(value); err != nil {
 		return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes %w", disk.ErrInput, s.Label, err)
 	}
 	return e, nil
@@ -323,66 +322,6 @@ func (w *Condition) Validate() error {
 		return fmt.Errorf("%w: where: %q: want at most %d names, or finite min and max", disk.ErrInput, w.Field, maxAny)
 	}
 	return nil
-}
-
-// WhereFromMap reads conditions as JSON has them: by column a name, true or false, a list of them, or an object with
-// min and max for a number. It returns ErrInput.
-func WhereFromMap(where map[string]any) ([]Condition, error) {
-	var list []Condition
-	for _, field := range slices.Sorted(maps.Keys(where)) {
-		w := Condition{Field: field}
-		bad := fmt.Errorf("snapshot: %w: where: %q takes a name, a list of names, or {\"min\": …, \"max\": …}",
-			disk.ErrInput, field)
-		switch v := where[field].(type) {
-		case map[string]any:
-			for key, bound := range v {
-				x, err := number(bound)
-				switch {
-				case err != nil || bound == nil:
-					return nil, bad
-				case key == "min":
-					w.Min = &x
-				case key == "max":
-					w.Max = &x
-				default:
-					return nil, bad
-				}
-			}
-		case []any:
-			w.Any = []string{}
-			for _, one := range v {
-				name, ok := flagOrName(one)
-				if !ok {
-					return nil, bad
-				}
-				w.Any = append(w.Any, name)
-			}
-		case []string:
-			w.Any = slices.Concat([]string{}, v)
-		default:
-			name, ok := flagOrName(v)
-			if !ok {
-				return nil, bad
-			}
-			w.Any = []string{name}
-		}
-		if err := w.Validate(); err != nil {
-			return nil, fmt.Errorf("snapshot: %w", err)
-		}
-		list = append(list, w)
-	}
-	return list, nil
-}
-
-// flagOrName is nameOf that also takes true and false, as tables do.
-func flagOrName(v any) (string, bool) {
-	if flag, ok := v.(bool); ok {
-		return strconv.FormatBool(flag), true
-	}
-	if v == nil {
-		return "", false
-	}
-	return nameOf(v)
 }
 
 // Item is a name of a ranking.

@@ -85,7 +85,7 @@ func (m *Model) explainOver(over *Overlay, in *format.Input) (Explanation, error
 		names = append(names, over.by.Name+"="+in.Categorical[over.field])
 		s.value = append(s.value, 1)
 	}
-	e.add(slices.Clone(m.contents.Bias))
+	e.add(m.contents.Bias)
 	m.explainLinear(&e, names, &s)
 	if isCubic {
 		m.explainTriples(&e, names, &s)
@@ -103,16 +103,17 @@ func (m *Model) explainOver(over *Overlay, in *format.Input) (Explanation, error
 	return e, nil
 }
 
+// add appends a term, with a copy of its contribution, unless that is zero.
 func (e *Explanation) add(contribution []float64, features ...string) {
 	if rowmath.Largest(contribution) > 0 {
-		e.Terms = append(e.Terms, Term{append([]string{}, features...), contribution})
+		e.Terms = append(e.Terms, Term{append([]string{}, features...), slices.Clone(contribution)})
 	}
 }
 
 func (m *Model) explainLinear(e *Explanation, names []string, s *Scratch) {
 	c := &m.contents
 	if s.own != nil {
-		e.add(slices.Clone(s.own.Linear), names[len(s.index)])
+		e.add(s.own.Linear, names[len(s.index)])
 	}
 	if c.Linear == nil {
 		return
@@ -219,9 +220,7 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 					share[o] += w * a
 				}
 			}
-			if rowmath.Largest(share) > 0 {
-				e.add(slices.Clone(share), names[i], names[j])
-			}
+			e.add(share, names[i], names[j])
 		}
 	}
 }
@@ -235,6 +234,20 @@ func (m *Model) explainedRow(i int, s *Scratch) []float64 {
 	return m.basisRow(int(s.index[i]))
 }
 
+// tripled returns how often a kernel of degree 3 has the triple i ≤ j ≤ l.
+func tripled(kernel string, i, j, l int) float64 {
+	same := i == j || j == l
+	switch {
+	case kernel == format.ANOVA && same:
+		return 0
+	case kernel == format.ANOVA || i == l:
+		return 1
+	case same:
+		return 3
+	}
+	return 6
+}
+
 // explainTriples is explainPairs for kernels of degree 3.
 func (m *Model) explainTriples(e *Explanation, names []string, s *Scratch) {
 	c := &m.contents
@@ -246,15 +259,9 @@ func (m *Model) explainTriples(e *Explanation, names []string, s *Scratch) {
 				pair[r] = s.value[i] * hi[r] * (s.value[j] * h)
 			}
 			for l := j; l < len(names); l++ {
-				factor := s.value[l]
-				switch same := i == j || j == l; {
-				case c.Kernel == format.ANOVA && same:
+				factor := s.value[l] * tripled(c.Kernel, i, j, l)
+				if factor == 0 {
 					continue
-				case c.Kernel == format.ANOVA || i == l:
-				case same:
-					factor *= 3
-				default:
-					factor *= 6
 				}
 				clear(share)
 				for r, h := range m.explainedRow(l, s) {
@@ -263,9 +270,7 @@ func (m *Model) explainTriples(e *Explanation, names []string, s *Scratch) {
 						share[o] += w * a
 					}
 				}
-				if rowmath.Largest(share) > 0 {
-					e.add(slices.Clone(share), names[i], names[j], names[l])
-				}
+				e.add(share, names[i], names[j], names[l])
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/format/where"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/internal/snapshottest"
 )
@@ -382,11 +383,11 @@ func TestWhereRefused(t *testing.T) {
 		}
 	}
 	for _, bad := range []any{nil, 1.5, map[string]any{"least": 1}, map[string]any{"min": "x"}, []any{1.5}} {
-		if _, err := format.WhereFromMap(map[string]any{"genre": bad}); !errors.Is(err, disk.ErrInput) {
+		if _, err := where.FromMap(map[string]any{"genre": bad}); !errors.Is(err, disk.ErrInput) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
-	list, err := format.WhereFromMap(
+	list, err := where.FromMap(
 		map[string]any{"in_stock": true, "genre": []any{"a", "b"}, "price": map[string]any{"min": 2.0}})
 	if err != nil || len(list) != 3 || list[1].Any[0] != "true" || *list[2].Min != 2 {
 		t.Errorf("%+v: %v", list, err)

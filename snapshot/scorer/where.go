@@ -70,27 +70,7 @@ func (m *Model) conditions(field int, where []format.Condition) ([]asked, error)
 		if err := w.Validate(); err != nil {
 			return nil, err
 		}
-		a := asked{Condition: w, table: -1}
-		for t, k := range m.known {
-			if k.of != field {
-				continue
-			}
-			for c := range k.table.Categorical {
-				if k.table.Categorical[c].Field == w.Field {
-					a.table, a.column = t, c
-				}
-			}
-			for c := range k.table.Multi {
-				if k.table.Multi[c].Field == w.Field {
-					a.table, a.column = t, len(k.table.Categorical)+c
-				}
-			}
-			for c := range k.table.Numeric {
-				if k.table.Numeric[c].Field == w.Field {
-					a.table, a.column, a.isNumber = t, c, true
-				}
-			}
-		}
+		a := m.columnAsked(field, w)
 		switch {
 		case a.table < 0:
 			return nil, fmt.Errorf("%w: where: %q is no column of a table of %q", disk.ErrInput, w.Field,
@@ -106,6 +86,22 @@ func (m *Model) conditions(field int, where []format.Condition) ([]asked, error)
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+// columnAsked finds the column of a condition. Its table is -1 if none of the field has it; no two have.
+func (m *Model) columnAsked(field int, w *format.Condition) asked {
+	for t, k := range m.known {
+		if k.of != field {
+			continue
+		}
+		named := len(k.table.Categorical) + len(k.table.Multi)
+		if c := slices.Index(k.table.Columns(), w.Field); c >= named {
+			return asked{Condition: w, table: t, column: c - named, isNumber: true}
+		} else if c >= 0 {
+			return asked{Condition: w, table: t, column: c}
+		}
+	}
+	return asked{Condition: w, table: -1}
 }
 
 // valuesOf returns the places of the names that a condition asks for.
@@ -200,18 +196,16 @@ func (m *Model) fewest(where []asked) (first int) {
 func (m *Model) whereCandidates(over *Overlay, field, output int, by ranking, k int, event *format.Input,
 	where []asked, s *Scratch) error {
 	first := m.fewest(where)
-	asked := &where[max(first, 0)]
-	of := m.known[asked.table]
+	scanned := &where[max(first, 0)]
+	of := m.known[scanned.table]
 	isCoded := m.isCoded(field)
 	if isCoded {
 		m.encodeOver(over, event, s)
 		s.coding.begin(m, of, s)
 	}
 	named := func(name string, from int) error {
-		for i := range where {
-			if i != from && !m.holdsFor(&where[i], name) {
-				return nil
-			}
+		if !allHold(where, from, func(a *asked) bool { return m.holdsFor(a, name) }) {
+			return nil
 		}
 		j, ok := m.placeOf(field, name)
 		if !ok {
@@ -223,25 +217,21 @@ func (m *Model) whereCandidates(over *Overlay, field, output int, by ranking, k 
 		return m.exactCandidate(over, field, j, output, by, k, event, s)
 	}
 	try := func(row int32) error {
-		if len(of.changed) > 0 {
-			if _, changed := of.changed[of.table.Names[row]]; changed {
-				return nil
-			}
+		if of.isChanged(row) {
+			return nil
 		}
 		if !isCoded {
 			return named(of.table.Names[row], first)
 		}
-		for i := range where {
-			if i != first && !where[i].holds(of.table, row) {
-				return nil
-			}
+		if !allHold(where, first, func(a *asked) bool { return a.holds(of.table, row) }) {
+			return nil
 		}
 		if s.coding.rows = append(s.coding.rows, row); len(s.coding.rows) < codedRows {
 			return nil
 		}
 		return m.codedCandidates(field, output, by, k, s)
 	}
-	if err := m.eachRow(of, asked, s, try); err != nil {
+	if err := m.eachRow(of, scanned, s, try); err != nil {
 		return err
 	}
 	if isCoded {
@@ -249,11 +239,36 @@ func (m *Model) whereCandidates(over *Overlay, field, output int, by ranking, k 
 			return err
 		}
 	}
-	for name, r := range of.changed {
-		if !r.Removed {
-			if err := named(name, -1); err != nil {
-				return err
-			}
+	return of.eachChanged(func(name string) error { return named(name, -1) })
+}
+
+// allHold reports whether all conditions hold but one, which is known to.
+func allHold(where []asked, but int, holds func(a *asked) bool) bool {
+	for i := range where {
+		if i != but && !holds(&where[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isChanged reports whether a delta has changed a row of the table as it was loaded.
+func (k *known) isChanged(row int32) bool {
+	if len(k.changed) == 0 {
+		return false
+	}
+	_, changed := k.changed[k.table.Names[row]]
+	return changed
+}
+
+// eachChanged calls do with the entities whose rows deltas have brought or changed.
+func (k *known) eachChanged(do func(name string) error) error {
+	for name, r := range k.changed {
+		if r.Removed {
+			continue
+		}
+		if err := do(name); err != nil {
+			return err
 		}
 	}
 	return nil

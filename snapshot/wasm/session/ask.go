@@ -5,6 +5,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/format/answer"
+	"github.com/refitd/refitd/snapshot/format/where"
 	"github.com/refitd/refitd/snapshot/internal/disk"
 	"github.com/refitd/refitd/snapshot/scorer"
 )
@@ -67,7 +68,7 @@ func (s *Session) topK(ask *topAsk, _ [][]byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	where, err := format.WhereFromMap(ask.Where)
+	where, err := where.FromMap(ask.Where)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,10 @@
-package consumer
+// Package frames looks at the answers of brokers before kafka-go decodes them.
+//
+// kafka-go trusts the numbers in answers. A negative size ends the process, and so does the number of the elements of
+// an array, for which it takes memory before one of them has come. So an answer is read whole and decoded by another
+// library before kafka-go gets it. Answers to fetches are not: they are large, and package consumer decodes them. What
+// an answer says is not looked at here. A [Conn] is used by one goroutine at a time.
+package frames
 
 import (
 	"encoding/binary"
@@ -11,32 +17,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kafka-go trusts the numbers in answers. A negative size ends the process, and so does the number of the elements of
-// an array, for which it takes memory before one of them has come. So an answer is read whole and decoded by another
-// library before kafka-go gets it. Answers to fetches are not: they are large, and we decode them ourselves.
-
 // maxAnswerBytes bounds an answer that is no answer to a fetch: 60,000 partitions in the longest one, metadata.
 const maxAnswerBytes = 4 << 20
 
 // headBytes are those of a request before its client id, and its size: kind, version and number follow that.
 const headBytes = 12
 
-// framedConn is a connection on which answers are looked at. It is used by one goroutine at a time, which reads each
+// Conn is a connection on which answers are looked at. It is used by one goroutine at a time, which reads each
 // answer whole before it writes the next request.
-type framedConn struct {
+type Conn struct {
 	net.Conn
+	Raw bool // what is exchanged is the old form of signing in: a size and bytes
 
 	head   []byte // of the request that is being written, up to headBytes
 	unsent int    // bytes of it that are still to come
 	ready  []byte // bytes of an answer that are to be read next
 	left   int    // bytes of it behind them
-	raw    bool   // what is exchanged is the old form of signing in: a size and bytes
 }
 
 // Write notes what is asked for.
-func (c *framedConn) Write(b []byte) (int, error) {
+func (c *Conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	if c.raw {
+	if c.Raw {
 		return n, err
 	}
 	for b := b[:n]; len(b) > 0; {
@@ -58,7 +60,7 @@ func (c *framedConn) Write(b []byte) (int, error) {
 }
 
 // Read gives on what was looked at.
-func (c *framedConn) Read(b []byte) (int, error) {
+func (c *Conn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
@@ -78,28 +80,28 @@ func (c *framedConn) Read(b []byte) (int, error) {
 }
 
 // next reads the size of an answer and, unless it is to a fetch, the answer.
-func (c *framedConn) next() error {
+func (c *Conn) next() error {
 	frame := make([]byte, 4)
 	if _, err := io.ReadFull(c.Conn, frame); err != nil {
 		return err
 	}
 	size := int64(int32(binary.BigEndian.Uint32(frame)))
-	if c.raw {
+	if c.Raw {
 		if size < 0 || size > maxAnswerBytes {
-			return fmt.Errorf("%w: an answer of %d bytes", errFrame, size)
+			return fmt.Errorf("%w: an answer of %d bytes", ErrFrame, size)
 		}
 		c.ready, c.left = frame, int(size)
 		return nil
 	}
 	if len(c.head) < headBytes {
-		return fmt.Errorf("%w: nothing was asked", errFrame)
+		return fmt.Errorf("%w: nothing was asked", ErrFrame)
 	}
 	key, version := int16(binary.BigEndian.Uint16(c.head[4:])), int16(binary.BigEndian.Uint16(c.head[6:]))
 	switch isFetch := kmsg.Key(key) == kmsg.Fetch; {
 	case frame[0] == 21 && frame[1] == 3: // the record type and the version of an alert
 		return fmt.Errorf("%w: broker appears to be expecting TLS", io.ErrUnexpectedEOF)
 	case size < 4 || !isFetch && size > maxAnswerBytes:
-		return fmt.Errorf("%w: an answer of %d bytes", errFrame, size)
+		return fmt.Errorf("%w: an answer of %d bytes", ErrFrame, size)
 	case isFetch:
 		c.ready, c.left = frame, int(size)
 		return nil
@@ -109,14 +111,14 @@ func (c *framedConn) next() error {
 		return err
 	}
 	if err := decodable(key, version, frame[8:]); err != nil {
-		return fmt.Errorf("%w: %s, version %d: %w", errFrame, kmsg.NameForKey(key), version, err)
+		return fmt.Errorf("%w: %s, version %d: %w", ErrFrame, kmsg.NameForKey(key), version, err)
 	}
 	c.ready = frame
 	return nil
 }
 
-// errFrame is about an answer that cannot be one.
-var errFrame = errors.New("the answer is none of a broker, or was damaged on the way")
+// ErrFrame is about an answer that cannot be one.
+var ErrFrame = errors.New("the answer is none of a broker, or was damaged on the way")
 
 // decodable returns why an answer without its size and number cannot be decoded.
 func decodable(key, version int16, body []byte) error {
