@@ -114,7 +114,7 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 	if c.source, err = newSource(&c.opts, c.metrics); err != nil {
 		return nil, err
 	}
-	c.source.signedIn = func(err error) {
+	c.source.dialer.SignedIn = func(err error) {
 		text := ""
 		if err != nil {
 			text = c.source.explain(err)

@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -13,9 +12,9 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
-	"github.com/twmb/franz-go/pkg/sasl"
 
 	"github.com/refitd/refitd/consumer/internal/frames"
+	"github.com/refitd/refitd/consumer/internal/session"
 )
 
 // How old what is known of topics and brokers may be. After an error both are asked for anew.
@@ -38,17 +37,12 @@ type source struct {
 	second  *kafka.Transport
 	witness *kafka.Client
 
-	mechanism sasl.Mechanism // nil signs in to none
-	tls       *tls.Config    // nil speaks plaintext
-	connect   func(ctx context.Context, network, address string) (net.Conn, error)
-	// signedIn gets whether connections could sign in again in time: nil, or why not. It is set before use.
-	signedIn func(err error)
+	dialer *session.Dialer
 	// refusedPause is the least time between two tries with credentials that were refused, so that no account is
 	// locked, and between two requests that we are not allowed to make.
 	refusedPause time.Duration
 
 	mu      sync.Mutex
-	conns   map[*trackedConn]struct{}
 	refusal error     // of the last try to authenticate, nil if it went well
 	tried   bool      // a connection was made since
 	retry   time.Time // no connection is made before, if refusal is set
@@ -62,15 +56,12 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 	s := &source{
 		opts:         opts,
 		addr:         kafka.TCP(opts.Brokers...),
-		conns:        make(map[*trackedConn]struct{}),
 		refusedPause: 10 * time.Second,
-		mechanism:    own,
-		tls:          watchExpiry(opts.TLS, m),
-		connect:      opts.Dial,
-		signedIn:     func(error) {},
 	}
-	if s.connect == nil {
-		s.connect = (&net.Dialer{Timeout: 3 * time.Second}).DialContext
+	s.dialer = &session.Dialer{Mechanism: own, TLS: watchExpiry(opts.TLS, m), Connect: opts.Dial, ClientID: opts.ClientID,
+		Timeout: opts.RequestTimeout, Accepted: s.accepted, SignedIn: func(error) {}}
+	if s.dialer.Connect == nil {
+		s.dialer.Connect = (&net.Dialer{Timeout: 3 * time.Second}).DialContext
 	}
 	client := func(brokersAge time.Duration) (*kafka.Transport, *kafka.Client) {
 		t := &kafka.Transport{
@@ -97,13 +88,15 @@ func (s *source) forget() {
 // drop closes every connection, so that requests on their way fail.
 func (s *source) drop() {
 	s.forget()
-	s.mu.Lock()
-	conns := s.conns
-	s.conns = make(map[*trackedConn]struct{})
-	s.mu.Unlock()
-	for c := range conns {
-		_ = c.raw.Close() // nothing is left to write
+	s.dialer.Drop()
+}
+
+// dial connects to a broker and signs in, unless it is too early for that.
+func (s *source) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := s.mayDial(); err != nil {
+		return nil, err
 	}
+	return s.dialer.Dial(ctx, network, address)
 }
 
 // topics returns the topics of the options. The transport answers from a copy that is at most metadataAge old. A topic

@@ -1,4 +1,11 @@
-package consumer
+// Package session has connections to brokers, encrypted and signed in.
+//
+// kafka-go signs in once and drops what the broker says of the session's end (KIP-368). So connections sign in here,
+// before kafka-go gets them, and again between an answer and the next request: no fetch is cut off, and none is behind
+// an exchange that waits for an issuer of tokens. When one may connect at all, and how often one that was refused tries
+// again, is for the caller. A [Dialer] is safe for concurrent use; a connection is used by one goroutine at a time, but
+// for its end.
+package session
 
 import (
 	"context"
@@ -7,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -19,17 +27,13 @@ import (
 	"github.com/refitd/refitd/consumer/internal/frames"
 )
 
-// kafka-go signs in once and drops what the broker says of the session's end (KIP-368). So connections sign in here,
-// before kafka-go gets them, and again between an answer and the next request: no fetch is cut off, and none is behind
-// an exchange that waits for an issuer of tokens.
-
-// trackedConn is a connection that can be dropped from outside and signs in again when its session ends. But for Close
+// conn is a connection that can be dropped from outside and signs in again when its session ends. But for Close
 // it is used by one goroutine at a time, which reads each answer whole before it writes the next request.
-type trackedConn struct {
+type conn struct {
 	net.Conn              // framed once it is open
 	framed   *frames.Conn // on which answers are looked at, with TLS below it, if any
 	raw      net.Conn     // below it
-	src      *source
+	src      *Dialer
 	address  string
 
 	versions map[protocol.ApiKey]int16
@@ -56,23 +60,48 @@ const (
 	notBefore  = 1200 * time.Millisecond
 )
 
-// dial connects to a broker and signs in.
-func (s *source) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if err := s.mayDial(); err != nil {
-		return nil, err
-	}
-	raw, err := s.connect(ctx, network, address)
+// Dialer opens connections. Its exported fields are set before use.
+type Dialer struct {
+	Mechanism sasl.Mechanism // nil signs in to none
+	TLS       *tls.Config    // nil speaks plaintext; without a name of the server it is that of the address
+	Connect   func(ctx context.Context, network, address string) (net.Conn, error)
+	ClientID  string
+	Timeout   time.Duration // of getting something to sign in with, in the background
+	Accepted  func()        // a connection was let in
+	SignedIn  func(error)   // whether connections could sign in again in time: nil, or why not
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+}
+
+// Dial connects to a broker and signs in.
+func (s *Dialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	raw, err := s.Connect(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	c := &trackedConn{Conn: raw, raw: raw, src: s, address: address}
+	c := &conn{Conn: raw, raw: raw, src: s, address: address}
 	s.mu.Lock()
+	if s.conns == nil {
+		s.conns = make(map[*conn]struct{})
+	}
 	s.conns[c] = struct{}{}
 	s.mu.Unlock()
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, ignoreClosed(c.Close()))
 	}
 	return c, nil
+}
+
+// Drop closes every connection, so that requests on their way fail.
+func (s *Dialer) Drop() {
+	s.mu.Lock()
+	conns := s.conns
+	s.conns = nil
+	s.mu.Unlock()
+	for c := range conns {
+		_ = c.raw.Close() // nothing is left to write
+	}
 }
 
 // ignoreClosed drops the complaint that a connection is closed already.
@@ -84,13 +113,13 @@ func ignoreClosed(err error) error {
 }
 
 // open encrypts the connection and signs in.
-func (c *trackedConn) open(ctx context.Context) error {
+func (c *conn) open(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := c.raw.SetDeadline(deadline); err != nil {
 			return err
 		}
 	}
-	if conf := c.src.tls; conf != nil {
+	if conf := c.src.TLS; conf != nil {
 		if conf.ServerName == "" {
 			host, _, err := net.SplitHostPort(c.address)
 			if err != nil {
@@ -107,7 +136,7 @@ func (c *trackedConn) open(ctx context.Context) error {
 	}
 	c.framed = &frames.Conn{Conn: c.Conn}
 	c.Conn = c.framed
-	if c.src.mechanism != nil {
+	if c.src.Mechanism != nil {
 		if err := c.signIn(c.src.prepare(ctx, c.address)); err != nil {
 			return err
 		}
@@ -116,13 +145,13 @@ func (c *trackedConn) open(ctx context.Context) error {
 }
 
 // prepare gets what is sent to sign in: it may have to ask an issuer for a token.
-func (s *source) prepare(ctx context.Context, address string) exchange {
-	session, first, err := s.mechanism.Authenticate(ctx, address)
+func (s *Dialer) prepare(ctx context.Context, address string) exchange {
+	session, first, err := s.Mechanism.Authenticate(ctx, address)
 	return exchange{session, first, err}
 }
 
 // Close also forgets the connection.
-func (c *trackedConn) Close() error {
+func (c *conn) Close() error {
 	c.src.mu.Lock()
 	delete(c.src.conns, c)
 	c.src.mu.Unlock()
@@ -130,13 +159,13 @@ func (c *trackedConn) Close() error {
 }
 
 // Read notes that the next write begins a request.
-func (c *trackedConn) Read(b []byte) (int, error) {
+func (c *conn) Read(b []byte) (int, error) {
 	c.between = true
 	return c.Conn.Read(b)
 }
 
 // Write renews the session first where that is due.
-func (c *trackedConn) Write(b []byte) (int, error) {
+func (c *conn) Write(b []byte) (int, error) {
 	if c.between && !c.renew.IsZero() {
 		if err := c.renewSession(time.Now()); err != nil {
 			return 0, err
@@ -148,7 +177,7 @@ func (c *trackedConn) Write(b []byte) (int, error) {
 
 // renewSession signs in again if it is time and there is something to sign in with. That is fetched in the background
 // while the session lasts, and waited for once it is over: brokers then answer nothing else.
-func (c *trackedConn) renewSession(now time.Time) error {
+func (c *conn) renewSession(now time.Time) error {
 	over := !now.Before(c.end)
 	if !over && (now.Before(c.renew) || c.next == nil && now.Sub(c.failed) < askAgain) {
 		return nil
@@ -156,7 +185,7 @@ func (c *trackedConn) renewSession(now time.Time) error {
 	if c.next == nil {
 		c.next = make(chan exchange, 1)
 		go func(next chan<- exchange) {
-			ctx, cancel := context.WithTimeout(context.Background(), c.src.opts.RequestTimeout)
+			ctx, cancel := context.WithTimeout(context.Background(), c.src.Timeout)
 			defer cancel()
 			next <- c.src.prepare(ctx, c.address)
 		}(c.next)
@@ -173,7 +202,7 @@ func (c *trackedConn) renewSession(now time.Time) error {
 	c.next = nil
 	if e.err != nil && !over {
 		c.failed = now
-		c.src.signedIn(e.err)
+		c.src.SignedIn(e.err)
 		return nil
 	}
 	time.Sleep(notBefore - time.Since(c.signed)) // of a session that was shorter than that
@@ -181,7 +210,7 @@ func (c *trackedConn) renewSession(now time.Time) error {
 }
 
 // signIn carries an exchange out and notes when the session ends.
-func (c *trackedConn) signIn(e exchange) error {
+func (c *conn) signIn(e exchange) error {
 	if e.err != nil {
 		return e.err
 	}
@@ -189,7 +218,7 @@ func (c *trackedConn) signIn(e exchange) error {
 	if err != nil {
 		return err
 	}
-	answer, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: c.src.mechanism.Name()})
+	answer, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: c.src.Mechanism.Name()})
 	if err != nil {
 		return err
 	}
@@ -222,14 +251,14 @@ func (c *trackedConn) signIn(e exchange) error {
 		c.end = began.Add(lifetime)
 		c.renew = began.Add(max(time.Duration(renewAfter*float64(lifetime)), notBefore))
 	}
-	c.src.accepted()
-	c.src.signedIn(nil)
+	c.src.Accepted()
+	c.src.SignedIn(nil)
 	return nil
 }
 
 // negotiate returns the connection for a sign-in, in the versions of requests that the broker knows.
-func (c *trackedConn) negotiate() (*protocol.Conn, error) {
-	pc := protocol.NewConn(c.Conn, c.src.opts.ClientID)
+func (c *conn) negotiate() (*protocol.Conn, error) {
+	pc := protocol.NewConn(c.Conn, c.src.ClientID)
 	if c.versions == nil {
 		answer, err := pc.RoundTrip(new(apiversions.Request))
 		if err != nil {
