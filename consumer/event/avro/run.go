@@ -117,7 +117,25 @@ func (p *program) walk(n *node, v *event.Value) bool {
 		}
 		return ok
 	}
-	return p.nested(n, v)
+	if v != nil {
+		v.Object()
+	}
+	if p.depth++; p.depth > p.maxDepth {
+		return false
+	}
+	ok := false
+	switch n.op {
+	case opScaled:
+		ok = p.scaled(v)
+	case opArray:
+		ok = p.array(n, v)
+	case opMap:
+		ok = p.entries(n)
+	default:
+		ok = p.record(n)
+	}
+	p.depth--
+	return ok
 }
 
 // symbol reads the value of an enum by its place.
@@ -146,29 +164,6 @@ func (p *program) single(v *event.Value) bool {
 	if ok && v != nil {
 		v.Real(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
 	}
-	return ok
-}
-
-// nested reads a value that has others in it.
-func (p *program) nested(n *node, v *event.Value) bool {
-	if v != nil {
-		v.Object()
-	}
-	if p.depth++; p.depth > p.maxDepth {
-		return false
-	}
-	ok := false
-	switch n.op {
-	case opScaled:
-		ok = p.scaled(v)
-	case opArray:
-		ok = p.array(n, v)
-	case opMap:
-		ok = p.entries(n)
-	default:
-		ok = p.record(n)
-	}
-	p.depth--
 	return ok
 }
 

@@ -1,6 +1,7 @@
-// Package where reads the conditions of a ranking as JSON has them. What a condition is says [format.Condition]; whether
-// the tables of a version have its column, and which names fulfil it, package scorer finds out. It keeps nothing, and
-// any number of goroutines may call it.
+// Package where reads the conditions of a ranking as JSON has them. What a condition is says [format.Condition].
+//
+// Whether the tables of a version have its column, and which names fulfil it, package scorer finds out. It keeps
+// nothing, and any number of goroutines may call it.
 package where
 
 import (
