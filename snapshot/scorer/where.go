@@ -204,8 +204,10 @@ func (m *Model) whereCandidates(over *Overlay, field, output int, by ranking, k 
 		s.coding.begin(m, of, s)
 	}
 	named := func(name string, from int) error {
-		if !allHold(where, from, func(a *asked) bool { return m.holdsFor(a, name) }) {
-			return nil
+		for i := range where {
+			if i != from && !m.holdsFor(&where[i], name) {
+				return nil
+			}
 		}
 		j, ok := m.placeOf(field, name)
 		if !ok {
@@ -223,7 +225,7 @@ func (m *Model) whereCandidates(over *Overlay, field, output int, by ranking, k 
 		if !isCoded {
 			return named(of.table.Names[row], first)
 		}
-		if !allHold(where, first, func(a *asked) bool { return a.holds(of.table, row) }) {
+		if !allHold(where, first, of.table, row) {
 			return nil
 		}
 		if s.coding.rows = append(s.coding.rows, row); len(s.coding.rows) < codedRows {
@@ -242,10 +244,10 @@ func (m *Model) whereCandidates(over *Overlay, field, output int, by ranking, k 
 	return of.eachChanged(func(name string) error { return named(name, -1) })
 }
 
-// allHold reports whether all conditions hold but one, which is known to.
-func allHold(where []asked, but int, holds func(a *asked) bool) bool {
+// allHold reports whether all conditions but one, which is known to, hold for a row of a table as it was loaded.
+func allHold(where []asked, but int, t *format.Table, row int32) bool {
 	for i := range where {
-		if i != but && !holds(&where[i]) {
+		if i != but && !where[i].holds(t, row) {
 			return false
 		}
 	}
