@@ -95,7 +95,7 @@ func TestCatchUpLeavesStateAlone(t *testing.T) {
 		t.Fatalf("%d catch-ups began, %d ended", thin.begun, thin.ended)
 	}
 	const read = behind - 500 // while it caught up
-	if share := float64(thin.scored-(n-read)) / read; share < 0.05 || share > 0.075 {
+	if share := float64(thin.scored-(n-read)) / read; share < 0.8/CatchUpShare || share > 1.2/CatchUpShare {
 		t.Errorf("a share of %.3f of the events was scored, want about 1/%d", share, CatchUpShare)
 	}
 	if thin.passed+thin.scored != n {

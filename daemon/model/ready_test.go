@@ -101,7 +101,7 @@ func TestNotReadyWhileBehind(t *testing.T) {
 				continue
 			}
 			if when == "" || len(texts) != 1 || !strings.Contains(texts[0], "1 of 1000001 records read, 1m0s left") ||
-				strings.Contains(texts[0], "one of 16") == learnsAll {
+				strings.Contains(texts[0], "one of 64") == learnsAll {
 				t.Errorf("ready_when %q, learns all %t: not ready for %q", when, learnsAll, texts)
 			}
 		}
