@@ -12,9 +12,10 @@ import (
 // Memory is the memory a configuration may use, by named part. Package memory computes it: this one does not know what
 // holds things.
 type Memory struct {
-	BudgetBytes int64            `json:"budget_bytes"` // memory_budget; 0 without one
-	TotalBytes  int64            `json:"total_bytes"`  // sum of the parts
-	Parts       map[string]int64 `json:"parts"`        // keys are <model>.<part>, and process
+	BudgetBytes  int64            `json:"budget_bytes"`  // memory_budget; 0 without one
+	TotalBytes   int64            `json:"total_bytes"`   // sum of the parts
+	TypicalBytes int64            `json:"typical_bytes"` // what it takes as a rule, of short names, lists and rows
+	Parts        map[string]int64 `json:"parts"`         // keys are <model>.<part>, and process
 }
 
 // HeapBytes returns what of the total is the heap of the Go runtime: not the tables that Badger maps, nor the program,

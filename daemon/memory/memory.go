@@ -70,8 +70,15 @@ func waitsFor(s *config.Shard) int {
 	return 0
 }
 
-// Of returns the memory that a resolved configuration may use.
+// Of returns the memory that a resolved configuration may use, and what it takes as a rule.
 func Of(c *config.Config) config.Memory {
+	out, usual := bound(c), bound(usually(c))
+	out.TypicalBytes = min(usual.TotalBytes, out.TotalBytes)
+	return out
+}
+
+// bound returns the memory that a resolved configuration may use.
+func bound(c *config.Config) config.Memory {
 	out := config.Memory{BudgetBytes: int64(c.MemoryBudget), Parts: map[string]int64{
 		config.ProcessPart: processBytes,
 		"web.bodies": 5 * int64(

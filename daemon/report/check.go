@@ -39,7 +39,7 @@ func (s CheckSummary) WriteText(w io.Writer) error {
 		return nil
 	}
 	fmt.Fprintf(w, "ok: models %s, %s\n", strings.Join(s.Models, ", "), s.ConfigHash)
-	rows := make([][]string, 0, len(s.Memory.Parts)+1)
+	rows := make([][]string, 0, len(s.Memory.Parts)+2)
 	for _, part := range slices.Sorted(maps.Keys(s.Memory.Parts)) {
 		rows = append(rows, []string{part, mebibytes(s.Memory.Parts[part])})
 	}
@@ -47,8 +47,9 @@ func (s CheckSummary) WriteText(w io.Writer) error {
 	if s.Memory.BudgetBytes > 0 {
 		budget = "memory_budget " + mebibytes(s.Memory.BudgetBytes)
 	}
-	if err := table(w, append(rows, []string{"memory at most", mebibytes(s.Memory.TotalBytes), "(" + budget +
-		")"})); err != nil {
+	rows = append(rows, []string{"memory at most", mebibytes(s.Memory.TotalBytes), "(" + budget + ")"},
+		[]string{"typically", mebibytes(s.Memory.TypicalBytes), "(short names, lists and rows)"})
+	if err := table(w, rows); err != nil {
 		return err
 	}
 	for _, p := range s.Shards {

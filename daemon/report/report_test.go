@@ -218,7 +218,7 @@ func TestNestedContractNames(t *testing.T) {
 		"store model version payload_digest":                         SnapshotRef{},
 		"partition first last":                                       ReplayPartition{},
 		"line column key message suggestion":                         strictyaml.Problem{Suggestion: "x"},
-		"budget_bytes total_bytes parts":                             config.Memory{},
+		"budget_bytes total_bytes typical_bytes parts":               config.Memory{},
 	} {
 		b, err := json.Marshal(v)
 		if err != nil {
