@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,8 +16,15 @@ import (
 // an array, for which it takes memory before one of them has come. So an answer is read whole and decoded by another
 // library before kafka-go gets it. Answers to fetches are not: they are large, and we decode them ourselves.
 
-// maxAnswerBytes bounds an answer that is no answer to a fetch: 60,000 partitions in the longest one, metadata.
-const maxAnswerBytes = 4 << 20
+// An answer that is no answer to a fetch has answerBytes at most, and answerTimes the bytes of what was asked: of a group
+// that asks of its partitions both grow with these. A question about topics does not name their partitions, so its answer
+// has metadataBytes at most: a million partitions of three replicas. Memory is taken as bytes come, whatever the size
+// says. Chosen by hand.
+const (
+	answerBytes   = 4 << 20
+	answerTimes   = 8
+	metadataBytes = 64 << 20
+)
 
 // headBytes are those of a request before its client id, and its size: kind, version and number follow that.
 const headBytes = 12
@@ -85,7 +93,7 @@ func (c *framedConn) next() error {
 	}
 	size := int64(int32(binary.BigEndian.Uint32(frame)))
 	if c.raw {
-		if size < 0 || size > maxAnswerBytes {
+		if size < 0 || size > answerBytes {
 			return fmt.Errorf("%w: an answer of %d bytes", errFrame, size)
 		}
 		c.ready, c.left = frame, int(size)
@@ -98,21 +106,32 @@ func (c *framedConn) next() error {
 	switch isFetch := kmsg.Key(key) == kmsg.Fetch; {
 	case frame[0] == 21 && frame[1] == 3: // the record type and the version of an alert
 		return fmt.Errorf("%w: broker appears to be expecting TLS", io.ErrUnexpectedEOF)
-	case size < 4 || !isFetch && size > maxAnswerBytes:
+	case size < 4 || !isFetch && size > c.most(kmsg.Key(key)):
 		return fmt.Errorf("%w: an answer of %d bytes", errFrame, size)
 	case isFetch:
 		c.ready, c.left = frame, int(size)
 		return nil
 	}
-	frame = append(frame, make([]byte, size)...)
-	if _, err := io.ReadFull(c.Conn, frame[4:]); err != nil {
+	body := bytes.NewBuffer(frame)
+	if _, err := io.CopyN(body, c.Conn, size); errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
 		return err
 	}
+	frame = body.Bytes()
 	if err := decodable(key, version, frame[8:]); err != nil {
 		return fmt.Errorf("%w: %s, version %d: %w", errFrame, kmsg.NameForKey(key), version, err)
 	}
 	c.ready = frame
 	return nil
+}
+
+// most returns how large the answer to what was asked last may be.
+func (c *framedConn) most(kind kmsg.Key) int64 {
+	if kind == kmsg.Metadata {
+		return metadataBytes
+	}
+	return answerBytes + answerTimes*int64(binary.BigEndian.Uint32(c.head))
 }
 
 // errFrame is about an answer that cannot be one.
