@@ -16,8 +16,8 @@ import (
 // an array, for which it takes memory before one of them has come. So an answer is read whole and decoded by another
 // library before kafka-go gets it. Answers to fetches are not: they are large, and we decode them ourselves.
 
-// An answer that is no answer to a fetch has answerBytes at most, and answerTimes the bytes of what was asked: of a group
-// that asks of its partitions both grow with these. A question about topics does not name their partitions, so its answer
+// An answer that is no answer to a fetch has answerBytes at most, and answerTimes the bytes of what was asked: where a
+// group asks about partitions both grow with their number. A question about topics names no partitions, so its answer
 // has metadataBytes at most: a million partitions of three replicas. Memory is taken as bytes come, whatever the size
 // says. Chosen by hand.
 const (

@@ -157,8 +157,8 @@ func productsModel() *config.Model {
 	})
 }
 
-// TestFloodIsNoChange: what consumers lose on the first events of a flood is not taken for a change of the stream, after
-// which what is known of updates would be forgotten: here that they are worse than the refit.
+// TestFloodIsNoChange: what consumers lose on the first events of a flood is not taken for a change of the stream. What
+// is known of updates would be forgotten: here that they are worse than the refit.
 func TestFloodIsNoChange(t *testing.T) {
 	f := &floods[slices.IndexFunc(floods, func(f flood) bool { return f.name == "the end of the range" })]
 	floodOf(t, *productsModel(), products(42, 6500), f)

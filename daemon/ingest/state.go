@@ -10,7 +10,7 @@ import (
 // PausedPrefix begins the text of a halt in the ledger that ends without an operator.
 const PausedPrefix = "paused: "
 
-// WhyOf returns why a partition has halted, or why it is paused, by the text in the ledger. Of both one is empty at least.
+// WhyOf returns why a partition has halted, or why it is paused, by the text in the ledger. One of both is empty.
 func WhyOf(text string) (halted, paused string) {
 	if reason, is := strings.CutPrefix(text, PausedPrefix); is {
 		return "", reason
