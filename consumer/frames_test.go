@@ -7,7 +7,10 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -60,6 +63,38 @@ func TestDamagedFrames(t *testing.T) {
 				await(t, "a commit", func() bool { return committedSum(t, cluster) == 10 })
 			})
 		}
+	}
+}
+
+// TestManyPartitions: what a broker says of 220,000 partitions is read, whether or not the question grows with them.
+func TestManyPartitions(t *testing.T) {
+	const topic, n = "t", 220_000
+	cluster := newCluster(t, kfake.SeedTopics(n, topic))
+	s, err := newSource(&Options{Brokers: cluster.ListenAddrs(), Topics: []string{topic}, RequestTimeout: time.Minute},
+		newMetrics(prometheus.NewRegistry(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.drop()
+	topics, err := s.topics(t.Context(), s.client)
+	if err != nil || len(topics) != 1 || topics[0].Error != nil || len(topics[0].Partitions) != n {
+		t.Fatalf("%d topics, %v", len(topics), err)
+	}
+	asked, shown := make([]int, n), make([]kafka.OffsetCommit, n)
+	for i := range asked {
+		asked[i], shown[i].Partition = i, i
+	}
+	if _, err := s.group.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{GroupID: "g", GenerationID: -1,
+		Topics: map[string][]kafka.OffsetCommit{topic: shown}}); err != nil {
+		t.Fatal(err)
+	}
+	of, err := s.group.OffsetFetch(t.Context(), &kafka.OffsetFetchRequest{GroupID: "g",
+		Topics: map[string][]int{topic: asked}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(of.Topics[topic]) != n {
+		t.Fatalf("%d offsets", len(of.Topics[topic]))
 	}
 }
 

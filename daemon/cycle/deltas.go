@@ -215,7 +215,7 @@ func (c *Cycle) AsksUpdate() bool {
 func (u *publisher) HasChanged() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.behind.HasChanged()
+	return u.hasChanged()
 }
 
 // takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up

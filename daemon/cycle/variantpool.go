@@ -152,8 +152,15 @@ func (c *Cycle) neededPart() string {
 // isChanged reports whether consumers lose so much more than they used to that what was better before says nothing.
 // Where labels come in runs, what has followed the last one is better for a while, and worse after it. Where events
 // have names, a flood of some with labels of others looks alike: what was better before counts.
-func (u *publisher) isChanged() bool {
-	return u.hasNoNames() && u.behind.HasChanged()
+func (u *publisher) isChanged() bool { return u.hasNoNames() && u.hasChanged() }
+
+// hasChanged reports whether consumers lose much more than they used to. What they lost on the first events of a flood,
+// before its copies were left out, is no change: it is forgotten. c.mu is held.
+func (u *publisher) hasChanged() bool {
+	if u.guard.IsFlooded() {
+		u.behind = u.behind.Reset()
+	}
+	return u.behind.HasChanged()
 }
 
 // hasNoNames reports whether events have no names.

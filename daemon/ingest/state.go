@@ -10,6 +10,14 @@ import (
 // PausedPrefix begins the text of a halt in the ledger that ends without an operator.
 const PausedPrefix = "paused: "
 
+// WhyOf returns why a partition has halted, or why it is paused, by the text in the ledger. One of both is empty.
+func WhyOf(text string) (halted, paused string) {
+	if reason, is := strings.CutPrefix(text, PausedPrefix); is {
+		return "", reason
+	}
+	return text, ""
+}
+
 // StateOf returns STATE of the contract for a model's store.
 func StateOf(model string, s *sketch.State) report.State {
 	out := report.State{Model: model, Lineage: s.Lineage, ConfigHash: s.ConfigHash, Format: s.Format,
@@ -22,8 +30,8 @@ func StateOf(model string, s *sketch.State) report.State {
 	for i := range s.Partitions {
 		l := &s.Partitions[i]
 		out.Partitions = append(out.Partitions, account(l))
-		if reason, paused := strings.CutPrefix(l.Halted, PausedPrefix); paused {
-			out.Paused = append(out.Paused, report.Paused{Topic: l.Topic, Partition: l.Partition, Reason: reason})
+		if _, paused := WhyOf(l.Halted); paused != "" {
+			out.Paused = append(out.Paused, report.Paused{Topic: l.Topic, Partition: l.Partition, Reason: paused})
 		}
 	}
 	for i := range s.Archived {

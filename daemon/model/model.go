@@ -183,20 +183,21 @@ func newAnnouncers(o *part.Options, store *publish.Store) (*announce.Announcer, 
 	return champions, deltas, nil
 }
 
+// haltsOf returns the partitions that wait for an operator. Those that are paused do not.
+func haltsOf(s *state.State) (list []notify.Halt) {
+	for _, l := range s.Store.Ledger() {
+		if halted, _ := ingest.WhyOf(l.Halted); halted != "" {
+			list = append(list, notify.Halt{Topic: l.Topic, Partition: l.Partition, Offset: l.Next, Reason: halted})
+		}
+	}
+	return list
+}
+
 // newNotifier returns the notifier of promotions, rejections and halts, nil without notify.url.
 func (m *Model) newNotifier(o *part.Options, store *publish.Store) *notify.Notifier {
 	to := &o.Settings.Notify
 	if to.URL == "" || store == nil {
 		return nil
-	}
-	halts := func() (list []notify.Halt) {
-		for _, l := range m.state.Store.Ledger() {
-			if l.Halted != "" {
-				list = append(list,
-					notify.Halt{Topic: l.Topic, Partition: l.Partition, Offset: l.Next, Reason: l.Halted})
-			}
-		}
-		return list
 	}
 	return notify.New(
 		notify.Options{
@@ -205,7 +206,7 @@ func (m *Model) newNotifier(o *part.Options, store *publish.Store) *notify.Notif
 			Secret: to.Key(),
 			Path:   filepath.Join(m.state.Dir, config.NoticesFile),
 			Store:  store,
-			Halts:  halts,
+			Halts:  func() []notify.Halt { return haltsOf(m.state) },
 			Log:    o.Log,
 			OnResult: func(result string, pending int) {
 				if result != "" {

@@ -7,6 +7,7 @@
 package frames
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,8 +18,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxAnswerBytes bounds an answer that is no answer to a fetch: 60,000 partitions in the longest one, metadata.
-const maxAnswerBytes = 4 << 20
+// An answer that is no answer to a fetch has answerBytes at most, and answerTimes the bytes of what was asked: where a
+// group asks about partitions both grow with their number. A question about topics names no partitions, so its answer
+// has metadataBytes at most: 240,000 partitions of three replicas. Memory is taken as bytes come, whatever the size
+// says. Chosen by hand.
+const (
+	answerBytes   = 4 << 20
+	answerTimes   = 8
+	metadataBytes = 16 << 20
+)
 
 // headBytes are those of a request before its client id, and its size: kind, version and number follow that.
 const headBytes = 12
@@ -87,7 +95,7 @@ func (c *Conn) next() error {
 	}
 	size := int64(int32(binary.BigEndian.Uint32(frame)))
 	if c.Raw {
-		if size < 0 || size > maxAnswerBytes {
+		if size < 0 || size > answerBytes {
 			return fmt.Errorf("%w: an answer of %d bytes", ErrFrame, size)
 		}
 		c.ready, c.left = frame, int(size)
@@ -100,21 +108,32 @@ func (c *Conn) next() error {
 	switch isFetch := kmsg.Key(key) == kmsg.Fetch; {
 	case frame[0] == 21 && frame[1] == 3: // the record type and the version of an alert
 		return fmt.Errorf("%w: broker appears to be expecting TLS", io.ErrUnexpectedEOF)
-	case size < 4 || !isFetch && size > maxAnswerBytes:
+	case size < 4 || !isFetch && size > c.most(kmsg.Key(key)):
 		return fmt.Errorf("%w: an answer of %d bytes", ErrFrame, size)
 	case isFetch:
 		c.ready, c.left = frame, int(size)
 		return nil
 	}
-	frame = append(frame, make([]byte, size)...)
-	if _, err := io.ReadFull(c.Conn, frame[4:]); err != nil {
+	body := bytes.NewBuffer(frame)
+	if _, err := io.CopyN(body, c.Conn, size); errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
 		return err
 	}
+	frame = body.Bytes()
 	if err := decodable(key, version, frame[8:]); err != nil {
 		return fmt.Errorf("%w: %s, version %d: %w", ErrFrame, kmsg.NameForKey(key), version, err)
 	}
 	c.ready = frame
 	return nil
+}
+
+// most returns how large the answer to what was asked last may be.
+func (c *Conn) most(kind kmsg.Key) int64 {
+	if kind == kmsg.Metadata {
+		return metadataBytes
+	}
+	return answerBytes + answerTimes*int64(binary.BigEndian.Uint32(c.head))
 }
 
 // ErrFrame is about an answer that cannot be one.

@@ -46,13 +46,16 @@ func (g *Guard) findFlood(labels []float64) (of flood) {
 	for _, n := range held.copies {
 		of.copies = max(of.copies, n)
 	}
-	of.stuck = g.last.repeats(&held) > stuckShare || g.Flooded != nil && g.Flooded()
+	of.stuck = g.last.repeats(&held) > stuckShare || g.IsFlooded()
 	for name, n := range latest.names {
 		of.name = of.name || float64(n) > floodShare*float64(latest.n) &&
 			float64(held.names[name]) < floodRare*float64(held.n)
 	}
 	return of
 }
+
+// IsFlooded reports whether copies are left out at present.
+func (g *Guard) IsFlooded() bool { return g.Flooded != nil && g.Flooded() }
 
 // fieldName is a name in a categorical field or a list.
 type fieldName struct {

@@ -410,9 +410,7 @@ func (r *Reader) onPanic(topic string, partition int32, offset int64, value any)
 // onHalt writes the halt into the ledger, so that inspect and the next start show it, and the output. The consumer has
 // logged it.
 func (r *Reader) onHalt(topic string, partition int32, offset int64, reason string) {
-	if err := r.state.Halt(topic, partition, offset, reason); err != nil {
-		r.log.Error("halt not stored", "error", err)
-	}
+	r.keepHalt(topic, partition, offset, reason)
 	halt := report.Halt{
 		Model:     r.options.Settings.Name,
 		Topic:     topic,
@@ -425,9 +423,15 @@ func (r *Reader) onHalt(topic string, partition int32, offset int64, reason stri
 	}
 }
 
-// onPause is onHalt of a partition that is read on without an operator.
+// onPause writes into the ledger that a partition waits. It is read on without an operator, so nobody is called.
 func (r *Reader) onPause(topic string, partition int32, offset int64, reason string) {
-	r.onHalt(topic, partition, offset, ingest.PausedPrefix+reason)
+	r.keepHalt(topic, partition, offset, ingest.PausedPrefix+reason)
+}
+
+func (r *Reader) keepHalt(topic string, partition int32, offset int64, text string) {
+	if err := r.state.Halt(topic, partition, offset, text); err != nil {
+		r.log.Error("halt not stored", "error", err)
+	}
 }
 
 // onResume takes back what onPause wrote of a partition that has what it waited for.

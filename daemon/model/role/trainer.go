@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/refitd/refitd/consumer"
@@ -98,11 +97,7 @@ func (t *trainerRole) Missed() (offsets int64, known bool) {
 func (t *trainerRole) Partitions() (out []consumer.PartitionStatus) {
 	for _, l := range t.state.Store.Ledger() {
 		one := consumer.PartitionStatus{Topic: l.Topic, Partition: l.Partition, Next: l.Next, HighWatermark: -1}
-		if reason, paused := strings.CutPrefix(l.Halted, ingest.PausedPrefix); paused {
-			one.Paused = reason
-		} else {
-			one.Halted = l.Halted
-		}
+		one.Halted, one.Paused = ingest.WhyOf(l.Halted)
 		out = append(out, one)
 	}
 	return out
