@@ -74,8 +74,8 @@ const (
 	// costWeight is that of the last part in the mean cost.
 	costWeight = 0.2
 	// CatchUpShare is one of how many events is learned. Learning costs ten times as much as reading: with one of 64 it
-	// takes a sixth of the time. Of 280,000 backlogged events of drift and 70,000 of ML-100k, shares of 16, 64 and 256
-	// predicted the events afterwards equally well, within 0.3 %.
+	// takes a sixth of the time. After 280,000 backlogged events of drift the RMSE of the next 10,000 was 0.14 % below
+	// that of learning all; with one of 16 or 256 it was as good within 0.3 %.
 	CatchUpShare = 64
 )
 
