@@ -66,9 +66,9 @@ func TestDamagedFrames(t *testing.T) {
 	}
 }
 
-// TestManyPartitions: what a broker says of 220,000 partitions is read, whether or not the question grows with them.
+// TestManyPartitions: what a broker says of 100,000 partitions is read, whether or not the question grows with them.
 func TestManyPartitions(t *testing.T) {
-	const topic, n = "t", 220_000
+	const topic, n = "t", 100_000
 	cluster := newCluster(t, kfake.SeedTopics(n, topic))
 	s, err := newSource(&Options{Brokers: cluster.ListenAddrs(), Topics: []string{topic}, RequestTimeout: time.Minute},
 		newMetrics(prometheus.NewRegistry(), nil))
