@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -89,7 +90,25 @@ func (e *answerError) Error() string { return fmt.Sprintf("notify: %s answered %
 
 // newClient returns a client that sends a request to its URL and follows no redirection.
 func newClient() *http.Client {
-	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxResponseHeaderBytes = maxAnswer
+	return &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// unread returns the error of a request without the URL that it begins with, and without what was answered, which
+// net/http quotes where it cannot be read.
+func unread(err error) error {
+	for of, ok := errors.AsType[*url.Error](err); ok; of, ok = errors.AsType[*url.Error](err) {
+		err = of.Err
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return errors.New(bounded(err.Error()))
+	}
+	if text := err.Error(); strings.Contains(text, `"`) || len(text) > maxReason {
+		return errors.New("the answer cannot be read")
+	}
+	return err
 }
 
 // send posts a notice. The error names neither the path of the URL nor what was answered: both may hold what is
@@ -113,13 +132,11 @@ func (n *Notifier) send(ctx context.Context, notice *Notice) error {
 	}
 	answer, err := n.Client.Do(r)
 	if err != nil {
-		for of, ok := errors.AsType[*url.Error](err); ok; of, ok = errors.AsType[*url.Error](err) { // it begins with the URL
-			err = of.Err
-		}
-		return fmt.Errorf("notify: %s: %w", r.URL.Host, err)
+		return fmt.Errorf("notify: %s: %w", r.URL.Host, unread(err))
 	}
 	defer answer.Body.Close()
-	_, _ = io.CopyN(io.Discard, answer.Body, 64<<10) // so that the connection can be used again
+	defer time.AfterFunc(bodyTimeout, cancel).Stop()
+	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswer) // so that the connection can be used again
 	if answer.StatusCode/100 != 2 {
 		return &answerError{r.URL.Host, answer.StatusCode}
 	}

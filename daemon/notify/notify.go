@@ -24,13 +24,16 @@ const (
 	haltAfter   = 10 * time.Second
 	goneAfter   = time.Minute      // a process that begins halts again once it has read
 	sendTimeout = 10 * time.Second // of one request
-	lastTimeout = 2 * time.Second  // of all that are still to be sent when the daemon ends, which has five for everything
-	retryMin    = time.Second      // the pause after a failure doubles from this
-	retryMax    = 5 * time.Minute  // to this
-	maxPending  = 1000             // notices that wait; beyond them some go, see giveUp
-	maxRefused  = 3                // answers in a row by which a round ends: the service is at fault, not the notices
-	maxReason   = 1000             // bytes of a notice's reason
-	maxBehind   = 10_000           // versions that are looked at in one go: updates are versions, too
+	// of the body of an answer, which says nothing: its status has come. Chosen by hand.
+	bodyTimeout = 100 * time.Millisecond
+	maxAnswer   = 64 << 10        // bytes of an answer's head, and of its body
+	lastTimeout = 2 * time.Second // of all that are still to be sent when the daemon ends, which has five for everything
+	retryMin    = time.Second     // the pause after a failure doubles from this
+	retryMax    = 5 * time.Minute // to this
+	maxPending  = 1000            // notices that wait; beyond them some go, see giveUp
+	maxRefused  = 3               // answers in a row by which a round ends: the service is at fault, not the notices
+	maxReason   = 1000            // bytes of a notice's reason
+	maxBehind   = 10_000          // versions that are looked at in one go: updates are versions, too
 )
 
 // The types of notices.

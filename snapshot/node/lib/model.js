@@ -107,6 +107,7 @@ const exactly = (field, names) => {
 const each = (answers, part) => (Array.isArray(answers) ? answers.map(part) : part(answers));
 
 const namesOf = (names) => {
-  if (typeof names === "string" || typeof names?.[Symbol.iterator] !== "function") throw new TypeError("exclude takes a list or a set of names");
+  const text = typeof names === "string" || names instanceof Uint8Array; // the bytes of a text are no names
+  if (text || typeof names?.[Symbol.iterator] !== "function") throw new TypeError("exclude takes a list or a set of names");
   return [...names];
 };

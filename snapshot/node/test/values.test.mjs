@@ -41,4 +41,6 @@ test("names and numbers are those that were meant", () => {
     () => model.topk({ price: -Infinity }, "user"),
   ];
   for (const ask of refused) assert.throws(ask, { name: "InputError" }, String(ask));
+  for (const exclude of ["1006", Buffer.from("1006"), { 1006: 1 }, 1006])
+    assert.throws(() => model.topk({}, "user", { exclude }), { name: "TypeError" }, String(exclude));
 });

@@ -146,7 +146,7 @@ def _described(value: Any, of_bool: str = "write it as a text, or as 0 or 1") ->
     if kind in ("bool", "bool_"):
         return f"{kind}: {of_bool}"
     if isinstance(value, numbers.Real):
-        whole = math.isfinite(value) and value == math.trunc(value)
+        whole = math.isfinite(value) and value == math.floor(value)
         return f"{kind} {value}" + (": write it as an int, in pandas a column by .astype('Int64')" if whole else "")
     if isinstance(value, str):
         return f"{kind} {value[:40]!r}"
@@ -191,7 +191,7 @@ def targets_of(schema: Schema, link: str, label_range: tuple[float, ...], label:
                 raise InputError(f"{what} has {name!r}, which is no class of the model")
             targets[schema.classes.index(name)] = 1.0
         return targets
-    if schema.task == "ordinal" and not (value == math.trunc(value) and 1 <= value <= schema.levels):
+    if schema.task == "ordinal" and not (value == math.floor(value) and 1 <= value <= schema.levels):
         raise InputError(f"{what} is {value}, want a level from 1 to {schema.levels}")
     if schema.task == "binary" and value not in (0, 1):
         raise InputError(f"{what} is {value}, want 0 or 1")

@@ -153,10 +153,10 @@ class LibraryTest(Comparison):
         for exclude in given:
             self.assertEqual([item.name for item in model.topk(same, "item", np.int64(3), exclude)], ["7"], repr(exclude))  # type: ignore[arg-type]
         self.assertEqual(len(model.topk(event, "item", exclude=None)), 2)  # type: ignore[arg-type]
-        bad: list[Any] = [b"1006", [b"1006"], np.array([b"1006"]), bytearray(b"7"), [1006.0], np.array(1006), 1006.0, [True], True, [None], {"7": 1}, [["7"]]]
+        bad: list[Any] = [b"1006", [b"1006"], np.array([b"1006"]), bytearray(b"7"), [1006.0], np.array(1006), 1006.0, [np.float32(7)], [True], True, [None], {"7": 1}, [["7"]]]
         bad += [np.array([["1006"]]), type("Frame", (list,), {"columns": ["1006"]})(["1006"])]  # a table gives the names of its columns
         for exclude in bad:
-            with self.assertRaisesRegex(refitd_snapshot.InputError, "exclude takes", msg=repr(exclude)):
+            with self.assertRaisesRegex(refitd_snapshot.InputError, "exclude takes.* not ", msg=repr(exclude)):
                 model.topk(event, "item", exclude=exclude)
 
     def test_binary_names(self) -> None:
